@@ -51,8 +51,8 @@ export function fineTunedFamily(name: string, seed: number, steps: number): read
     { ...noiseTensor("I64", [1], seed + step), name: "norm.batches" },
     { ...noiseTensor("F32", [10], seed + 100 * step), name: "out.bias" },
   ];
-  let before = kernels.map(([own, shape], k) => ({ ...weights(shape, seed + 7 * k), name: own })),
-    previous = before;
+  let before = kernels.map(([own, shape], k) => ({ ...weights(shape, seed + 7 * k), name: own }));
+  let previous = before;
   const models: FleetModel[] = [{ name: `${name}0`, tensors: withSmallTensors(before, 0) }];
   for (let step = 1; step <= steps; step++) {
     const next = before.map((tensor, k) => ({

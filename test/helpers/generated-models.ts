@@ -33,11 +33,11 @@ export function* generateModels(options: RepositoryOptions): Generator<Generated
   ).entries()) {
     const from = parent < 0 ? undefined : ends[parent];
     const progress = trainingProgress(checkpoints, decay);
-    let base = from?.id,
-      tensors = lives.map((life, t): NamedTensor => ({
-        name: `layer${String(t).padStart(2, "0")}`,
-        ...firstTensor(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
-      }));
+    let base = from?.id;
+    let tensors = lives.map((life, t): NamedTensor => ({
+      name: `layer${String(t).padStart(2, "0")}`,
+      ...firstTensor(life, from?.tensors[t], seedOf(options.seed, v, 0, t)),
+    }));
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       const share = progress[checkpoint]! - (checkpoint === 0 ? 0 : progress[checkpoint - 1]!);
       tensors = tensors.map((tensor, t) => {

@@ -64,8 +64,8 @@ const vgg16: readonly number[] = [
   1792, 36928, 73856, 147584, 295168, 590080, 590080, 1180160, 2359808, 2359808, 2359808, 2359808, 2359808,
   102764544, 16781312, 4097000,
 ];
-const labelsOfVgg = 1000,
-  labelsOfFaces = 100;
+const labelsOfVgg = 1000;
+const labelsOfFaces = 100;
 const materialisedBits = 0.835 * 32;
 
 /** What one version did to one tensor. */
@@ -90,14 +90,14 @@ export interface GeneratedVersion {
 export function generateRepository(options: RepositoryOptions): StorageGraph {
   const random = seededNumbers(options.seed);
   const versions = generateVersions(options, random);
-  const vertices: VertexInput[] = [],
-    edges: EdgeInput[] = [],
-    snapshots: SnapshotInput[] = [];
+  const vertices: VertexInput[] = [];
+  const edges: EdgeInput[] = [];
+  const snapshots: SnapshotInput[] = [];
   versions.forEach(({ checkpoints, lives }, version) => {
     for (let checkpoint = 0; checkpoint < checkpoints; checkpoint++) {
       lives.forEach(({ elements }, tensor) => {
-        const to = nameOf(version, checkpoint, tensor),
-          byteLength = elements * 4;
+        const to = nameOf(version, checkpoint, tensor);
+        const byteLength = elements * 4;
         vertices.push({ id: to, byteLength });
         edges.push({
           to,
@@ -229,12 +229,12 @@ export function generateVersions(
     const draw = random();
     const parent =
       draw < 0.75 ? 0 : draw < 0.9 ? versions.length - 1 : Math.floor(random() * versions.length);
-    const from = versions[parent]!,
-      last = tensors - 1;
+    const from = versions[parent]!;
+    const last = tensors - 1;
     // Hyperparameters: learning rate (distance), its decay, and how many of the lower layers are frozen.
-    const rate = rateBits * 2 * (random() - 0.5),
-      decay = 0.3 + 0.6 * random(),
-      frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
+    const rate = rateBits * 2 * (random() - 0.5);
+    const decay = 0.3 + 0.6 * random();
+    const frozenLayers = random() < frozenShare ? Math.floor((0.3 + 0.7 * random()) * tensors) : 0;
     const changedLayer = random() < 0.2 ? Math.floor(random() * (tensors - 1)) : -1;
     const lives = from.lives.map(({ elements }, tensor): TensorLife => {
       const stride = rate + 0.6 * (random() - 0.5);

@@ -34,10 +34,10 @@ export function noiseTensor(dtype: DType, shape: readonly number[], seed: number
 
 /** Weights as after training: normal, each row with its own scale. */
 export function weights(shape: readonly number[], seed: number): Tensor {
-  const draw = uniform(seed),
-    count = shape.reduce((all, size) => all * size, 1),
-    values = new Float32Array(count),
-    row = count / (shape[0] ?? 1);
+  const draw = uniform(seed);
+  const count = shape.reduce((all, size) => all * size, 1);
+  const values = new Float32Array(count);
+  const row = count / (shape[0] ?? 1);
   for (let i = 0, scale = 0; i < count; i++) {
     if (i % row === 0) scale = 0.02 * 2 ** (3 * draw());
     values[i] = scale * normal(draw);
@@ -79,9 +79,9 @@ export function continueTuning(
  * in the last place, one in fifty by many more.
  */
 export function nearlyEqual(base: Tensor, equalShare: number, seed: number): Tensor {
-  const draw = uniform(seed),
-    bytes = base.bytes.slice(),
-    words = new Uint32Array(bytes.buffer);
+  const draw = uniform(seed);
+  const bytes = base.bytes.slice();
+  const words = new Uint32Array(bytes.buffer);
   for (let i = 0; i < words.length; i++) {
     if (draw() < equalShare) continue;
     const steps = draw() < 0.02 ? 1 + Math.floor(draw() * 4000) : 1 + Math.floor(3 * draw() * draw());

@@ -26,8 +26,8 @@ export function randomStorageGraph(
   seed: number,
   { vertices, edgesPerVertex, snapshots, isUndirected = false }: RandomGraphOptions,
 ): StorageGraph {
-  const random = seededNumbers(seed),
-    upTo = (limit: number): number => Math.floor(random() * limit);
+  const random = seededNumbers(seed);
+  const upTo = (limit: number): number => Math.floor(random() * limit);
   const ids = Array.from({ length: vertices }, (_, v) => `m${v + 1}`);
   const edges: EdgeInput[] = [];
   for (const to of ids) {
@@ -43,8 +43,8 @@ export function randomStorageGraph(
     for (let i = 0; i < edgesPerVertex; i++) {
       const from = ids[upTo(vertices)]!;
       if (from === to) continue;
-      const storageCost = upTo(40),
-        recreationCost = isUndirected ? storageCost : upTo(25);
+      const storageCost = upTo(40);
+      const recreationCost = isUndirected ? storageCost : upTo(25);
       edges.push({ from, to, kind: "delta", storageCost, recreationCost });
       if (isUndirected) edges.push({ from: to, to: from, kind: "delta", storageCost, recreationCost });
     }
@@ -144,8 +144,8 @@ export function costsOfPlan(plan: {
 }): { readonly storage: number; readonly recreationOf: (vertex: string) => number } {
   const byVertex = new Map(plan.vertices.map((planned) => [planned.vertex, planned]));
   const recreationOf = (vertex: string): number => {
-    let cost = 0,
-      steps = 0;
+    let cost = 0;
+    let steps = 0;
     for (let at: string | null = vertex; at !== null; steps++) {
       const planned = byVertex.get(at);
       if (planned === undefined || steps > byVertex.size)

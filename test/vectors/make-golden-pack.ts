@@ -31,11 +31,11 @@ const [base, first, second, third] = [0, 1, 2, 3].map((member) => memberOf(1, me
 // A signalling NaN, −0, an infinity and a denormal among the weights: bits that a float assignment would change.
 const specialValues: Tensor = { ...base, bytes: base.bytes.slice() };
 specialValues.bytes.set(new Uint8Array(Uint32Array.of(0x7f800001, 0x80000000, 0x7f800000, 1).buffer), 40);
-const close = nearlyEqual(base, 0.95, 3),
-  larger = weights([12, 33], 4),
-  half = noiseTensor("F16", [7, 5], 5),
-  scalar = noiseTensor("I64", [], 6),
-  empty: Tensor = { dtype: "F32", shape: [0, 3], bytes: new Uint8Array() };
+const close = nearlyEqual(base, 0.95, 3);
+const larger = weights([12, 33], 4);
+const half = noiseTensor("F16", [7, 5], 5);
+const scalar = noiseTensor("I64", [], 6);
+const empty: Tensor = { dtype: "F32", shape: [0, 3], bytes: new Uint8Array() };
 
 const packs: readonly { readonly recode: boolean; readonly tensors: readonly (Tensor | CodedTensor)[] }[] = [
   { recode: false, tensors: [base, first, scalar, empty] },

@@ -21,12 +21,12 @@ async function saveChain(
   seed: number,
   replaced: boolean,
 ): Promise<void> {
-  const body = weights([60, 90], seed),
-    head = weights([10, 60], seed + 1),
-    counts = noiseBytes(500, seed);
+  const body = weights([60, 90], seed);
+  const head = weights([10, 60], seed + 1);
+  const counts = noiseBytes(500, seed);
   const base = await device.save(line, { body, head, counts });
-  const tuned = fineTuned(body, 1e-4, seed + 2),
-    tunedHead = fineTuned(head, 1e-4, seed + 3);
+  const tuned = fineTuned(body, 1e-4, seed + 2);
+  const tunedHead = fineTuned(head, 1e-4, seed + 3);
   const child = await device.save(line, { body: tuned, head: tunedHead, counts }, base.versionId);
   const next: Tensor = replaced
     ? weights([12, 60], seed + 4)
@@ -64,9 +64,9 @@ async function run(seed: number): Promise<{
   ];
   for (const [at, device] of devices.entries())
     for (const line of device.lines) await saveChain(device, line, 1000 * seed + 10 * at, at === 1);
-  let kills = 0,
-    messages = 0,
-    idle = 0;
+  let kills = 0;
+  let messages = 0;
+  let idle = 0;
   while (devices.some((device) => device.unreleased.length > 0)) {
     assert.ok(
       messages < 20_000 && idle < 3_000,
@@ -135,10 +135,10 @@ it(
   `releases everything exactly in ${runs} seeded runs from ${first} on`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
-    let kills = 0,
-      messages = 0,
-      coded = 0,
-      resumed = 0;
+    let kills = 0;
+    let messages = 0;
+    let coded = 0;
+    let resumed = 0;
     for (let seed = first; seed < first + runs; seed++) {
       const figures = await run(seed).catch((error: unknown) => {
         console.log(`failed with STEMMA_TEST_SEED=${seed}`);

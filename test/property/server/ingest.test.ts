@@ -39,9 +39,9 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
         child.versionId,
       );
     }
-  let kills = 0,
-    messages = 0,
-    idle = 0;
+  let kills = 0;
+  let messages = 0;
+  let idle = 0;
   while (devices.some((device) => device.unreleased.length > 0)) {
     assert.ok(
       messages < 20_000 && idle < 3_000,
@@ -100,8 +100,8 @@ it(
   `releases everything exactly in ${runs} seeded runs from ${first} on`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
-    let kills = 0,
-      messages = 0;
+    let kills = 0;
+    let messages = 0;
     for (let seed = first; seed < first + runs; seed++) {
       const figures = await run(seed).catch((error: unknown) => {
         console.log(`failed with STEMMA_TEST_SEED=${seed}`);

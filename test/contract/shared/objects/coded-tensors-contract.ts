@@ -33,13 +33,13 @@ export function codedTensors(start: Start): void {
 function takesAndGives(start: Start): void {
   it("stores coded tensors as they are and reads them bit for bit, also after reopening", async () => {
     const { store, reopen } = await start();
-    const base = memberOf(1, 0),
-      child = memberOf(1, 1),
-      grandchild = memberOf(1, 2);
-    const twin = { ...base, shape: [6, 80] },
-      close = nearlyEqual(base, 0.97, 4),
-      larger = weights([14, 40], 8),
-      half = noiseTensor("BF16", [30, 4], 3);
+    const base = memberOf(1, 0);
+    const child = memberOf(1, 1);
+    const grandchild = memberOf(1, 2);
+    const twin = { ...base, shape: [6, 80] };
+    const close = nearlyEqual(base, 0.97, 4);
+    const larger = weights([14, 40], 8);
+    const half = noiseTensor("BF16", [30, 4], 3);
     const coded = [
       codedAgainst(child, base),
       codedAgainst(grandchild, child, base),
@@ -89,8 +89,8 @@ function takesAndGives(start: Start): void {
 
   it("accepts tensors coded against tensors of the same pack, also large ones", async () => {
     const { store, reopen } = await start();
-    const shape = [700, 400],
-      chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
+    const shape = [700, 400];
+    const chain = [0, 1, 2].map((member) => memberOf(2, member, shape));
     await writePack(store, [
       chain[0]!,
       codedAgainst(chain[1]!, chain[0]),
@@ -162,8 +162,8 @@ function takesAndGives(start: Start): void {
 function refuses(start: Start): void {
   it("refuses bytes that do not decode to their id or whose base is missing, and continues the save", async () => {
     const { store } = await start();
-    const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)],
-      good = codedAgainst(child, base);
+    const [base, child, other] = [memberOf(1, 0), memberOf(1, 1), memberOf(1, 5)];
+    const good = codedAgainst(child, base);
     await writePack(store, [base, other]);
     const pack = await store.begin();
     const broken = good.bytes.slice();
@@ -231,8 +231,8 @@ function refuses(start: Start): void {
 function recodes(start: Start): void {
   it("rewrites what the caller asks it to recode, reads the new copy, and the next collection removes the old one", async () => {
     const { store, reopen } = await start();
-    const tensors = [0, 1, 2].map((member) => memberOf(1, member)),
-      [first, second, third] = tensors as [Tensor, Tensor, Tensor];
+    const tensors = [0, 1, 2].map((member) => memberOf(1, member));
+    const [first, second, third] = tensors as [Tensor, Tensor, Tensor];
     const live = new Set(tensors.map(idOfTensor));
     const at = (member: Tensor): unknown => {
       const { code: number, depth } = store.encodingOf(idOfTensor(member)) ?? assert.fail();
@@ -311,13 +311,13 @@ function recodes(start: Start): void {
 
   it("lets readers finish while everything is recoded and collected", async () => {
     const { store } = await start();
-    const shape = [200, 100],
-      tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape)),
-      live = new Set(tensors.map(idOfTensor));
+    const shape = [200, 100];
+    const tensors = [0, 1, 2, 3].map((member) => memberOf(6, member, shape));
+    const live = new Set(tensors.map(idOfTensor));
     await writePack(store, tensors);
-    const raw = tensors,
-      forwards = [tensors[0]!, ...[1, 2, 3].map((i) => codedAgainst(tensors[i]!, tensors[i - 1]))],
-      backwards = [tensors[3]!, ...[2, 1, 0].map((i) => codedAgainst(tensors[i]!, tensors[i + 1]))];
+    const raw = tensors;
+    const forwards = [tensors[0]!, ...[1, 2, 3].map((i) => codedAgainst(tensors[i]!, tensors[i - 1]))];
+    const backwards = [tensors[3]!, ...[2, 1, 0].map((i) => codedAgainst(tensors[i]!, tensors[i + 1]))];
     let done = false;
     const reading = Promise.all(
       tensors.map(async (tensor) => {
@@ -382,8 +382,8 @@ function collects(start: Start): void {
   it("keeps a dead tensor that became a base between plan and execution", async () => {
     for (let turns = 0; turns < 60; turns++) {
       const { store } = await start();
-      const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const,
-        live = new Set([idOfTensor(kept)]);
+      const [dead, kept] = [memberOf(1, 0, [8, 60]), memberOf(1, 1, [8, 60])] as const;
+      const live = new Set([idOfTensor(kept)]);
       await writePack(store, [dead, kept]);
       const plan = store.planCollection(live);
       assert.deepEqual(
@@ -440,17 +440,17 @@ function collects(start: Start): void {
 function planes(start: Start): void {
   it("reads the highest bytes alone; of encodings in planes from a part of the stored bytes", async () => {
     const { store } = await start();
-    const shape = [64, 64],
-      [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [
-        Tensor,
-        Tensor,
-        Tensor,
-        Tensor,
-      ];
-    const half = noiseTensor("F16", [50], 1),
-      bytes = noiseTensor("U8", [50], 2),
-      four = noiseTensor("F4", [4, 4], 3),
-      raw = weights(shape, 77);
+    const shape = [64, 64];
+    const [base, child, grandchild, packed] = [0, 1, 2, 3].map((member) => memberOf(5, member, shape)) as [
+      Tensor,
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    const half = noiseTensor("F16", [50], 1);
+    const bytes = noiseTensor("U8", [50], 2);
+    const four = noiseTensor("F4", [4, 4], 3);
+    const raw = weights(shape, 77);
     await writePack(store, [
       codedAgainst(base, undefined, undefined, "planes"),
       codedAgainst(child, base, undefined, "planes"),
@@ -496,16 +496,16 @@ function planes(start: Start): void {
 
   it("reads fixed planes from a part of the stored bytes, and the complete tensor where bytes in IEEE order are requested", async () => {
     const { store, reopen } = await start();
-    const kernel = weights([64, 80], 21),
-      vector = weights([3000], 22),
-      child = nearlyEqual(kernel, 0.9, 23);
+    const kernel = weights([64, 80], 21);
+    const vector = weights([3000], 22);
+    const child = nearlyEqual(kernel, 0.9, 23);
     await writePack(store, [
       codedAgainst(kernel, undefined, undefined, "fixed"),
       codedAgainst(vector, undefined, undefined, "fixed"),
       codedAgainst(child, kernel, undefined, "planes"),
     ]);
-    const id = idOfTensor(kernel),
-      { code: number, storedBytes } = store.encodingOf(id)!;
+    const id = idOfTensor(kernel);
+    const { code: number, storedBytes } = store.encodingOf(id)!;
     assert.equal(number, encodingCodes.fixedPlanes);
     const ask = async (from: typeof store): Promise<void> => {
       let before = 0;
@@ -573,8 +573,8 @@ function planes(start: Start): void {
 
   it("accepts a raw tensor as a coded one", async () => {
     const { store } = await start();
-    const tensor = memberOf(1, 0),
-      source = sourceOfTensor(tensor);
+    const tensor = memberOf(1, 0);
+    const source = sourceOfTensor(tensor);
     const pack = await store.begin();
     await pack.putCoded({
       id: idOfTensor(tensor),

@@ -100,10 +100,10 @@ async function askAll(store: PackStore, id: Hash, expected?: Uint8Array): Promis
 
 it("answers reference cycles of any length with a typed error", async () => {
   for (const length of [1, 2, 3, 40, 5000]) {
-    const files = memoryFiles(),
-      entries = Array.from({ length }, (_, n) =>
-        forgedEntry(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}),
-      );
+    const files = memoryFiles();
+    const entries = Array.from({ length }, (_, n) =>
+      forgedEntry(n, (n + 1) % length, length > 2 ? { previous: hash((n + 2) % length) } : {}),
+    );
     await putPack(files, new Uint8Array(), encodePackIndex(entries), length);
     const store = await open(files);
     for (const n of [0, length >> 1, length - 1]) {
@@ -119,8 +119,8 @@ it("answers reference cycles of any length with a typed error", async () => {
 });
 
 it("answers chains that are too long, and graphs with many paths, without delay", async () => {
-  const raw: Tensor = { ...header, bytes: new Uint8Array(16) },
-    id = tensorId(header, raw.bytes);
+  const raw: Tensor = { ...header, bytes: new Uint8Array(16) };
+  const id = tensorId(header, raw.bytes);
   for (const length of [maxChainDepth + 1, 100_000]) {
     const files = memoryFiles();
     // Every tensor against the two before it: the number of paths grows like the Fibonacci numbers.
@@ -169,8 +169,8 @@ it("allocates nothing for what a tiny pack claims to hold", async () => {
   await store.close();
   const more = memoryFiles();
   await putPack(more, new Uint8Array(10), encodePackIndex([claims(2 ** 29)]), 1);
-  const other = await open(more),
-    before = process.memoryUsage.rss();
+  const other = await open(more);
+  const before = process.memoryUsage.rss();
   await askAll(other, hash(2 ** 29));
   assert.ok(
     process.memoryUsage.rss() - before < 2 ** 28,
@@ -180,13 +180,13 @@ it("allocates nothing for what a tiny pack claims to hold", async () => {
 });
 
 it("survives any change of an index with recomputed hashes", async () => {
-  const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600,
-    seed = testSeed(),
-    random = seededNumbers(seed);
+  const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600;
+  const seed = testSeed();
+  const random = seededNumbers(seed);
   console.log(`# ${rounds} changed indexes, STEMMA_TEST_SEED=${seed}`);
-  const tensors = [0, 1, 2, 3].map((member) => memberOf(1, member, [4, 10])),
-    source = memoryFiles(),
-    first = await open(source);
+  const tensors = [0, 1, 2, 3].map((member) => memberOf(1, member, [4, 10]));
+  const source = memoryFiles();
+  const first = await open(source);
   await writePack(first, [
     tensors[0]!,
     codedAgainst(tensors[1]!, tensors[0]),
@@ -195,18 +195,18 @@ it("survives any change of an index with recomputed hashes", async () => {
   ]);
   const { path, bytes: size, name } = first.packs()[0]!;
   await first.close();
-  const whole = await source.read(path),
-    trailer = decodePackTrailer(whole.subarray(size - 64), size, name);
-  const objects = whole.subarray(32, trailer.indexOffset),
-    index = whole.subarray(trailer.indexOffset, size - 64);
+  const whole = await source.read(path);
+  const trailer = decodePackTrailer(whole.subarray(size - 64), size, name);
+  const objects = whole.subarray(32, trailer.indexOffset);
+  const index = whole.subarray(trailer.indexOffset, size - 64);
   assert.equal(decodePackIndex(index, trailer.indexOffset, name, 2).length, 4);
   const outcomes = new Set<string>();
   for (let round = 0; round < rounds; round++) {
-    const changed = index.slice(),
-      files = memoryFiles();
+    const changed = index.slice();
+    const files = memoryFiles();
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
-      const at = Math.floor(random() * changed.length),
-        from = Math.floor(random() * changed.length);
+      const at = Math.floor(random() * changed.length);
+      const from = Math.floor(random() * changed.length);
       // A byte of any value, or a piece of the index copied elsewhere: ids that become references of others.
       if (random() < 0.6) changed[at] = random() * 256;
       else changed.copyWithin(at, from, from + 32);

@@ -59,8 +59,8 @@ async function collect(store: PackStore, live: readonly number[]): Promise<void>
 
 async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   const random = seededNumbers(11);
-  let store = await open(files, "first"),
-    live: number[] = [];
+  let store = await open(files, "first");
+  let live: number[] = [];
   const save = async (...saved: readonly number[]): Promise<void> => {
     await Promise.all(
       saved.map(async (tensor) => {

@@ -37,8 +37,8 @@ function stemma(home: string, ...args: readonly string[]): Promise<Ended> {
   });
 }
 async function modelFile(path: string, seed: number): Promise<void> {
-  const bytes = noiseBytes(4_000, seed),
-    pieces: Uint8Array[] = [];
+  const bytes = noiseBytes(4_000, seed);
+  const pieces: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks([
     { name: "w", source: sourceOfTensor({ dtype: "U8", shape: [bytes.length], bytes }) },
   ]))

@@ -34,8 +34,8 @@ it(
   "measures what the training measured, refuses what cannot be run, and leaves nothing behind",
   { timeout: 120_000 },
   async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-eval-")),
-      fleet = "local";
+    const home = await mkdtemp(join(tmpdir(), "stemma-eval-"));
+    const fleet = "local";
     const operations = await openLocalOperations({ home });
     try {
       await operations.addDataset({ fleet, name: "shapes", kind: "images-generated", location: "" });
@@ -107,8 +107,8 @@ it(
 it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
-    const door = connectOperations({ socketPath: server.handle.socketPath }, 20),
-      fleet = testFleet;
+    const door = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    const fleet = testFleet;
     await door.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
     const { result } = await door.train({
       fleet,

@@ -20,8 +20,8 @@ import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 type Named = Readonly<Record<string, Tensor>>;
 /** Two matrices of equal content, a vector, counters; NaN and −0 among the numbers. */
 function exactModel(): Named {
-  const kernel = weights([40, 60], 3),
-    words = new Uint32Array(kernel.bytes.buffer);
+  const kernel = weights([40, 60], 3);
+  const words = new Uint32Array(kernel.bytes.buffer);
   words.set([0x80000000, 0x7f800001, 0xff800000, 1]);
   return {
     "a.kernel": kernel,
@@ -55,8 +55,8 @@ async function importModel(
 }
 
 async function recovered(operations: ServerOperations, fleet: string, model: string): Promise<Named> {
-  const stream = await operations.recover({ fleet, model }),
-    pieces: Uint8Array[] = [];
+  const stream = await operations.recover({ fleet, model });
+  const pieces: Uint8Array[] = [];
   for await (const chunk of stream.chunks) pieces.push(Buffer.from(chunk));
   await stream.report;
   const file = await readSafetensors(fileOfBytes(Buffer.concat(pieces)), model);
@@ -78,9 +78,9 @@ describe("model reduce", () => {
     "gives back what the scheme makes of each matrix, and everything else exactly, also after a restart and a collection",
     { timeout: 60_000 },
     async () => {
-      const home = await mkdtemp(join(tmpdir(), "stemma-reduce-")),
-        fleet = "local",
-        exact = exactModel();
+      const home = await mkdtemp(join(tmpdir(), "stemma-reduce-"));
+      const fleet = "local";
+      const exact = exactModel();
       let operations = await openLocalOperations({ home });
       try {
         await importModel(operations, exact, { fleet, name: "exact" });
@@ -164,8 +164,8 @@ describe("model reduce", () => {
   );
 
   it("stays compact and exact through a storage plan, in either layout", { timeout: 60_000 }, async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-reduce-")),
-      fleet = "local";
+    const home = await mkdtemp(join(tmpdir(), "stemma-reduce-"));
+    const fleet = "local";
     try {
       let operations = await openLocalOperations({ home });
       await importModel(
@@ -195,8 +195,8 @@ describe("model reduce", () => {
         });
         assert.equal((await operations.verify({ fleet, model: "small" })).root, summary?.record.root);
         await operations.close();
-        const opened = await openNodeHome(home),
-          repository = await openRepository(opened, fleet);
+        const opened = await openNodeHome(home);
+        const repository = await openRepository(opened, fleet);
         try {
           const [kernel] = (await repository.leaves(repository.resolve("small").versionId)).filter(
             ({ path }) => path === "kernel",
@@ -215,8 +215,8 @@ describe("model reduce", () => {
   });
 
   it("refuses what would mix exact and reduced, through a server too", { timeout: 60_000 }, async () => {
-    const server = await startTestServer(),
-      fleet = testFleet;
+    const server = await startTestServer();
+    const fleet = testFleet;
     try {
       const door = connectOperations({ socketPath: server.handle.socketPath });
       await importModel(door, exactModel(), { fleet, name: "exact" });

@@ -177,8 +177,8 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
   await socket.hold({ fleet: testFleet, model: "soh:2", held: false, because: "closed twice" });
   // Counted in the journal itself: confirmations of imports come into it at any moment.
   await server.handle.close();
-  const home = await openNodeHome(server.home),
-    repository = await openRepository(home, testFleet);
+  const home = await openNodeHome(server.home);
+  const repository = await openRepository(home, testFleet);
   const letGo: string[] = [];
   for await (const { fact } of repository.journal.entries())
     if (fact.type === "unheld") letGo.push(fact.because);

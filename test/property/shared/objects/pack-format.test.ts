@@ -101,16 +101,16 @@ const typed = (run: () => unknown): void => {
 it("decodes every index, written in the oldest format that can express it", () => {
   fc.assert(
     fc.property(parts, (given) => {
-      const entries = entriesOf(given),
-        index = encodePackIndex(entries),
-        indexOffset = endOf(entries),
-        format = packFormatOf(entries);
+      const entries = entriesOf(given);
+      const index = encodePackIndex(entries);
+      const indexOffset = endOf(entries);
+      const format = packFormatOf(entries);
       assert.equal(
         format === 1,
         entries.every((entry) => entry.encodingCode === 0 && entry.epoch === 0),
       );
-      const name = packName(index, new Uint8Array(8)),
-        bytes = indexOffset + index.length + 64;
+      const name = packName(index, new Uint8Array(8));
+      const bytes = indexOffset + index.length + 64;
       assert.equal(packBytes(entries), bytes);
       const trailer = decodePackTrailer(
         encodePackTrailer(format, indexOffset, index, entries.length),
@@ -133,9 +133,9 @@ it("answers any bytes with a typed error or an index that fits its pack", () => 
       fc.nat({ max: 200 }),
       fc.constantFrom(1 as const, 2 as const),
       (given, changes, cut, format) => {
-        const entries = entriesOf(given),
-          index = encodePackIndex(entries),
-          indexOffset = endOf(entries);
+        const entries = entriesOf(given);
+        const index = encodePackIndex(entries);
+        const indexOffset = endOf(entries);
         const mutated = index.slice(0, Math.max(0, index.length - (cut > 100 ? cut - 100 : 0)));
         for (const [at, byte] of changes) if (mutated.length > 0) mutated[at % mutated.length] = byte;
         typed(() => {

@@ -33,8 +33,8 @@ class Related {
     previous: number | undefined,
     inPlanes: boolean,
   ): CodedTensor {
-    const key = [tensor, base, previous, inPlanes].join(),
-      { tensors } = this;
+    const key = [tensor, base, previous, inPlanes].join();
+    const { tensors } = this;
     let found = this.#codings.get(key);
     if (found === undefined)
       this.#codings.set(
@@ -126,9 +126,9 @@ async function run(
   onFiles: boolean,
   decodedCacheBytes: number,
 ): Promise<void> {
-  const files = memoryFiles(),
-    clock = manualClock(),
-    { tensors, ids } = related;
+  const files = memoryFiles();
+  const clock = manualClock();
+  const { tensors, ids } = related;
   let opened = 0;
   const open = async (): Promise<ObjectPruner> =>
     onFiles
@@ -175,9 +175,9 @@ async function run(
   await store.close();
 }
 
-const small = [5, 20],
-  inThreads = [180, 100],
-  full = process.env["STEMMA_TEST_FULL"] === "1";
+const small = [5, 20];
+const inThreads = [180, 100];
+const full = process.env["STEMMA_TEST_FULL"] === "1";
 for (const [name, shape, onFiles, cacheBytes, runs] of [
   ["packs", small, true, 1000, full ? 3000 : 200],
   ["packs without room for decoded tensors", small, true, 0, full ? 3000 : 200],

@@ -36,8 +36,8 @@ function streamOf(
 }
 
 test("an existing file is refused before and during the recovery, and replaced completely when the caller asks for it", async (context) => {
-  const folder = await folderOf(context),
-    path = join(folder, "model.safetensors");
+  const folder = await folderOf(context);
+  const path = join(folder, "model.safetensors");
   await writeStreamDurably(streamOf("first"), path, { overwrite: false }, () => undefined);
   assert.equal(await readFile(path, "utf8"), "first");
   await assert.rejects(refuseExisting(path, false), { code: "FILE_EXISTS" });
@@ -56,8 +56,8 @@ test("an existing file is refused before and during the recovery, and replaced c
 });
 
 test("a name that is taken while the model is recovered is not taken over", async (context) => {
-  const folder = await folderOf(context),
-    path = join(folder, "model.safetensors");
+  const folder = await folderOf(context);
+  const path = join(folder, "model.safetensors");
   await assert.rejects(
     writeStreamDurably(
       streamOf("recovered", { before: () => writeFile(path, "somebody's") }),
@@ -72,8 +72,8 @@ test("a name that is taken while the model is recovered is not taken over", asyn
 });
 
 test("a model that does not verify leaves what was there, also with --force", async (context) => {
-  const folder = await folderOf(context),
-    path = join(folder, "model.safetensors");
+  const folder = await folderOf(context);
+  const path = join(folder, "model.safetensors");
   await writeFile(path, "good");
   await assert.rejects(
     writeStreamDurably(streamOf("wrong", { fails: true }), path, { overwrite: true }, () => undefined),

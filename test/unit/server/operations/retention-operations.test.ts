@@ -10,8 +10,8 @@ function contextWith(failures: readonly ErrorCode[]): {
   readonly context: OperationsContext;
   readonly done: string[];
 } {
-  const done: string[] = [],
-    left = [...failures];
+  const done: string[] = [];
+  const left = [...failures];
   const repository = {
     retention: {
       apply: () => {

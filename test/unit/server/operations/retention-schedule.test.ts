@@ -15,9 +15,9 @@ function scene(
   rulesOf: (fleet: string) => readonly RetentionSetting[],
   applied: (fleet: string) => Promise<RetentionReport>,
 ) {
-  const clock = manualClock(),
-    calls: string[] = [],
-    errors: string[] = [];
+  const clock = manualClock();
+  const calls: string[] = [];
+  const errors: string[] = [];
   const log: Log = {
     debug: () => undefined,
     info: () => undefined,

@@ -176,13 +176,13 @@ it("removes what a crash left, and reports foreign files", async () => {
 });
 
 it("finds every flipped bit of coded tensors too, and names the damaged tensor, not those coded against it", async () => {
-  const files = memoryFiles(),
-    store = await open(files),
-    [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [
-      Tensor,
-      Tensor,
-      Tensor,
-    ];
+  const files = memoryFiles();
+  const store = await open(files);
+  const [base, child, grandchild] = [0, 1, 2].map((member) => memberOf(1, member, [4, 12])) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   await writePack(store, [codedAgainst(base)]);
   const basePack = store.packs()[0]!.path;
   await writePack(store, [
@@ -190,9 +190,9 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
     codedAgainst(grandchild, child, base),
   ]);
   const childPack = store.packs()[1]!.path;
-  const inBase = store.stat(idOfTensor(base))!.storedBytes,
-    inPlanes = store.stat(idOfTensor(child))!.storedBytes,
-    inChild = inPlanes + store.stat(idOfTensor(grandchild))!.storedBytes;
+  const inBase = store.stat(idOfTensor(base))!.storedBytes;
+  const inPlanes = store.stat(idOfTensor(child))!.storedBytes;
+  const inChild = inPlanes + store.stat(idOfTensor(grandchild))!.storedBytes;
   await store.close();
   for (const [path, length, atFault] of [
     [basePack, inBase, () => base],
@@ -205,8 +205,8 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
         path,
         whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
       );
-      const damaged = await open(files),
-        faulty = idOfTensor(atFault(at));
+      const damaged = await open(files);
+      const faulty = idOfTensor(atFault(at));
       let unread = 0;
       for (const tensor of [grandchild, child, base, grandchild]) {
         const id = idOfTensor(tensor);
@@ -249,14 +249,14 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
 });
 
 it("finds every flipped bit of the bytes that fixed planes are read from", async () => {
-  const files = memoryFiles(),
-    store = await open(files),
-    kernel = weights([12, 10], 31),
-    id = idOfTensor(kernel);
+  const files = memoryFiles();
+  const store = await open(files);
+  const kernel = weights([12, 10], 31);
+  const id = idOfTensor(kernel);
   await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed")]);
-  const { path } = store.packs()[0]!,
-    { storedBytes } = store.stat(id)!,
-    whole = await files.read(path);
+  const { path } = store.packs()[0]!;
+  const { storedBytes } = store.stat(id)!;
+  const whole = await files.read(path);
   const levels = await Promise.all([1, 2, 3].map((planes) => store.readFixedPlanes(id, planes)));
   await store.close();
   let read = 0;
@@ -290,9 +290,9 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
 
 it("reads tensors coded against a damaged one again after a new copy of it, raw or coded, also after reopening", async () => {
   for (const healing of [(tensor: Tensor) => tensor, (tensor: Tensor) => codedAgainst(tensor)]) {
-    const files = memoryFiles(),
-      store = await open(files),
-      [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+    const files = memoryFiles();
+    const store = await open(files);
+    const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
     await writePack(store, [base]);
     const { path } = store.packs()[0]!;
     await writePack(store, [codedAgainst(child, base)]);
@@ -320,16 +320,16 @@ it("reads tensors coded against a damaged one again after a new copy of it, raw 
 });
 
 it("names the missing tensor when the pack with a base of others is gone", async () => {
-  const files = memoryFiles(),
-    store = await open(files),
-    [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+  const files = memoryFiles();
+  const store = await open(files);
+  const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
   await writePack(store, [base]);
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   await store.close();
   await files.remove(path);
-  const left = await open(files),
-    id = idOfTensor(child);
+  const left = await open(files);
+  const id = idOfTensor(child);
   assert.ok(!left.has(id));
   assert.throws(
     () => left.openTensor(id),
@@ -346,18 +346,18 @@ it("names the missing tensor when the pack with a base of others is gone", async
 });
 
 it("reads the disk for a verification, whatever is cached", async () => {
-  const files = memoryFiles(),
-    store = await open(files),
-    [base, child] = [memberOf(1, 0), memberOf(1, 1)],
-    id = idOfTensor(base);
+  const files = memoryFiles();
+  const store = await open(files);
+  const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
+  const id = idOfTensor(base);
   await writePack(store, [codedAgainst(base)]);
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   assert.deepEqual(await readBack(store, child), child.bytes);
   // Damage below the open file: the store has cached what it decoded.
-  const file = await files.open(path, "update"),
-    stored = store.stat(id)!.storedBytes,
-    byte = new Uint8Array(1);
+  const file = await files.open(path, "update");
+  const stored = store.stat(id)!.storedBytes;
+  const byte = new Uint8Array(1);
   await file.read(byte, 32 + stored - 30);
   await file.write(Uint8Array.of(byte[0]! ^ 16), 32 + stored - 30);
   await file.close();

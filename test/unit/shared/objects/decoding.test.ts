@@ -23,10 +23,10 @@ import { codedAgainst, idOfTensor, readBack, writePack } from "../../../helpers/
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 
-const first = weights([300, 200], 1),
-  second = fineTuned(first, 1e-4, 2),
-  third = fineTuned(second, 1e-4, 3),
-  fourth = fineTuned(third, 1e-4, 4);
+const first = weights([300, 200], 1);
+const second = fineTuned(first, 1e-4, 2);
+const third = fineTuned(second, 1e-4, 3);
+const fourth = fineTuned(third, 1e-4, 4);
 
 function stepOf(tensor: Tensor, base: Tensor | undefined, lastUseOf: readonly Tensor[] = []): DecodingStep {
   const { id, header, code, bytes } = codedAgainst(tensor, base);
@@ -66,8 +66,8 @@ function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = 
 
 /** Decoding on the event loop would let it turn only once or twice. */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
-  let turns = 0,
-    done = false;
+  let turns = 0;
+  let done = false;
   const ended = work.finally(() => {
     done = true;
   });
@@ -83,8 +83,8 @@ async function turnsDuring(work: Promise<unknown>): Promise<number> {
 
 describe("decoding in threads", () => {
   it("gives the same bytes as decoding on the event loop, for every requested tensor", async () => {
-    const threads = new DecodingThreads(2, 0),
-      decoder = await tensorDecoder();
+    const threads = new DecodingThreads(2, 0);
+    const decoder = await tensorDecoder();
     for (const isAtHand of [false, true])
       for (const wanted of [[fourth], [second, third, fourth]]) {
         const jobs = Array.from({ length: 6 }, () => jobOf({ isAtHand, wanted }));
@@ -106,10 +106,10 @@ describe("decoding in threads", () => {
   it("transfers only the buffers that it may take, and only complete ones", async () => {
     const threads = new DecodingThreads(1, 0);
     await turnsDuring(threads.decode(bigJob())); // Until the thread has started.
-    const kept = jobOf({ isAtHand: true }),
-      given = jobOf({ isAtHand: true, canMoveStored: true });
-    const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9),
-      piece = around.subarray(4, around.length - 5);
+    const kept = jobOf({ isAtHand: true });
+    const given = jobOf({ isAtHand: true, canMoveStored: true });
+    const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9);
+    const piece = around.subarray(4, around.length - 5);
     piece.set((given.steps[1] as DecodingStep).stored);
     const steps = given.steps.map((step, i) => (i === 1 ? { ...step, stored: piece } : step));
     for (const job of [kept, { ...given, steps }])
@@ -129,10 +129,10 @@ describe("decoding in threads", () => {
   it("names the tensor whose bytes no codec wrote, and refuses unknown codes", async () => {
     for (const threads of [new DecodingThreads(1, 0), new DecodingThreads(1)]) {
       await threads.decode(bigJob());
-      const good = jobOf({ wanted: [second, fourth] }),
-        steps = good.steps.map((step, i) =>
-          i === 2 ? { ...step, stored: step.stored.slice(0, 100) } : step,
-        );
+      const good = jobOf({ wanted: [second, fourth] });
+      const steps = good.steps.map((step, i) =>
+        i === 2 ? { ...step, stored: step.stored.slice(0, 100) } : step,
+      );
       const { bytes, malformed } = await threads.decode({ ...good, steps });
       assert.equal(malformed, idOfTensor(third));
       assert.deepEqual([...bytes.keys()], [idOfTensor(second)]);
@@ -148,9 +148,9 @@ describe("decoding in threads", () => {
   });
 
   it("does small work on the event loop, and starts threads only after large work", async () => {
-    const threads = new DecodingThreads(1),
-      small = weights([20, 30], 5),
-      coded = stepOf(fineTuned(small, 1e-4, 6), small);
+    const threads = new DecodingThreads(1);
+    const small = weights([20, 30], 5);
+    const coded = stepOf(fineTuned(small, 1e-4, 6), small);
     const job: DecodingJob = {
       steps: [coded],
       references: new Map([[idOfTensor(small), small]]),
@@ -171,8 +171,8 @@ describe("decoding in threads", () => {
   });
 
   it("rejects jobs that wait for a thread that ends, and continues without it", async () => {
-    const threads = new DecodingThreads(1, 0),
-      waiting = threads.decode(bigJob());
+    const threads = new DecodingThreads(1, 0);
+    const waiting = threads.decode(bigJob());
     await new Promise((resolve) => {
       setImmediate(resolve);
     });
@@ -183,9 +183,9 @@ describe("decoding in threads", () => {
   });
 });
 
-const large = weights([1500, 1000], 9),
-  larger = fineTuned(large, 1e-4, 10),
-  codedLarger = codedAgainst(larger, large);
+const large = weights([1500, 1000], 9);
+const larger = fineTuned(large, 1e-4, 10);
+const codedLarger = codedAgainst(larger, large);
 /** More than is decoded on the event loop while a thread starts. */
 function bigJob(): DecodingJob {
   const { id, header, code, bytes: stored } = codedLarger;
@@ -201,9 +201,9 @@ function bigJob(): DecodingJob {
 
 describe("a store with large coded tensors", () => {
   after(() => decodingThreads().close());
-  const files = memoryFiles(),
-    open = (): ReturnType<typeof openPackStore> =>
-      openPackStore(files, "/packs", { clock: manualClock(), random: seededRandom("s") });
+  const files = memoryFiles();
+  const open = (): ReturnType<typeof openPackStore> =>
+    openPackStore(files, "/packs", { clock: manualClock(), random: seededRandom("s") });
 
   it("saves and reads them while the event loop keeps turning", async () => {
     const store = await open();
@@ -225,13 +225,13 @@ describe("a store with large coded tensors", () => {
   });
 
   it("saves many concurrently in their order, and leaves out invalid ones between them", async () => {
-    const store = await open(),
-      pack = await store.begin();
-    const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i)),
-      coded = family.map((tensor) => codedAgainst(tensor, large));
+    const store = await open();
+    const pack = await store.begin();
+    const family = Array.from({ length: 12 }, (_, i) => fineTuned(large, 1e-4, 100 + i));
+    const coded = family.map((tensor) => codedAgainst(tensor, large));
     // One declares another's id, one is truncated, one is encoded against a tensor that only this pack brings.
-    const ofOwn = fineTuned(family[0] as Tensor, 1e-4, 50),
-      wrong: Hash = idOfTensor(weights([3, 3], 1));
+    const ofOwn = fineTuned(family[0] as Tensor, 1e-4, 50);
+    const wrong: Hash = idOfTensor(weights([3, 3], 1));
     const given = [
       ...coded.slice(0, 4),
       { ...(coded[4] as typeof codedLarger), id: wrong },
@@ -260,12 +260,12 @@ describe("a store with large coded tensors", () => {
   });
 
   it("decodes a complete chain again when the thread that decodes it ends", async () => {
-    const store = await open(),
-      last = fineTuned(larger, 1e-4, 11);
+    const store = await open();
+    const last = fineTuned(larger, 1e-4, 11);
     await writePack(store, [codedAgainst(last, larger)]);
     await store.close();
-    const again = await open(),
-      reading = readBack(again, last);
+    const again = await open();
+    const reading = readBack(again, last);
     for (let i = 0; i < 20 && decodingThreads().running === 0; i++)
       await new Promise((resolve) => {
         setImmediate(resolve);

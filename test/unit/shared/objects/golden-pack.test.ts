@@ -65,8 +65,8 @@ it("reads golden packs of format 2, with and without their cache and after a col
 
 /** Writing the same tensors with the same encodings makes the same packs. */
 async function writesTheSame(golden: Awaited<ReturnType<typeof openPackStore>>): Promise<void> {
-  const files = memoryFiles(),
-    store = await openPackStore(files, "/packs", options());
+  const files = memoryFiles();
+  const store = await openPackStore(files, "/packs", options());
   for (const { pack: name, recode, tensors } of expected.packs) {
     const pack = await store.begin({ recode });
     for (const { id, coded } of tensors)

@@ -24,8 +24,8 @@ const pack = (entries: readonly UnsealedEntry[], seal: Seal): PackIndex => {
 };
 /** "x" raw, "x<y" against y, "x<y,z" against y and z. */
 function entry(text: string): UnsealedEntry {
-  const [name, against] = text.split("<") as [string, string?],
-    [base, previous] = against?.split(",").map(hash) ?? [];
+  const [name, against] = text.split("<") as [string, string?];
+  const [base, previous] = against?.split(",").map(hash) ?? [];
   return describedEntry(
     {
       id: hash(name),
@@ -43,8 +43,8 @@ function entry(text: string): UnsealedEntry {
 const recoded = (text: string): UnsealedEntry => ({ ...entry(text), isRewrite: true, needsEpoch: true });
 
 function start() {
-  const index = new ObjectIndex(),
-    publication = new Publication(index);
+  const index = new ObjectIndex();
+  const publication = new Publication(index);
   return {
     index,
     publish: (
@@ -104,9 +104,9 @@ it("makes a save wait for another save of the same tensor, and continues when th
 it("publishes saves of different tensors concurrently, and a recoding exclusively", async () => {
   const { publish } = start();
   await publish([entry("base")]);
-  let inside = 0,
-    most = 0,
-    open: () => void = () => undefined;
+  let inside = 0;
+  let most = 0;
+  let open: () => void = () => undefined;
   const gate = new Promise<void>((resolve) => {
     open = resolve;
   });

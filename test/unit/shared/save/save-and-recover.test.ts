@@ -334,15 +334,15 @@ describe("what is wrong is loud", () => {
     }
   });
   test("any damaged tensor is named; of several the first leaf, in whichever order the store reads", async () => {
-    const many = new Line(),
-      { store } = many,
-      { versionId } = await many.save(
-        opaque(
-          Object.fromEntries(
-            Array.from({ length: 70 }, (_, i) => [`t${String(i).padStart(2, "0")}`, tensor(i)]),
-          ),
+    const many = new Line();
+    const { store } = many;
+    const { versionId } = await many.save(
+      opaque(
+        Object.fromEntries(
+          Array.from({ length: 70 }, (_, i) => [`t${String(i).padStart(2, "0")}`, tensor(i)]),
         ),
-      );
+      ),
+    );
     const { leaves } = await planRecovery(store, versionId);
     for (let at = 0; at < leaves.length; at += 3) {
       const wrong = new Map(

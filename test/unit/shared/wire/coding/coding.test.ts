@@ -121,10 +121,10 @@ describe("what a tensor is coded against", () => {
 });
 
 describe("a coded stream", () => {
-  const one = weights([300, 200], 1),
-    tuned = fineTuned(one, 1e-4, 2),
-    onward = continueTuning(tuned, one, { share: 0.8, stepSize: 1e-5, seed: 3 }),
-    counts = noiseTensor("I64", [30], 4);
+  const one = weights([300, 200], 1);
+  const tuned = fineTuned(one, 1e-4, 2);
+  const onward = continueTuning(tuned, one, { share: 0.8, stepSize: 1e-5, seed: 3 });
+  const counts = noiseTensor("I64", [30], 4);
 
   async function work(
     coder: TensorCoder,
@@ -159,15 +159,15 @@ describe("a coded stream", () => {
   }
 
   it("is the same from a thread and the event loop, from a file and from memory, and decodes to the tensors", async () => {
-    const streams: (readonly Buffer[])[] = [],
-      encodings: (readonly Encoding[])[] = [];
+    const streams: (readonly Buffer[])[] = [];
+    const encodings: (readonly Encoding[])[] = [];
     for (const [totalBytes, memoryBytes] of [
       [0, 2 ** 30],
       [Infinity, 0],
     ] as const) {
-      const files = memoryFiles(),
-        coder = openTensorCoder(totalBytes),
-        given = await work(coder);
+      const files = memoryFiles();
+      const coder = openTensorCoder(totalBytes);
+      const given = await work(coder);
       await files.makeFolder("/transfers");
       const spool = await openCodingSpool(files, "/transfers/t.coded", 2 ** 20, memoryBytes);
       const stream = await codeStream(given, spool);
@@ -190,8 +190,8 @@ describe("a coded stream", () => {
           const found = from === undefined ? undefined : held.get(from);
           return found && { ...found, bytes: found.bytes.slice() };
         };
-        const base = copy(encoding.against),
-          previous = copy(encoding.previous);
+        const base = copy(encoding.against);
+        const previous = copy(encoding.previous);
         assert.deepEqual(
           await coder.decode(
             tensor,
@@ -254,10 +254,10 @@ describe("a coded stream", () => {
   });
 
   it("leaves the loop free while a large tensor is coded", async () => {
-    const coder = openTensorCoder(Infinity),
-      large = weights([2000, 1500], 7);
-    let turns = 0,
-      done = false;
+    const coder = openTensorCoder(Infinity);
+    const large = weights([2000, 1500], 7);
+    let turns = 0;
+    let done = false;
     const coding = coder.encode(fineTuned(large, 1e-4, 8), { base: large }).finally(() => {
       done = true;
     });
@@ -273,11 +273,11 @@ describe("a coded stream", () => {
   });
 
   it("refuses buffers that were transferred before, and answers later requests correctly", async () => {
-    const coder = openTensorCoder(Infinity),
-      given = { ...one, bytes: one.bytes.slice() };
-    const first = coder.encode(given, {}),
-      again = coder.encode(given, {}),
-      after = coder.encode({ ...counts, bytes: counts.bytes.slice() }, {});
+    const coder = openTensorCoder(Infinity);
+    const given = { ...one, bytes: one.bytes.slice() };
+    const first = coder.encode(given, {});
+    const again = coder.encode(given, {});
+    const after = coder.encode({ ...counts, bytes: counts.bytes.slice() }, {});
     await assert.rejects(again);
     assert.equal((await first).against.base, false);
     const { code, bytes } = await after;
