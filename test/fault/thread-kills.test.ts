@@ -1,6 +1,6 @@
-// The whole thread under kill -9: a real server and real agents as processes, fine-tuning and reporting
-// without pause, killed at any moment. Whatever a device holds a receipt for must come back exactly, at once
-// and at the end.
+// The complete system under kill -9: a real server and real agents, each in its own process, fine-tune and
+// report continuously and are killed at random moments. Every model for which a device holds a receipt must
+// be recovered exactly, right after each kill and at the end.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -25,7 +25,7 @@ const devices = [
 ];
 const agentProgram = fileURLToPath(new URL("../helpers/agent-with-fake-training.js", import.meta.url));
 
-/** Numbers in [0, below) that a seed decides. */
+/** Numbers in [0, below), drawn from a seed. */
 function chooser(from: number): (below: number) => number {
   let state = from >>> 0 || 1;
   return (below) => {
@@ -38,25 +38,25 @@ function chooser(from: number): (below: number) => number {
   };
 }
 
-/** The agents' reports, counted and kept. */
-class Heard {
+/** Counts the agents' events and keeps the acknowledged versions and the complaints. */
+class AgentReports {
   readonly acknowledged = new Set<string>();
   readonly complaints: string[] = [];
-  count = 0;
+  eventCount = 0;
   readonly #waiters = new Set<() => void>();
   note(device: string, line: string): void {
     const { event, version, text } = JSON.parse(line) as { event: string; version?: string; text?: string };
     if (event === "recorded" && version !== undefined) this.acknowledged.add(version);
-    // A training that a stop interrupted, or a message on a lost connection, does no harm; these events do.
+    // An interrupted training or a message on a lost connection does no harm; these events do.
     if (/^(model-refused|model-damaged|model-lost|server-history-rewritten|not-admitted)$/.test(event))
       this.complaints.push(`${device}: ${event} ${text ?? ""}`);
-    this.count++;
+    this.eventCount++;
     for (const wake of [...this.#waiters]) wake();
   }
-  /** Resolves after so many further words. */
-  async more(words: number): Promise<void> {
-    const target = this.count + words;
-    while (this.count < target)
+  /** Resolves after this many more events. */
+  async nextEvents(events: number): Promise<void> {
+    const target = this.eventCount + events;
+    while (this.eventCount < target)
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           this.#waiters.delete(wake);
@@ -65,8 +65,8 @@ class Heard {
         this.#waiters.add(wake);
       });
   }
-  async acknowledgedMore(than: number): Promise<void> {
-    while (this.acknowledged.size <= than) await this.more(1);
+  async acknowledgedAbove(count: number): Promise<void> {
+    while (this.acknowledged.size <= count) await this.nextEvents(1);
   }
 }
 
@@ -75,12 +75,12 @@ interface RunningAgent {
   readonly ended: Promise<unknown>;
 }
 
-class Yard {
+class SystemUnderTest {
   readonly agents = new Map<string, RunningAgent>();
   server: ServerProcess | undefined;
   constructor(
     readonly root: string,
-    readonly heard: Heard,
+    readonly reports: AgentReports,
   ) {}
   home(device: string): string {
     return join(this.root, device);
@@ -90,7 +90,7 @@ class Yard {
     this.server = await startServerProcess(join(this.root, "server"), fleet);
     return this.server;
   }
-  /** The server of now may have another port. */
+  /** The running server may have another port than the enrolment states. */
   async startAgent(device: string, lines: readonly string[], enrolment: Enrolment): Promise<void> {
     await mkdir(this.home(device), { recursive: true });
     await writeFile(
@@ -102,10 +102,10 @@ class Yard {
       env: { ...process.env, STEMMA_EXIT_WITH_STDIN: "1" },
     });
     createInterface({ input: child.stdout }).on("line", (line) => {
-      this.heard.note(device, line);
+      this.reports.note(device, line);
     });
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      this.heard.complaints.push(`${device}: ${text.slice(0, 500)}`);
+      this.reports.complaints.push(`${device}: ${text.slice(0, 500)}`);
     });
     this.agents.set(device, {
       child,
@@ -133,10 +133,10 @@ it(
   { timeout: 60_000 + kills * 15_000 },
   async () => {
     const choose = chooser(seed);
-    const heard = new Heard();
-    const yard = new Yard(await mkdtemp(join(tmpdir(), "stemma-thread-")), heard);
+    const reports = new AgentReports();
+    const system = new SystemUnderTest(await mkdtemp(join(tmpdir(), "stemma-thread-")), reports);
     try {
-      let server = await yard.startServer();
+      let server = await system.startServer();
       const { bytes, architecture } = await tinyImport("1", 6_000);
       await server.operations.import(
         {
@@ -163,10 +163,10 @@ it(
         );
       const start = async (device: string): Promise<void> => {
         const found = devices.find((one) => one.device === device);
-        await yard.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment);
+        await system.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment);
       };
       for (const { device } of devices) await start(device);
-      await heard.acknowledgedMore(devices.length);
+      await reports.acknowledgedAbove(devices.length);
 
       const verified = new Set<string>();
       const verify = async (versions: Iterable<string>): Promise<void> => {
@@ -177,30 +177,30 @@ it(
         }
       };
       for (let kill = 0; kill < kills; kill++) {
-        // At some word of the traffic, and some turns of the loop after it: in the middle of whatever goes on
-        // then.
-        await heard.more(1 + choose(12));
+        // Kills after a random number of events and of turns of the event loop, so that it interrupts any
+        // kind of work.
+        await reports.nextEvents(1 + choose(12));
         for (let turns = choose(200); turns > 0; turns--) await setImmediate();
         const victim = choose(2) === 0 ? "server" : (devices[choose(devices.length)]?.device ?? "car");
-        const before = new Set(heard.acknowledged);
+        const before = new Set(reports.acknowledged);
         if (victim === "server") {
           await server.kill("SIGKILL");
           for (const { device } of devices)
-            await yard.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
-          server = await yard.startServer();
+            await system.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
+          server = await system.startServer();
           for (const { device } of devices) await start(device);
         } else {
-          await yard.stopAgent(victim, "SIGKILL");
+          await system.stopAgent(victim, "SIGKILL");
           await start(victim);
         }
-        // All that was acknowledged since the last look, and a few of the old ones.
+        // Everything that was acknowledged since the last check, and a few older versions.
         await verify([...before].filter((version) => !verified.has(version)));
         await verify([...verified].filter(() => choose(verified.size) < 5));
-        await heard.acknowledgedMore(heard.acknowledged.size);
+        await reports.acknowledgedAbove(reports.acknowledged.size);
       }
-      await verify(heard.acknowledged);
+      await verify(reports.acknowledged);
       assert.deepEqual((await server.operations.check({ fleet })).problems, []);
-      assert.deepEqual(heard.complaints, [], "nothing was refused, damaged or lost on the way");
+      assert.deepEqual(reports.complaints, [], "nothing was refused, damaged or lost on the way");
       for (const { device, lines } of devices)
         for (const line of lines) {
           const sequences = (await server.operations.models({ fleet, device, line, all: true })).map(
@@ -209,10 +209,10 @@ it(
           assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);
         }
       console.log(
-        `thread-kills: ${heard.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`,
+        `thread-kills: ${reports.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`,
       );
     } finally {
-      await yard.end();
+      await system.end();
     }
   },
 );

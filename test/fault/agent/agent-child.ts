@@ -1,6 +1,6 @@
 /**
- * An agent that a test kills: the real one with a training that takes no time. It logs JSON lines to
- * standard output.
+ * An agent process for tests that kill it: the real agent with a fake training that takes no time. Logs JSON
+ * lines to standard output.
  */
 import { readFile } from "node:fs/promises";
 import { openLog } from "../../../shared/adapters/log.js";

@@ -1,6 +1,6 @@
 /**
- * The agent killed again and again while it trains, reports and switches against the real server:
- * nothing it saved is lost, nothing is counted twice, and in the end all of it is at the server, complete.
+ * Kills the agent repeatedly while it trains, reports and switches models against the real server. Nothing
+ * that it saved is lost, nothing is counted twice, and in the end the server has every model completely.
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -114,7 +114,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
   for (let kill = 0; kill < kills; kill++) {
     const moment = killAt[Math.floor(random() * killAt.length)];
     let left = 1 + Math.floor(random() * 3);
-    // One that waits for an event that does not come any more is killed at the next training.
+    // An agent that waits for an event that never comes is killed after 30 further trainings.
     let patience = 30;
     const { child, ended } = start(home, settings, (seen) => {
       note(seen);
@@ -126,7 +126,7 @@ it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async 
     assert.equal(await ended, "SIGKILL", "the agent ended by itself");
   }
 
-  // The last one trains no more and reports all.
+  // The last agent does not train; it reports everything that is left.
   await write(0);
   const before = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
   for (const { versionId, state } of before)

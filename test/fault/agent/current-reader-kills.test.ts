@@ -1,5 +1,5 @@
 /**
- * The documented reader, in a loop while the writer is killed again and again: it never sees two versions
+ * Runs the documented reader in a loop while the writer is killed repeatedly: it never reads two versions
  * mixed.
  */
 import assert from "node:assert/strict";
@@ -17,8 +17,8 @@ const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
 const program = fileURLToPath(new URL("./current-writer-child.js", import.meta.url));
 
 /**
- * Runs a writer until it has switched `switches` times, then kills it in the middle of whatever it does.
- * Returns the last number it reported.
+ * Runs a writer until it has switched `switches` times, then kills it at whatever it is doing. Returns the
+ * last number that it reported.
  */
 async function writeAndKill(home: string, from: number, switches: number): Promise<number> {
   const child = spawn(process.execPath, [program, home, String(from)], {

@@ -1,6 +1,6 @@
 /**
- * A writer of current models that a test kills: installs and switches versions for ever, each made of one
- * number.
+ * A writer of current models for a test that kills it: installs and activates versions in an endless loop.
+ * The bytes of each version repeat its number.
  */
 import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { CurrentStore } from "../../../agent/current/current-store.js";

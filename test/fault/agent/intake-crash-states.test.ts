@@ -1,5 +1,6 @@
 /**
- * The intake at any moment of a crash: every answered sample is there once, on its side, and writing goes on.
+ * Crashes of the intake at any moment: every acknowledged sample is stored exactly once, and appending
+ * continues.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -37,7 +38,7 @@ async function found(files: Files): Promise<Map<string, number>> {
   return counts;
 }
 
-it("keeps every answered sample over a crash at any moment", { timeout: 600_000 }, async () => {
+it("keeps every acknowledged sample after a crash at any moment", { timeout: 600_000 }, async () => {
   await checkCrashStates<string>({
     name: "intake",
     async run(files, mark) {
@@ -57,7 +58,7 @@ it("keeps every answered sample over a crash at any moment", { timeout: 600_000 
       const intake = await open(files);
       const before = await found(files);
       for (const id of marks) assert.equal(before.get(id), 1, `${id} is there ${before.get(id) ?? 0} times`);
-      // The same batches again (a sender that got no answer repeats itself) add only what is missing.
+      // Appending the same batches again, as a sender without a response does, adds only what is missing.
       for (let number = 0; number < 14; number++) await intake.append(batch(number));
       await intake.close();
       const after = await found(files);

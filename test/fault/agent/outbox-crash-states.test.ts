@@ -1,6 +1,7 @@
 /**
- * The outbox at any moment of a crash: models saved, receipts kept, released ones forgotten, the line
- * switched. What was acknowledged is there and complete; what is not released is never lost.
+ * Crashes of the outbox at any moment while it saves models, records receipts, forgets released models and
+ * switches the line. Everything acknowledged is stored completely; a model that is not released is never
+ * lost.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -29,7 +30,7 @@ interface Opened {
   readonly close: () => Promise<void>;
 }
 
-/** No two processes draw the same: a name that a dead one gave to a pack does not come again. */
+/** Seeds each opening differently, so that a new process never reuses the pack names of a killed one. */
 let openings = 0;
 
 async function openAll(files: Files): Promise<Opened> {
@@ -131,7 +132,7 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   const order = (versionId: Hash | undefined): number =>
     versionId === undefined ? 0 : orderOf(state, "cam", versionId);
   assert.ok(order(active) >= order(activated?.versionId), "an acknowledged switch is not undone");
-  // And it goes on.
+  // Work continues after the crash.
   await activator.activateNewest("cam");
   const next = await outbox.saveTrained(tinySource("9"), {
     name: "m",
@@ -150,6 +151,6 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   await close();
 }
 
-it("keeps every acknowledged model over a crash at any moment", { timeout: 600_000 }, async () => {
+it("keeps every acknowledged model after a crash at any moment", { timeout: 600_000 }, async () => {
   await checkCrashStates<Mark>({ name: "outbox, slots and links", run: work, check });
 });

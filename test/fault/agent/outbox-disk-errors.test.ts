@@ -1,6 +1,6 @@
 /**
- * The outbox on a disk that fails or is full at any one operation: an error with a code, and nothing
- * acknowledged is lost.
+ * The outbox on a disk where any single operation fails or finds the disk full: the error has a code, and
+ * nothing acknowledged is lost.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -32,7 +32,9 @@ const save = async (outbox: Outbox, number: number): Promise<Hash> =>
     })
   ).versionId;
 
-/** Saves, releases and forgets as far as the disk lets it; returns what was acknowledged. */
+/**
+ * Saves, releases and forgets as far as the disk permits; returns what was acknowledged and how much failed.
+ */
 async function workOn(files: Files): Promise<{ readonly saved: readonly Hash[]; readonly failures: number }> {
   const saved: Hash[] = [];
   let failures = 0;
@@ -83,12 +85,12 @@ async function check(files: Files, saved: readonly Hash[], what: string): Promis
   await outbox.close();
 }
 
-describe("the outbox on a bad disk", () => {
+describe("the outbox on a faulty disk", () => {
   for (const fault of [
     { code: "EIO", writtenShare: 0.5 },
     { code: "ENOSPC", writtenShare: 0.3 },
   ] satisfies Fault[]) {
-    it(`keeps what it acknowledged when any one operation ends in ${fault.code}`, async () => {
+    it(`keeps what it acknowledged when any single operation fails with ${fault.code}`, async () => {
       let failing = 0;
       for (let nth = 0; nth < 120; nth++) {
         const files = memoryFiles();
@@ -99,7 +101,7 @@ describe("the outbox on a bad disk", () => {
       assert.ok(failing > 20, `only ${failing} operations failed anything`);
     });
   }
-  it("reports that it must be opened again when an fsync fails", async () => {
+  it("reports that it must be reopened when an fsync fails", async () => {
     const reported: string[] = [];
     let failing = false;
     const files = faultyFiles(memoryFiles(), ({ kind }) =>
@@ -123,7 +125,7 @@ describe("the outbox on a bad disk", () => {
     await assert.rejects(outbox.append({ type: "seen", atMs: 0, length: 1, chain: "0".repeat(64) as Hash }));
     assert.ok(reported.includes("JOURNAL_STOPPED"), reported.join());
   });
-  it("goes on when a full disk has room again", async () => {
+  it("continues when a full disk has free space again", async () => {
     const files = memoryFiles();
     const { plan, free } = fullAfter(3000);
     const outbox = await open(faultyFiles(files, plan));

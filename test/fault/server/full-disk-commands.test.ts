@@ -1,4 +1,4 @@
-/** On a disk without a free byte a person can still look, retire and free, with the commands they know. */
+/** On a disk without a free byte the usual commands can still list models, retire them and free space. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { open, rm } from "node:fs/promises";
@@ -15,11 +15,11 @@ const commandLine = fileURLToPath(new URL("../../../server/cli/main.js", import.
 
 function stemma(
   home: string,
-  ...words: string[]
+  ...commandArguments: string[]
 ): { readonly status: number | null; readonly value: unknown; readonly stderr: string } {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [commandLine, ...words, "--home", home, "-o", "json"],
+    [commandLine, ...commandArguments, "--home", home, "-o", "json"],
     { encoding: "utf8" },
   );
   return { status, value: stdout === "" ? undefined : JSON.parse(stdout), stderr };
@@ -38,7 +38,7 @@ async function writeModel(path: string, salt: number): Promise<void> {
   }
 }
 
-/** Writes until the disk takes no more byte. */
+/** Writes until the disk has no free byte. */
 async function fill(path: string): Promise<void> {
   const file = await open(path, "w");
   try {

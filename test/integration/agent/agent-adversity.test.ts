@@ -1,6 +1,6 @@
 /**
- * What goes wrong around an agent: a restored server, a cloned device, a full disk, a cut transfer, a server
- * with another certificate.
+ * Failures around an agent: a restored server, a cloned device, a full disk, an interrupted transfer, a
+ * server with another certificate.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -27,8 +27,8 @@ import { testFleet } from "../../helpers/test-server.js";
 const openssl = promisify(execFile);
 const MiB = 2 ** 20;
 
-describe("an agent in adversity", { timeout: 60_000 }, () => {
-  it("announces again what a restored server has lost, without base where the base is gone, and names what is nowhere any more", async (t) => {
+describe("an agent despite failures", { timeout: 60_000 }, () => {
+  it("announces again the versions that a restored server has lost, without base where the base is gone, and reports versions that no longer exist anywhere", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
     await log.until("activated");
@@ -66,7 +66,8 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
       (await server.handle.operations.verify({ fleet: testFleet, model: trained[3] as Hash })).versionId,
       trained[3],
     );
-    // What ran is reported again, the lost versions too: nothing may report that an older version ran in their place.
+    // The activations are reported again, those of lost versions too: no report may state that an older
+    // version ran in their place.
     const active = async (): Promise<Hash | undefined> =>
       (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]?.versionId;
     while ((await active()) !== trained[3]) await nextEventLoopTurn();
@@ -80,7 +81,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     assert.equal(log.count("server-restored"), again, "a restoration is news once");
   });
 
-  it("stops trying hard when it was cloned, and reports it", async (t) => {
+  it("retries rarely when it was cloned, and reports it", async (t) => {
     const { startAgent, home } = await startAgentTestEnvironment(t);
     const first = await startAgent();
     await first.log.until("activated");
@@ -97,7 +98,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     assert.equal((await original.handle.status()).link.phase, "waiting");
   });
 
-  it("reports that it is not admitted when it was revoked, and keeps what it has", async (t) => {
+  it("reports that it is not admitted after it was revoked, and keeps its models", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
@@ -111,7 +112,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     assert.equal(kept?.standing, "pending");
   });
 
-  it("stops training at its disk limit with an event, drops nothing, and goes on when the server has released", async (t) => {
+  it("stops training at its disk limit with an event, drops nothing, and continues once the server has released models", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t, { units: 4000 });
     const { handle, log } = await startAgent({
       profile: { activation: "after-outbox", "disk.budgetBytes": 4 * MiB, "disk.keepLast": 1 },
@@ -144,9 +145,9 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     for (const versionId of trained) await log.until("released", 1, isOfVersion(versionId));
   });
 
-  it("goes on with a cut transfer where it stood, in the next process", async (t) => {
+  it("resumes an interrupted transfer in the next process", async (t) => {
     const { startAgent } = await startAgentTestEnvironment(t, { units: 20_000 });
-    // Coded, of itself: the link is thin.
+    // Coded by its own decision, because the link is slow.
     const slow = { "link.blockBytes": 4096, "link.window": 2, "link.bytesPerSecond": 40_000 };
     const ports = { train: fakeTraining({ full: true }).train };
     const first = await startAgent({ profile: slow, ports });
@@ -170,7 +171,7 @@ describe("an agent in adversity", { timeout: 60_000 }, () => {
     );
   });
 
-  it("speaks mqtts, and to no server with another certificate", async (t) => {
+  it("uses mqtts, and refuses a server with another certificate", async (t) => {
     const folder = await mkdtemp(join(tmpdir(), "stemma-tls-"));
     t.after(() => rm(folder, { recursive: true, force: true }));
     const certificate = async (name: string): Promise<{ certFile: string; keyFile: string } | undefined> => {

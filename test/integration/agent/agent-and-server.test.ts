@@ -1,4 +1,4 @@
-/** The agent against the real server in one process: U1 and U3, restarts, days offline. */
+/** The agent and the real server in one process: use cases U1 and U3, restarts, days offline. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -18,7 +18,7 @@ import { manualClock } from "../../helpers/manual-clock.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 describe("an agent and its server", { timeout: 60_000 }, () => {
-  it("installs the initial model it is offered, and its software reads it", async (t) => {
+  it("installs the initial model that it is offered, and the device's software can read it", async (t) => {
     const { server, home, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent();
     const { fields } = await log.until("activated");
@@ -58,7 +58,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.ok(kept?.includes(trained[2] as Hash) && !kept.includes(trained[0] as Hash));
   });
 
-  it("with after-outbox, runs a model that the server has not seen", async (t) => {
+  it("activates a model before the server has received it, with activation after-outbox", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
     await log.until("activated");
@@ -69,7 +69,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await restartOnSamePort(server, mqttPort);
   });
 
-  it("goes on after a restart in the middle: what was saved is announced by the next process", async (t) => {
+  it("continues after a restart: the next process announces what was saved", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const first = await startAgent();
     await first.log.until("activated");
@@ -86,7 +86,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     );
   });
 
-  it("takes samples in and trains on them when enough are there", async (t) => {
+  it("stores samples and trains once there are enough", async (t) => {
     const { startAgent, home } = await startAgentTestEnvironment(t);
     const training = fakeTraining();
     const { handle, log } = await startAgent({
@@ -105,7 +105,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.match((dataset?.parameters["segments"] as readonly string[])[0] ?? "", /^\d{12}\.samples:\d+$/);
   });
 
-  it("waits for samples without a word, and does not try again at once what failed", async (t) => {
+  it("waits for samples without an error event, and does not retry a failed training immediately", async (t) => {
     const { startAgent } = await startAgentTestEnvironment(t);
     let tries = 0;
     const { handle, log } = await startAgent({
@@ -130,7 +130,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.equal(tries, 1);
   });
 
-  it("answers the server's commands: report, train, and an unknown one with its code", async (t) => {
+  it("answers the server's commands report and train, and an unknown command with its code", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent();
     await log.until("activated");
@@ -169,7 +169,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.match(listed?.runs[testLine] ?? "", /:1$/, "a list names what runs");
   });
 
-  it("refuses at once to train a line that has no recipe", async (t) => {
+  it("immediately refuses to train a line without a recipe", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent({ lines: { [testLine]: {} } });
     await log.until("activated");
@@ -181,7 +181,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.deepEqual([asked.accepted, /No recipe/.test(asked.message)], [false, true], asked.message);
   });
 
-  it("takes a newer model of the server's, and goes back when an old one is assigned again", async (t) => {
+  it("switches to a newer model from the server, and back when an old one is assigned again", async (t) => {
     const { server, startAgent, home } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent();
     await log.until("activated");
@@ -195,7 +195,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       model: "update",
     });
     await log.until("activated", 1, isOfVersion(update.versionId));
-    // The server offers nothing that is an ancestor of what it believes to run.
+    // The server offers no ancestor of the version that it believes to be active.
     while (
       (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]
         ?.versionId !== update.versionId
@@ -211,7 +211,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.equal((await readCurrent(home, testLine)).manifest.versionId, base.versionId);
   });
 
-  it("shares one model between two lines, and keeps it until both have left it", async (t) => {
+  it("shares one model between two lines, and keeps it until neither uses it", async (t) => {
     const { server, startAgent, home } = await startAgentTestEnvironment(t, { names: ["cam", "rear"] });
     await server.handle.operations.assign({ fleet: testFleet, device: "v1", line: "rear", model: "base" });
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
@@ -224,7 +224,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     assert.equal((await handle.train("rear")).sequence, 1, "rear still starts from the shared one");
   });
 
-  it("three days offline: trainings go on, and everything arrives in order when the server is back", async (t) => {
+  it("keeps training during three days offline, and sends everything in order when the server is back", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const clock = manualClock();
     const { log } = await startAgent({
@@ -240,7 +240,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await log.until("disconnected");
     for (let half = 1; half <= 6; half++) {
       clock.advance(12 * 3_600_000);
-      // Small steps until the trainer has looked at its schedule; then time stands still while it works.
+      // Small steps until the trainer has checked its schedule; then time stands still while it trains.
       while (log.count("training") < 1 + half) {
         clock.advance(1_000);
         await nextEventLoopTurn();
@@ -249,7 +249,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       await log.until("activated", 1, isOfVersion(fields["version"] as Hash));
     }
     await restartOnSamePort(server, mqttPort);
-    // What the agent waits for now is its backoff.
+    // Now the agent waits for its reconnection backoff.
     while (log.count("connected") < 2) {
       clock.advance(100);
       await nextEventLoopTurn();

@@ -1,5 +1,5 @@
 /**
- * `stemma agent` as a program: exit statuses and messages that a script can rely on, and a clean end on
+ * `stemma agent` as a program: exit statuses and messages that a script can rely on, and a clean exit on
  * SIGTERM.
  */
 import assert from "node:assert/strict";
@@ -50,12 +50,12 @@ async function folder(t: TestContext): Promise<string> {
 }
 
 describe("stemma agent", { timeout: 60_000 }, () => {
-  it("explains itself, and distinguishes usage errors from failures", async (t) => {
+  it("prints help, and distinguishes usage errors from failures", async (t) => {
     const home = await folder(t);
     const help = await start(["--help"]);
     assert.equal(help.status, 0);
-    for (const word of ["run", "status", "train", "samples", "activate", "inbox"])
-      assert.match(help.out, new RegExp(word));
+    for (const command of ["run", "status", "train", "samples", "activate", "inbox"])
+      assert.match(help.out, new RegExp(command));
     assert.equal((await start(["dance"])).status, 2);
     assert.equal((await start(["status", "--home", home, "-o", "xml"])).status, 2);
     const nobody = await start(["status", "--home", home]);
@@ -70,7 +70,7 @@ describe("stemma agent", { timeout: 60_000 }, () => {
     assert.match(broken.err, /ENROLMENT_INVALID/);
   });
 
-  it("runs without its server, answers on its sockets, and ends well on SIGTERM", async (t) => {
+  it("runs without its server, answers on its sockets, and exits cleanly on SIGTERM", async (t) => {
     const home = await folder(t);
     const server = await startTestServer();
     const enrolment = await server.enroll("v1", ["cam"]);

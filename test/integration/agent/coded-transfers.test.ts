@@ -1,6 +1,6 @@
 /**
- * Models that travel coded against what device and server share, agent and server both real: fewer bytes, the
- * same model; and what happens where they share nothing.
+ * Models that travel coded against versions that device and server share, with a real agent and a real
+ * server: fewer bytes and the same model, and raw transfers where they share nothing.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -28,7 +28,7 @@ interface Recorded {
   readonly tensorBytes: number;
 }
 
-/** Trains once and resolves with what the server counted. */
+/** Trains once and resolves with the bytes that the server counted. */
 async function trainOnce({ server }: AgentTestEnvironment, { handle, log }: RunningAgent): Promise<Recorded> {
   const stop = new AbortController();
   const events = server.handle.operations.events(stop.signal);
@@ -45,11 +45,11 @@ async function trainOnce({ server }: AgentTestEnvironment, { handle, log }: Runn
 }
 
 async function started(
-  place: AgentTestEnvironment,
+  environment: AgentTestEnvironment,
   coding: "auto" | "always" | "never",
   metered = false,
 ): Promise<RunningAgent> {
-  const agent = await place.startAgent({
+  const agent = await environment.startAgent({
     profile: { "link.coding": coding, "link.metered": metered },
     ports: full,
   });
@@ -59,40 +59,40 @@ async function started(
 
 describe("coded transfers", { timeout: 60_000 }, () => {
   it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
-    const place = await startAgentTestEnvironment(t, { units: 80_000 });
-    const agent = await started(place, "always");
+    const environment = await startAgentTestEnvironment(t, { units: 80_000 });
+    const agent = await started(environment, "always");
     for (let round = 0; round < 3; round++) {
-      const { versionId, wireBytes, tensorBytes } = await trainOnce(place, agent);
+      const { versionId, wireBytes, tensorBytes } = await trainOnce(environment, agent);
       assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} bytes on the wire for ${tensorBytes}`);
-      await place.server.handle.operations.verify({ fleet: testFleet, model: versionId });
+      await environment.server.handle.operations.verify({ fleet: testFleet, model: versionId });
     }
     assert.deepEqual(
       agent.log.events.filter(({ event }) => event === "upload-not-coded" || event === "upload-failed"),
       [],
     );
     assert.deepEqual(
-      (await readdir(join(place.home, "transfers"))).filter((name) => name.endsWith(".coded")),
+      (await readdir(join(environment.home, "transfers"))).filter((name) => name.endsWith(".coded")),
       [],
       "coded streams are gone when they are sent",
     );
   });
 
   it("sends raw where the profile is set to never, or where the server decodes nothing", async (t) => {
-    const place = await startAgentTestEnvironment(t, {
+    const environment = await startAgentTestEnvironment(t, {
       units: 20_000,
       server: { limits: { coding: false } },
     });
-    const { wireBytes, tensorBytes } = await trainOnce(place, await started(place, "always"));
+    const { wireBytes, tensorBytes } = await trainOnce(environment, await started(environment, "always"));
     assert.ok(wireBytes > tensorBytes, "a server without coding asks for raw");
     const other = await startAgentTestEnvironment(t, { units: 20_000 });
     const never = await trainOnce(other, await started(other, "never"));
     assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
   });
 
-  it("brings a model of one device to another coded against the base that both have, and raw where its profile is set to never", async (t) => {
-    const place = await startAgentTestEnvironment(t, { units: 40_000 });
-    const { versionId } = await trainOnce(place, await started(place, "never"));
-    const { name, version } = await place.server.handle.operations.model({
+  it("sends one device's model to another, coded against the base that both have, and raw where the profile is set to never", async (t) => {
+    const environment = await startAgentTestEnvironment(t, { units: 40_000 });
+    const { versionId } = await trainOnce(environment, await started(environment, "never"));
+    const { name, version } = await environment.server.handle.operations.model({
       fleet: testFleet,
       model: versionId,
     });
@@ -101,16 +101,16 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       ["v2", "auto"],
       ["v3", "never"],
     ] as const) {
-      const enrolment = await place.server.enroll(device, [testLine]);
+      const enrolment = await environment.server.enroll(device, [testLine]);
       const home = await mkdtemp(join(tmpdir(), "stemma-agent-"));
       t.after(() => rm(home, { recursive: true, force: true }));
-      await place.server.handle.operations.assign({
+      await environment.server.handle.operations.assign({
         fleet: testFleet,
         device,
         line: testLine,
         model: "base",
       });
-      const other = await place.startAgent({
+      const other = await environment.startAgent({
         home,
         enrolment,
         profile: { "link.coding": coding },
@@ -118,7 +118,7 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       });
       await other.log.until("activated");
       const before = other.log.count("downloaded");
-      await place.server.handle.operations.assign({
+      await environment.server.handle.operations.assign({
         fleet: testFleet,
         device,
         line: testLine,
@@ -135,15 +135,15 @@ describe("coded transfers", { timeout: 60_000 }, () => {
     }
     assert.ok((moved[0] as number) < 0.5, `${moved[0]} of the raw bytes`);
     assert.equal(moved[1], 1);
-    const copies = join(place.server.home, "fleets", testFleet, "spool-out");
-    // Gone as soon as the device's word is there that it has all of it.
+    const copies = join(environment.server.home, "fleets", testFleet, "spool-out");
+    // The server removes its copy when the device reports that it has everything.
     while ((await readdir(copies)).length > 0) await nextEventLoopTurn();
   });
 
-  it("codes by itself where bytes cost money", async (t) => {
-    const place = await startAgentTestEnvironment(t, { units: 40_000 });
-    const agent = await started(place, "auto", true);
-    const { wireBytes, tensorBytes } = await trainOnce(place, agent);
+  it("decides to code on a metered link", async (t) => {
+    const environment = await startAgentTestEnvironment(t, { units: 40_000 });
+    const agent = await started(environment, "auto", true);
+    const { wireBytes, tensorBytes } = await trainOnce(environment, agent);
     assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);
     assert.match(
       String((await agent.log.until("coding-decided")).fields["text"]),

@@ -1,6 +1,6 @@
 /**
- * The commands on the pages, run in order, each page in a folder of its own: what a newcomer pastes works
- * and prints what the page shows. Code blocks that take part:
+ * The commands on the pages, run in order, each page in a folder of its own: pasted commands work and
+ * print what the page shows. Code blocks that take part:
  *
  *     sh run              runs; must end with status 0
  *     sh run background   starts and stays until the page's end; the next block waits for its first output
@@ -17,7 +17,7 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";
 
-/** What the checkout's ./stemma does once everything is built; a server takes free ports. */
+/** Does what the checkout's ./stemma does once everything is built, but a server uses free ports. */
 const stemma = `#!/bin/sh
 program=server
 if [ "$1" = agent ]; then shift; program=agent; fi
@@ -25,7 +25,7 @@ if [ "$program $1" = "server server" ]; then set -- "$@" --mqtt-port 0 --http-po
 exec "${process.execPath}" "${join(repositoryRoot, "dist")}/$program/cli/main.js" "$@"
 `;
 
-/** What may differ between two runs is made equal: ids, numbers, times, paths, widths of columns. */
+/** Replaces what may differ between two runs by constants: ids, numbers, times, paths, column widths. */
 function comparable(output: string): string {
   return output
     .trim()
@@ -132,6 +132,6 @@ for (const page of pages)
     assert.ok((await runPage(page, t)) > 0);
   });
 
-test("the first pages are among those that are run", () => {
+test("the tutorial pages are among the pages that are run", () => {
   for (const page of ["README.md", "docs/getting-started.md"]) assert.ok(pages.includes(page), page);
 });

@@ -1,7 +1,7 @@
 /**
- * A process that rewrites a fleet's storage, by another plan every time, is killed with SIGKILL at a drawn moment,
- * again and again on the same home. After each kill: it opens, nothing is damaged, every model comes back
- * bit for bit under the same id, and a plan is applied to its end.
+ * A process that rewrites a fleet's storage by a different plan each time is killed with SIGKILL at random
+ * moments, repeatedly on the same home. After each kill the home opens, nothing is damaged, every model is
+ * recovered bit for bit under the same id, and a plan can be applied to its end.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ interface WorkerReport {
   readonly failed?: readonly unknown[];
 }
 
-test("killed at any moment while its storage is rewritten, a home has every model bit for bit", async (context) => {
+test("every model is recovered bit for bit after kills at any moment of a storage rewrite", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
   const kills = full ? 100 : 10;
   const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;

@@ -1,6 +1,6 @@
 /**
- * Plans and applies on a home, by other budgets and layouts every time, with saves between, until it is
- * killed. Says on stdout what it has done.
+ * Plans and applies storage on a home until it is killed, with a different budget and layout each time and
+ * saves in between. Prints on stdout what it has done.
  */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";

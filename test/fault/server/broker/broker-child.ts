@@ -1,6 +1,6 @@
 /**
- * A broker in a process of its own, so that its memory can be measured and an uncaught error seen. Reports its
- * port, answers "report".
+ * A broker in its own process, so that a test can measure its memory and see uncaught errors. Sends its port
+ * to the parent and answers the message "report".
  */
 import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { startBroker } from "../../../../server/broker/start-broker.js";
@@ -24,7 +24,7 @@ let refusedFrames = 0;
 broker.onEvent(({ type }) => {
   if (type === "frame-refused") refusedFrames++;
 });
-// the most this process ever held, in bytes: a peak between two questions counts
+// The peak memory of this process in bytes, so that a peak between two reports counts.
 let mostRss = 0;
 const watch = setInterval(() => {
   mostRss = Math.max(mostRss, process.memoryUsage().rss);

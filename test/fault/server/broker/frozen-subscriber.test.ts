@@ -14,7 +14,7 @@ import {
   type BrokerBench,
 } from "../../../unit/server/broker/broker-bench.js";
 
-/** A device that has subscribed and then reads nothing more. */
+/** A device that subscribes and then stops reading. */
 async function frozenDevice(bench: BrokerBench): Promise<Socket> {
   const socket = await bench.raw();
   const text = (value: string): Buffer => Buffer.concat([Buffer.of(0, value.length), Buffer.from(value)]);
@@ -29,16 +29,16 @@ async function frozenDevice(bench: BrokerBench): Promise<Socket> {
   return socket;
 }
 
-test("a device that has stopped reading does not stop what others say, and costs bounded memory", async () => {
+test("a device that stops reading does not delay other devices' messages, and costs bounded memory", async () => {
   const bench = await brokerBench({ drainTimeoutMs: 600_000, maxBacklogBytes: 4 * 2 ** 20 });
   try {
     const frozen = await frozenDevice(bench);
-    // far more than the sockets' buffers hold; the deliveries that wait for the frozen link are left waiting
+    // Far more than the sockets' buffers hold; deliveries to the frozen device stay pending.
     const block = Buffer.alloc(256 * 1024);
     const deliveries = Array.from({ length: 400 }, () =>
       bench.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block),
     );
-    const words = Array.from({ length: 200 }, () =>
+    const messages = Array.from({ length: 200 }, () =>
       bench.broker.publish(topicOf("v1", "down/words"), Buffer.from("word"), { qos: 1 }),
     );
     await bench.nextEvent("frozen");
@@ -75,14 +75,14 @@ test("a device that has stopped reading does not stop what others say, and costs
     await bench.broker.disconnect({ fleet, device: "v1" });
     frozen.resume();
     await closed;
-    const results = await Promise.all([...deliveries, ...words]);
+    const results = await Promise.all([...deliveries, ...messages]);
     assert.ok(results.includes("dropped"), "what was beyond the backlog was dropped");
   } finally {
     await bench.close();
   }
 });
 
-test("a device that has stopped reading is cut off after the drain time-out", async () => {
+test("a device that stops reading is disconnected after the drain timeout", async () => {
   const bench = await brokerBench({ drainTimeoutMs: 200, maxBacklogBytes: 64 * 2 ** 20 });
   try {
     await frozenDevice(bench);

@@ -67,11 +67,11 @@ async function expectHealthy(broker: BrokerProcess): Promise<void> {
   assert.ok((await broker.report()).handled > before.handled);
 }
 
-test(`${count} mutated packets: nothing uncaught, memory bounded, the broker serves on (seed ${seed})`, async () => {
+test(`${count} mutated packets: no uncaught error, bounded memory, and the broker keeps serving (seed ${seed})`, async () => {
   const broker = await brokerProcess();
   try {
     const random = seededNumbers(seed);
-    // some honest traffic first, so that growth is not warm-up
+    // Valid traffic first, so that growth from warm-up is not counted.
     for (let at = 0; at < 50; at++)
       await attack(broker, Buffer.concat([connectPacket(`v${at % 7}`), ...honest]));
     const before = await broker.report();
@@ -79,7 +79,7 @@ test(`${count} mutated packets: nothing uncaught, memory bounded, the broker ser
     const plans = Array.from({ length: count }, (_, at) => {
       const other = honest[Math.floor(random() * honest.length)] as Buffer;
       const own = honest[at % honest.length] as Buffer;
-      // a third attack the CONNECT itself, the others come from a device that is known
+      // A third of the packets attack the CONNECT itself; the others come from a known device.
       return at % 3 === 0
         ? mutate(connectPacket("v1"), other, random)
         : Buffer.concat([
@@ -112,7 +112,7 @@ async function attack(broker: BrokerProcess, bytes: Uint8Array): Promise<void> {
   await closed;
 }
 
-/** Pours zeros into a socket until the other side closes it or `limit` bytes are written. */
+/** Writes zeros to a socket until the other side closes it or `limit` bytes are written. */
 async function pour(socket: Socket, limit: number): Promise<void> {
   const piece = Buffer.alloc(64 * 1024);
   for (let written = 0; written < limit && !socket.destroyed; written += piece.length) {
@@ -121,7 +121,7 @@ async function pour(socket: Socket, limit: number): Promise<void> {
   }
 }
 
-test("100 unauthenticated sockets that claim 250 MB each, and send what they may, add less than 50 MB", async () => {
+test("100 unauthenticated sockets that claim 250 MB each, and send as much as they can, add less than 50 MB", async () => {
   const broker = await brokerProcess();
   try {
     await expectHealthy(broker);
@@ -137,7 +137,7 @@ test("100 unauthenticated sockets that claim 250 MB each, and send what they may
         await closed;
       }),
     );
-    // the same from clients that declare little and never finish
+    // Now clients that declare little and never finish.
     const patient = await Promise.all(Array.from({ length: 100 }, () => broker.socket()));
     for (const socket of patient)
       socket.write(Buffer.concat([Buffer.of(0x10), remainingLength(8000), Buffer.alloc(7000)]));

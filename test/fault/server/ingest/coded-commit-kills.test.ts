@@ -1,5 +1,5 @@
-// The server is killed at every single file operation while a coded model comes in (spool, decoding, pack,
-// journal, receipt): afterwards it is taken in exactly, once, and no receipt had lied.
+// Kills the server at every single file operation while it receives a coded model (spool, decoding, pack,
+// journal, receipt). Afterwards the model is recorded exactly once, and no receipt was false.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { faultyFiles } from "../../../helpers/files/faulty-files.js";
@@ -7,7 +7,10 @@ import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 import { Simulation } from "../../../helpers/ingest-simulation.js";
 
-/** Kills at operation `at` after the announcement; false where there were fewer. */
+/**
+ * Kills the server at operation `at` after the announcement; `killed` is false if there were fewer
+ * operations.
+ */
 async function run(at: number): Promise<{ readonly killed: boolean; readonly coded: number }> {
   const disk = memoryFiles({ now: () => simulation.clock.now() });
   const simulation: Simulation = new Simulation({ seed: 5, files: disk });
@@ -53,7 +56,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   );
   await device.announce();
   left = at;
-  // A call of the killed process never returns; its callers are gone with it.
+  // A call of the killed process never returns, and neither do its callers.
   await Promise.race([
     arrive(),
     (async () => {
@@ -79,7 +82,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   return { killed, coded: device.codedVersions.length };
 }
 
-it("takes a coded model in exactly, whenever it is killed", { timeout: 300_000 }, async () => {
+it("records a coded model exactly, whenever the server is killed", { timeout: 300_000 }, async () => {
   let at = 0;
   for (; ; at++) {
     const { killed, coded } = await run(at);

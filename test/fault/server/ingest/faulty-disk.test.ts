@@ -1,5 +1,6 @@
-// A disk that fails or fills at any operation while models come in: a typed refusal or a stop, never a
-// receipt for what is not there; with a good disk again everything arrives.
+// A disk that fails or fills up at any operation while models arrive: the server refuses with a typed error
+// or stops, and never sends a receipt for something that is not stored. Once the disk works again, everything
+// arrives.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -31,7 +32,7 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
   );
   simulation.kill();
 
-  // One operation of the next process fails, or all from it on until the process ends.
+  // One operation of the next process fails, or every operation from that one until the process ends.
   simulation.files = faultyFiles(
     disk,
     failNth(choose(160), faults[choose(faults.length)] as Fault, { isPermanent: choose(3) === 0 }),
@@ -58,7 +59,9 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
         await device.announce();
       }
     } catch {
-      /* the session's fact could not be written: the broker answers CONNACK 5, and the device comes again */
+      /**
+       * The session's fact could not be written: the broker answers CONNACK 5, and the device connects again.
+       */
     }
     await simulation.settle(2);
     if (simulation.messagesInFlight > 0)
@@ -71,8 +74,7 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
       if (step % 5 === 4) await device.announce();
     }
     if (device.refusals.length > 0 && outcome === "untouched") outcome = "refused";
-    // A person looks at a server that has stopped or does not get on, and starts it again on a disk that
-    // works.
+    // An operator finds the server stopped or stuck, and restarts it on a working disk.
     if (simulation.fatalErrors > 0 || step === 400) {
       if (simulation.fatalErrors > 0) outcome = "stopped";
       simulation.fatalErrors = 0;
@@ -94,7 +96,7 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
 }
 
 it(
-  `takes everything in at last through ${runs} faults of the disk from seed ${first} on`,
+  `receives everything in the end despite ${runs} disk faults, seeds from ${first}`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
     const outcomes: Record<string, number> = {};

@@ -1,5 +1,5 @@
-// Coded tensors that were damaged or forged, given to the store as a transfer brings them: a typed refusal,
-// or exactly the tensor that was announced; never another one, never anything else thrown.
+// Damaged or forged coded tensors, given to the store as a transfer delivers them: the result is a typed
+// refusal or exactly the announced tensor, never another tensor or another exception.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import {
@@ -44,7 +44,7 @@ interface Case {
   readonly previous?: Hash;
 }
 
-it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, async () => {
+it(`survives ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, async () => {
   const codec = await loadDeltaCodec();
   const random = seededNumbers(seed);
   const coder = openTensorCoder(0);
@@ -95,10 +95,10 @@ it(`stands ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, a
     };
     const pack = await store.begin();
     try {
-      // As the manifest is checked before, so is this.
+      // The receiver checks the manifest's encodings first, in the same way.
       checkEncoding(encoding, 0, one.tensor.bytes.length, { codec: 1, tensors: new Set(held) });
       if (encoding.code === encodingCodes.raw) continue;
-      // Every other one by the way of a keyframe, which is decoded here and not by the store.
+      // About half as keyframes, which are decoded by ingest (coded-tensors.ts) and not by the store.
       const deep =
         random() < 0.5 ? { ...store, encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
       if (depthAgainst(deep, [against, previous]) > 8) keyframes++;

@@ -1,7 +1,7 @@
 /**
- * A whole home at work (saves, retirement, collection, backup), crashed at every moment that a disk
- * allows: unsynced writes kept, dropped or torn. Each state opens; everything acknowledged is there bit
- * for bit; the last finished backup is whole.
+ * A complete home (saves, retirement, collection, backup) crashes at every moment, with unsynced writes kept,
+ * dropped or torn. Each state opens, everything acknowledged is recovered bit for bit, and the last finished
+ * backup is complete.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -58,7 +58,7 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   mark({ backup: position });
   ports.clock.advance(61_000);
   const planAndCollect = async (): Promise<void> => {
-    // A save at the same time may need again what was planned to go; then nothing goes.
+    // A concurrent save may need what was planned to be removed; then nothing is removed.
     try {
       await repository.collect(await repository.planCollection());
     } catch (error) {
@@ -79,8 +79,8 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
 }
 
 /**
- * Restores the backup, or opens what a check before a second crash has restored whole: a fleet appears there
- * only when it is.
+ * Restores the backup, or opens the home that an earlier check restored before a second crash. A fleet
+ * appears in the target only when its restore is complete.
  */
 async function restoredPosition(files: Files, ports: HomePorts): Promise<number> {
   if ((await files.stat("/restored/fleets/fleet-a")) === undefined)
@@ -121,7 +121,7 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
     else if ("stored" in mark) assert.notEqual(repository.get(mark.stored)?.state, "recorded");
     else if ("tagged" in mark) assert.equal(repository.resolve(`m:${mark.tagged}`).name, "m");
   }
-  // The home goes on.
+  // Work continues in the home.
   const { summary } = await repository.save(modelOf(modelOfSeed("after")), { name: "m" });
   assert.ok(await sameTensors(repository, summary.versionId, modelOfSeed("after")));
   await repository.close();

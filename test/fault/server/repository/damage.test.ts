@@ -1,4 +1,7 @@
-/** Damage on the disk: a typed error that names what is damaged, the others served, never a wrong model. */
+/**
+ * Damage on the disk: a typed error names what is damaged, other models are still served, and no wrong model
+ * is returned.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -26,7 +29,7 @@ async function flip(files: Files, path: string, at: number): Promise<void> {
   await file.close();
 }
 
-test("one flipped byte anywhere in a pack: every other version recovers, this one fails by name, check finds it", async (context) => {
+test("one flipped byte anywhere in a pack: every other version is recovered, the error names the damaged one, and check finds it", async (context) => {
   const seed = process.env["STEMMA_TEST_SEED"] ?? "damage";
   const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 400 : 40;
   context.diagnostic(`seed ${seed}, ${rounds} rounds`);
@@ -70,7 +73,7 @@ test("one flipped byte anywhere in a pack: every other version recovers, this on
       assert.ok(problems.length > 0, where);
       await assert.rejects(reopened.planCollection(), { code: "COLLECTION_REFUSED" }, where);
     }
-    // What is damaged is asked for again, and a new save makes it whole.
+    // Damaged objects are requested again, and a new save repairs them.
     for (const [name, tensors] of [
       ["m", base],
       ["apart", tensorsOf("apart", 3, 4)],
@@ -83,7 +86,7 @@ test("one flipped byte anywhere in a pack: every other version recovers, this on
   }
 });
 
-test("a damaged tensor is named, once it has been sent again the old version recovers too", async () => {
+test("a damaged tensor is named, and once it has been sent again the old version is recovered too", async () => {
   const { home, files } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const tensors = tensorsOf("m", 2, 8);
@@ -107,7 +110,7 @@ test("a damaged tensor is named, once it has been sent again the old version rec
   await repository.close();
 });
 
-test("a journal whose history was changed does not open, and does once it is put back", async () => {
+test("a journal with a changed history does not open, and opens once the original is restored", async () => {
   const { home, files, reopen } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   for (const seed of ["a", "b", "c"]) await repository.save(modelOf(tensorsOf(seed, 1, 4)), { name: seed });
@@ -122,7 +125,7 @@ test("a journal whose history was changed does not open, and does once it is put
   await (await openRepository(again, "fleet-a")).close();
 });
 
-test("a home of a newer format, and a folder that is none, are left alone", async () => {
+test("a home of a newer format and a folder that is not a home are left unchanged", async () => {
   const { files, ports, home } = await memoryHome();
   await home.close();
   await writeDurably(files, "/home/format.json", Buffer.from('{"kind":"stemma-home","format":2}'));

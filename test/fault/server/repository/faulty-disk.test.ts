@@ -1,6 +1,6 @@
 /**
- * A disk that fails or fills up at the n-th operation, for every n of a home's life: the operation fails
- * with a typed error, what was acknowledged before stays, and once the disk is well the home goes on.
+ * A disk that fails or is full at the n-th operation, for every n of a home's life: the operation fails with
+ * a typed error, everything acknowledged before stays, and the home continues once the disk works again.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -49,7 +49,7 @@ async function work(files: Files, done: Acknowledged): Promise<void> {
       return versionId;
     };
     const first = await save("a");
-    // Both are awaited, whatever becomes of the other.
+    // Both are awaited, whether or not one of them fails.
     const both = await Promise.allSettled([save("b", [first]), save("c", [first])]);
     for (const one of both) if (one.status === "rejected") throw one.reason;
     done.retiring = first;
@@ -91,7 +91,7 @@ for (const fault of [
   { code: "ENOSPC", writtenShare: 0.5 },
 ] as const satisfies readonly Fault[]) {
   for (const isPermanent of [false, true]) {
-    test(`${fault.code} at every operation${isPermanent ? " and from then on" : ""}`, async (context) => {
+    test(`${fault.code} at every operation${isPermanent ? " and all later ones" : ""}`, async (context) => {
       const step = process.env["STEMMA_TEST_FULL"] === "1" ? 1 : 7;
       let tried = 0;
       let failed = 0;

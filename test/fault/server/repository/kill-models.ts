@@ -1,4 +1,4 @@
-/** Models that worker and test make of the same seed. */
+/** The models that the worker and the test generate from the same seed. */
 import {
   fineTuned,
   seededDraw,

@@ -1,6 +1,6 @@
 /**
- * Works on a home until it is killed: saves, retirements, collections, backups. Says on stdout what was
- * acknowledged, and nothing before.
+ * Works on a home until it is killed: saves, retirements, collections, backups. Prints each result on stdout
+ * only after it was acknowledged.
  */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";

@@ -1,7 +1,7 @@
 /**
- * A process that saves, retires, collects and backs up is killed with SIGKILL at a drawn moment, again
- * and again on the same home. After each kill: it opens, everything acknowledged is there bit for bit,
- * nothing is damaged, and the last finished backup is whole.
+ * A process that saves, retires, collects and backs up is killed with SIGKILL at random moments, repeatedly
+ * on the same home. After each kill the home opens, everything acknowledged is recovered bit for bit, nothing
+ * is damaged, and the last finished backup is complete.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ interface WorkerReport {
   readonly backup?: number;
 }
 
-test("killed at any moment, a home opens and has everything that was acknowledged", async (context) => {
+test("a home killed at any moment opens and has everything that was acknowledged", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
   const seed = process.env["STEMMA_TEST_SEED"] ?? `kill-${process.pid}-${Date.now()}`;
   const kills = full ? 100 : 10;

@@ -1,7 +1,7 @@
 /**
- * A process that retires by rule and collects is killed with SIGKILL at a drawn moment, again and again.
- * After each kill: what was to stay is there bit for bit, what is retired was to go, and applying again
- * ends where an undisturbed application ends.
+ * A process that applies retention rules and collects is killed with SIGKILL at random moments, repeatedly.
+ * After each kill every version to keep is recovered bit for bit, only planned versions are retired, and
+ * applying the rules again gives the same result as an uninterrupted run.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -24,7 +24,7 @@ interface WorkerReport {
   readonly freedBytes?: number;
 }
 
-/** Runs the worker to its end, or until `killAfterMs` after it reported what it will retire. */
+/** Runs the worker to its end, or kills it `killAfterMs` after it reported what it will retire. */
 async function run(
   home: string,
   seed: string,
@@ -60,7 +60,7 @@ async function run(
   return { reports, killed: how === "SIGKILL" };
 }
 
-test("killed while rules are applied: nothing that was to stay is lost, and applying again finishes", async (context) => {
+test("kills while rules are applied: no version to keep is lost, and applying them again finishes", async (context) => {
   const seed = process.env["STEMMA_TEST_SEED"] ?? `retention-${process.pid}-${Date.now()}`;
   const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);

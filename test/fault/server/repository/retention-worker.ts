@@ -1,6 +1,6 @@
 /**
- * Grows a fleet, sets a rule and applies it in a process that is killed. Says on stdout what was
- * acknowledged, and nothing before.
+ * Grows a fleet, sets a rule and applies it, in a process that a test kills. Prints each result on stdout
+ * only after it was acknowledged.
  */
 import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";

@@ -1,6 +1,6 @@
 /**
- * Damaged and forged encodings give a typed error or exactly as many bytes as declared, the same from both kernels
- * whatever their memory held before.
+ * Damaged and forged encodings end in a typed error or in exactly as many bytes as declared. Both kernels
+ * give the same result, whatever their memory contained before.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -129,7 +129,7 @@ function same(a: Uint8Array | string, b: Uint8Array | string): boolean {
   return typeof a === "string" || typeof b === "string" ? a === b : Buffer.compare(a, b) === 0;
 }
 
-test(`${mutations} mutations of every kind of encoding end in a typed error or in as many bytes as declared (seed ${seed})`, (context) => {
+test(`${mutations} mutations of every kind of encoding give a typed error or as many bytes as declared (seed ${seed})`, (context) => {
   const draw = uniform(seed);
   const all = cases();
   const heavy = all.length - 1;
@@ -161,7 +161,7 @@ test(`${mutations} mutations of every kind of encoding end in a typed error or i
   assert.ok(refused > mutations / 10 && refused < mutations);
 });
 
-test("missing references and inconsistent declarations are named", () => {
+test("the error names missing references and inconsistent declarations", () => {
   const base = weights([24, 20], 1);
   const child = fineTuned(base, 1e-4, 2);
   const encoded = wasm.encodeTensor(child, child.bytes, { base });

@@ -1,6 +1,6 @@
 /**
- * Packs and journal together. After any crash every acknowledged save is recorded and complete, everything recorded
- * is recoverable, and the store opens and continues.
+ * Packs and journal together: after any crash every acknowledged save is recorded and complete, everything
+ * recorded can be recovered, and the store opens and continues.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -9,7 +9,9 @@ import { checkCrashStates } from "../../../helpers/crash-states.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 import { checkSmall, folders, openSmall, type Ack } from "./small-repository.js";
 
-/** Files that only pretend to fsync the paths for which `pretends` is true: the check must find such a store. */
+/**
+ * Files that skip the fsync of the paths for which `pretends` is true: the check must detect such a store.
+ */
 function pretending(files: Files, pretends: (path: string, kind: "file" | "folder") => boolean): Files {
   return {
     ...files,

@@ -1,7 +1,7 @@
 /**
- * A failing disk: each operation in turn fails, once or permanently, with an input/output error or because the disk is
- * full. What was acknowledged stays; a failed save throws an error with a code; and work continues when the disk
- * works again, after reopening where an fsync failed.
+ * A failing disk: each operation fails once or permanently, with an input/output error or because the disk is
+ * full. Everything acknowledged stays; a failed save throws an error with a code; work continues when the
+ * disk works again, after reopening if an fsync failed.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -66,7 +66,7 @@ async function workThrough(files: Files, mark: (ack: Ack) => void): Promise<stri
   return failures;
 }
 
-/** One run on a disk with this fault; then the process ends, and everything is checked on a working disk. */
+/** Works on a disk with this fault, ends the process, and then checks everything on a working disk. */
 async function runWith(
   plan: FaultPlan,
 ): Promise<{ readonly failures: readonly string[]; readonly operations: number }> {

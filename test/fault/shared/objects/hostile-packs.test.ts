@@ -195,10 +195,10 @@ it("survives any change of an index with recomputed hashes", async () => {
   ]);
   const { path, bytes: size, name } = first.packs()[0]!;
   await first.close();
-  const whole = await source.read(path);
-  const trailer = decodePackTrailer(whole.subarray(size - 64), size, name);
-  const objects = whole.subarray(32, trailer.indexOffset);
-  const index = whole.subarray(trailer.indexOffset, size - 64);
+  const original = await source.read(path);
+  const trailer = decodePackTrailer(original.subarray(size - 64), size, name);
+  const objects = original.subarray(32, trailer.indexOffset);
+  const index = original.subarray(trailer.indexOffset, size - 64);
   assert.equal(decodePackIndex(index, trailer.indexOffset, name, 2).length, 4);
   const outcomes = new Set<string>();
   for (let round = 0; round < rounds; round++) {
@@ -207,7 +207,8 @@ it("survives any change of an index with recomputed hashes", async () => {
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) {
       const at = Math.floor(random() * changed.length);
       const from = Math.floor(random() * changed.length);
-      // A byte of any value, or a piece of the index copied elsewhere: ids that become references of others.
+      // A random byte, or a piece of the index copied to another position: ids then become references to
+      // others.
       if (random() < 0.6) changed[at] = random() * 256;
       else changed.copyWithin(at, from, from + 32);
     }

@@ -17,7 +17,7 @@ it("fails with DISK_FULL on a real full disk, and keeps everything acknowledged"
     return;
   }
   try {
-    // Space that is released at the end, so that work can continue.
+    // Reserves space that is released at the end, so that work can continue.
     const filler = join(disk.folder, "filler");
     await nodeFiles().makeFolder(disk.folder);
     await writeFile(filler, new Uint8Array(700_000));

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const count = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
-test(`${count} mutated envelopes and decompression bombs are decoded or refused with a typed error, in bounded memory (seed ${seed})`, async () => {
+test(`${count} mutated envelopes and decompression bombs are decoded or refused with a typed error, with bounded memory (seed ${seed})`, async () => {
   const { stdout } = await promisify(execFile)(process.execPath, [
     fileURLToPath(new URL("./decode-child.js", import.meta.url)),
     String(seed),

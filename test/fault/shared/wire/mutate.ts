@@ -3,7 +3,10 @@ export type Random = () => number;
 const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 const interesting = [0, 1, 0x7f, 0x80, 0xff, 0x0b, 0x0c, 0x3f];
 
-/** One to four changes: bits, bytes, cuts, repeats, splices of another message, lengths of many bytes. */
+/**
+ * Makes one to four changes: flips bits, sets bytes, truncates, repeats, splices in another message, or
+ * inserts lengths of many bytes.
+ */
 export function mutate(bytes: Uint8Array, other: Uint8Array, random: Random): Uint8Array {
   let result = Buffer.from(bytes);
   for (let changes = 1 + below(random, 4); changes > 0; changes--) {

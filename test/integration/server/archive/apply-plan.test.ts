@@ -1,6 +1,6 @@
 /**
- * Plans applied to homes: everything comes back bit for bit, sizes are as predicted, and whatever happens
- * meanwhile is minded.
+ * Applies plans to homes: every model is recovered bit for bit, the sizes are as predicted, and concurrent
+ * changes are respected.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ function tensorsOf(repository: FleetRepository): readonly Hash[] {
   return [...repository.objects.list()].filter(({ kind }) => kind === "tensor").map(({ id }) => id);
 }
 
-describe("a plan that is applied", () => {
+describe("an applied plan", () => {
   for (const [ratio, share] of [
     [null, 0.68],
     [3, 0.75],
@@ -74,7 +74,7 @@ describe("a plan that is applied", () => {
         assert.ok(budget === null || independent <= budget * (1 + 1e-9), snapshot);
     });
   }
-  it("leaves next to nothing to do for the same plan made again", async () => {
+  it("leaves almost nothing to do for the same plan made again", async () => {
     const { repository } = await memoryFleet();
     const first = await planFleet(repository, { ratio: 3 });
     await applyToFleet(repository, first);
@@ -89,10 +89,10 @@ describe("a plan that is applied", () => {
       `${rewritten} rewritten by a plan that was already applied, ${already} were stored so`,
     );
   });
-  it("is coded against nothing that no kept version has, so that it can go", async () => {
+  it("codes no tensor against tensors of retired versions only, so that those can be collected", async () => {
     const { repository, ids, models, clock } = await memoryFleet();
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
-    // What a writer relied on stays pinned for a minute.
+    // Tensors that a writer relied on stay pinned for a minute.
     clock.advance(120_000);
     const used = new Set(
       tensorsOf(repository).flatMap((id) => {
@@ -100,7 +100,7 @@ describe("a plan that is applied", () => {
         return [base, previous];
       }),
     );
-    // Of the first family only the version with the longest chains stays.
+    // Of the first family only the version with the longest chains is kept.
     const depths = await Promise.all(
       models
         .filter(({ name }) => name.startsWith("a"))
@@ -133,7 +133,7 @@ describe("a plan that is applied", () => {
       [],
     );
   });
-  it("may have edges from other sources, which only a caller that knows them applies", async () => {
+  it("may contain edges from other sources, which only a caller that knows them can apply", async () => {
     const { repository } = await memoryFleet();
     const remote: EdgeSource = (_context, { id, byteLength }) =>
       byteLength < 20_000
@@ -143,7 +143,7 @@ describe("a plan that is applied", () => {
     assert.ok(plan.summary.kinds.some(({ kind, tensors }) => kind === "remote" && tensors > 5));
     await assert.rejects(applyToFleet(repository, plan), { code: "PLAN_INVALID" });
   });
-  it("in planes lets every large tensor be read by its high-order bytes", async () => {
+  it("in planes makes the high-order bytes of every large tensor readable alone", async () => {
     const { repository, ids, models } = await memoryFleet();
     await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "planes" }));
     for (const id of tensorsOf(repository)) {
@@ -156,15 +156,15 @@ describe("a plan that is applied", () => {
     assert.ok(readBytes < repository.objects.stat(large)!.byteLength / 2);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
-  it("keeps chains within what is planned for, however long a line is, and in whichever order its versions are stored", async () => {
+  it("keeps chains within the planned depth, for a line of any length and versions stored in any order", async () => {
     const models = fineTunedFamily("long", 77, 45);
     const { repository, ids } = await memoryFleet(models);
     const deepest = (): number =>
       Math.max(...tensorsOf(repository).map((id) => repository.objects.encodingOf(id)!.depth));
     await applyToFleet(repository, await planFleet(repository, { ratio: null }));
     assert.ok(deepest() > 4 && deepest() <= maxPlannedDepth, `${deepest()} deep`);
-    // Stored for speed and by other budgets: every step from one form to another keeps to what the store
-    // reads.
+    // Stored for speed and by other budgets: no step from one encoding to another exceeds the depth that the
+    // store reads.
     for (const ratio of [1.5, null, 1, null]) {
       const { left, failed } = await applyToFleet(repository, await planFleet(repository, { ratio }), {
         batchBytes: 8 * 1024,
@@ -174,7 +174,7 @@ describe("a plan that is applied", () => {
     }
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
-  it("gives the same bytes through a thread", async () => {
+  it("gives the same bytes in a worker thread", async () => {
     const here = await memoryFleet();
     const there = await memoryFleet();
     const plan = await planFleet(here.repository, { ratio: null });
@@ -194,7 +194,7 @@ describe("a plan that is applied", () => {
 });
 
 describe("applying ends early", () => {
-  it("when its time is over, and the next one goes on", async () => {
+  it("when its time is over, and the next application continues", async () => {
     const { repository, ids, models } = await memoryFleet();
     const plan = await planFleet(repository, { ratio: null });
     const first = await applyToFleet(repository, plan, { timeMs: 1, batchBytes: 1 });
@@ -217,13 +217,13 @@ describe("applying ends early", () => {
     assert.deepEqual([report.stopped, report.rewritten], ["interrupted", 5]);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
-  it("when the disk is short, or what it may use of it cannot be freed", async () => {
+  it("when the disk is nearly full, or its disk budget cannot be freed", async () => {
     const { repository, ids, models } = await memoryFleet();
     const plan = await planFleet(repository, { ratio: null });
     const short = await applyToFleet(repository, plan, {}, { freeBytes: () => Promise.resolve(1024) });
     assert.deepEqual([short.stopped, short.rewritten], ["disk", 0]);
-    // Every collection is refused while something is damaged or unknown: then copies pile up to the budget
-    // and no further.
+    // Every collection is refused while an object is damaged or missing: copies then accumulate up to the
+    // budget and no further.
     const piled = await applyToFleet(
       {
         ...repository,
@@ -239,7 +239,7 @@ describe("applying ends early", () => {
     assert.ok(piled.writtenBytes >= 60_000 && piled.writtenBytes < 200_000, `${piled.writtenBytes}`);
     assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
-  it("before it begins, where nothing is to be written", async () => {
+  it("before it begins, if there is nothing to write", async () => {
     const { repository } = await memoryFleet();
     const before = await repository.stats();
     const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }), {
@@ -251,7 +251,7 @@ describe("applying ends early", () => {
 });
 
 describe("a plan that is older than the store", () => {
-  it("is not carried out for tensors that are gone, and is for the rest; new ones stay as they are", async () => {
+  it("skips tensors that are gone, applies to the rest, and leaves new tensors unchanged", async () => {
     const { repository, ids, models } = await memoryFleet();
     const plan = await planFleet(repository, { ratio: null });
     await repository.retire(ids.get("b3")!, "test");
@@ -329,7 +329,7 @@ describe("a plan that is older than the store", () => {
     const unknown = copy();
     unknown.plan.vertices[0]!.kind = "replay";
     await assert.rejects(applyToFleet(repository, unknown as never), { code: "PLAN_INVALID" });
-    // What is named as previous is only offered to the codec: nonsense costs bytes, no bits.
+    // `previous` is only offered to the codec: a wrong one costs bytes, not correctness.
     const nonsense = copy();
     for (const v of nonsense.plan.vertices)
       if (v.from !== null) v.detail = { previous: nonsense.plan.vertices[0]!.vertex };
@@ -338,7 +338,10 @@ describe("a plan that is older than the store", () => {
   });
 });
 
-/** The same plan with every line's tensors coded the other way round, as a file could bring it. */
+/**
+ * The same plan with every line's tensors coded in the other direction, as a manipulated file could contain
+ * it.
+ */
 function reversed(plan: ArchivePlan): ArchivePlan {
   const parents = new Map(plan.plan.vertices.map((vertex) => [vertex.vertex, vertex]));
   const child = new Map<string, string>();
@@ -365,8 +368,8 @@ function reversed(plan: ArchivePlan): ArchivePlan {
   });
 }
 
-describe("applying beside everything else", () => {
-  it("lets saves, recoveries and collections go on", async (context) => {
+describe("applying concurrently with other work", () => {
+  it("does not block saves, recoveries and collections", async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
     const repository = await openRepository(home, "fleet-a");
     const models = testFleetModels();
@@ -375,14 +378,14 @@ describe("applying beside everything else", () => {
     const left = models.filter(({ name }) => name !== "a4");
     const more = fineTunedFamily("mean", 999, 6);
     const others: Promise<unknown>[] = [];
-    let begun = false;
+    let hasStarted = false;
     const report = await applyToFleet(repository, plan, {
       batchBytes: 16 * 1024,
       collectBytes: 64 * 1024,
       pauseMs: 1,
       onProgress: ({ done }) => {
-        if (done < 3 || begun) return;
-        begun = true;
+        if (done < 3 || hasStarted) return;
+        hasStarted = true;
         others.push(
           saveModels(repository, more).then(async (saved) => {
             assert.deepEqual(await alteredModels(repository, more, saved), []);
@@ -406,7 +409,7 @@ describe("applying beside everything else", () => {
       },
     });
     await Promise.all(others);
-    assert.ok(begun);
+    assert.ok(hasStarted);
     assert.deepEqual([report.stopped, report.failed], [null, []]);
     assert.deepEqual((await repository.check()).problems, []);
     await repository.close();
@@ -443,7 +446,7 @@ describe("applying beside everything else", () => {
     await repository.close();
     await home.close();
   });
-  it("names what is damaged, and stores the rest", async (context) => {
+  it("reports damaged tensors, and stores the rest", async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
     const first = await openRepository(home, "fleet-a");
     const models = testFleetModels();
@@ -468,10 +471,10 @@ describe("applying beside everything else", () => {
       again.summary.versions >= 3 && again.summary.tensors > 20,
       "what is damaged keeps nobody from planning the rest",
     );
-    const whole = [];
+    const intact = [];
     for (const model of models) {
-      // The one damaged tensor belongs to some of them.
-      const isWhole = await alteredModels(repository, [model], ids).then(
+      // The one damaged tensor belongs to some of the models.
+      const isIntact = await alteredModels(repository, [model], ids).then(
         (altered) => altered.length === 0,
         (error: unknown) => {
           assert.match(
@@ -481,9 +484,9 @@ describe("applying beside everything else", () => {
           return false;
         },
       );
-      if (isWhole) whole.push(model.name);
+      if (isIntact) intact.push(model.name);
     }
-    assert.ok(whole.length >= 3, whole.join());
+    assert.ok(intact.length >= 3, intact.join());
     await repository.close();
     await home.close();
   });

@@ -1,6 +1,6 @@
 /**
- * The fine-tunes of the data folder as a fleet: how little they are stored in by each budget, and that they
- * come back byte for byte.
+ * The fine-tunes in the data folder as a fleet: how little storage they take within each budget. Each is
+ * recovered byte for byte.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -31,7 +31,7 @@ const names = [
 ];
 
 test(
-  "real fine-tunes are stored in as little as their budget lets them, and come back byte for byte",
+  "real fine-tunes are stored as compactly as each budget permits, and recovered byte for byte",
   { skip },
   async (context) => {
     const home = await openNodeHome(join(await temporaryFolder(context), "home"));
@@ -50,8 +50,8 @@ test(
       for (const [at, source] of model.sources.entries())
         bytes.set(`${name}/${model.names.leaves[at]!}`, Buffer.from((await tensorOfSource(source)).bytes));
     }
-    // By the rates of a slow disk, so that the shares are the same everywhere: 0.005 µs a byte read, 0.006 a
-    // number decoded.
+    // Uses the rates of a slow disk, so that the shares are the same everywhere: 0.005 µs per byte read,
+    // 0.006 µs per number decoded.
     for (const [ratio, share] of [
       [1.6, 0.75],
       [2, 0.705],

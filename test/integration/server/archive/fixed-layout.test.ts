@@ -1,6 +1,6 @@
 /**
- * A repository put into fixed planes and taken back: every model comes back bit for bit on the way, whatever
- * else goes on in it.
+ * A repository is stored in fixed planes and converted back: every model is recovered bit for bit at each
+ * step, whatever other operations run in it.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ import { diskHome, openRepository } from "../repository/harness.js";
 
 const { planes, fixedPlanes } = encodingCodes;
 
-/** Also a matrix with a NaN in it, a long vector, integers, and a small matrix. */
+/** The test fleet, plus a matrix with a NaN in it, a long vector, integers, and a small matrix. */
 function models(): readonly FleetModel[] {
   const odd = weights([64, 40], 71);
   new Uint32Array(odd.bytes.buffer)[77] = 0x7fc00001;
@@ -83,7 +83,7 @@ async function assertFixed({ objects }: FleetRepository): Promise<void> {
 }
 
 it(
-  "is planned, applied, checked, backed up, collected and taken back, and changes no model",
+  "is planned, applied, checked, backed up, collected and converted back, and changes no model",
   { timeout: 120_000 },
   async (context) => {
     const { home, ports, path } = await diskHome(context);
@@ -113,7 +113,7 @@ it(
     );
     await assertFixed(repository);
     await unaltered();
-    // The same again has nothing to do.
+    // The same plan again has nothing to do.
     assert.equal((await planFleet(repository, { ratio: null, layout: "fixed" })).summary.rewrittenTensors, 0);
     assert.equal((await applyToFleet(repository, plan)).rewritten, 0);
 
@@ -137,7 +137,7 @@ it(
     await restored.close();
     await restoredHome.close();
 
-    // Another layout takes it back.
+    // Applying another layout converts it back.
     for (const layout of ["planes", "fixed", "packed"] as const) {
       const { failed, left } = await applyToFleet(
         repository,

@@ -1,4 +1,7 @@
-/** `storage plan` and `apply` through both doors: a home of one's own, and a server that holds it. */
+/**
+ * `storage plan` and `storage apply` over both interfaces: in process on a home, and through the server that
+ * holds it.
+ */
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -46,8 +49,8 @@ async function assertSame(operations: ServerOperations, fleet: string): Promise<
   }
 }
 
-describe("storage is planned and applied", () => {
-  it("in a home of one's own and through a server, to the same end", async (context) => {
+describe("planning and applying storage", () => {
+  it("gives the same result on a home in process and through a server", async (context) => {
     const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
     await importAll(local, "local");
     const server = await startTestServer();
@@ -89,7 +92,7 @@ describe("storage is planned and applied", () => {
     await local.close();
   });
 
-  it("one at a time in a fleet, stopped when the asker goes, refused where it makes no sense", async (context) => {
+  it("runs once at a time per fleet, stops when the client disconnects, and refuses invalid requests", async (context) => {
     const server = await startTestServer();
     context.after(() => server.remove());
     await importAll(server.handle.operations, testFleet);
@@ -124,7 +127,7 @@ describe("storage is planned and applied", () => {
     await assertSame(remote, testFleet);
   });
 
-  it("ends with its server, and goes on with the next one", async (context) => {
+  it("stops when its server stops, and continues with the next server", async (context) => {
     const server = await startTestServer();
     context.after(() => server.remove());
     await importAll(server.handle.operations, testFleet);
@@ -140,7 +143,7 @@ describe("storage is planned and applied", () => {
     await assertSame(after, testFleet);
   });
 
-  it("for a fleet that has nothing", async (context) => {
+  it("does nothing for an empty fleet", async (context) => {
     const local = await openLocalOperations({ home: join(await temporaryFolder(context), "home") });
     await local.addDataset({ fleet: "local", name: "cells", kind: "battery-simulated", location: "-" });
     const { report } = await local.applyStorage({ fleet: "local", ...options });
@@ -150,7 +153,7 @@ describe("storage is planned and applied", () => {
 });
 
 describe("the command line", () => {
-  it("plans to a file, applies it, and prints what it reached", async (context) => {
+  it("writes a plan to a file, applies it, and prints the sizes that it reached", async (context) => {
     const folder = await temporaryFolder(context);
     const home = join(folder, "home");
     const file = join(folder, "plan.json");

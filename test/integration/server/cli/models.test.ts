@@ -1,4 +1,6 @@
-/** `stemma model list` in pages, `model recover --form tfjs` and `--verbose`, at a home and at its server. */
+/**
+ * `stemma model list` in pages, `model recover --form tfjs` and `--verbose`, without a server and with one.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -43,7 +45,7 @@ describe("models on the command line", { timeout: 120_000 }, () => {
   after(() => rm(folder, { recursive: true, force: true }));
 
   for (const where of ["a home", "its server"]) {
-    it(`lists pages and what fits conditions, at ${where}`, async () => {
+    it(`lists pages and versions that match conditions, at ${where}`, async () => {
       await atServer(where === "its server", home, async () => {
         const names = async (...args: string[]): Promise<string[]> =>
           (await good("model", "list", "-o", "name", ...args)).stdout
@@ -81,7 +83,7 @@ describe("models on the command line", { timeout: 120_000 }, () => {
         assert.equal(weights.length, 4 * count);
         await good("model", "recover", "tiny:2", "--form", "tfjs", "--file", join(web, "soh.json"));
         assert.deepEqual(await readFile(join(web, "soh.weights.bin")), weights);
-        // What was written describes the same model: its safetensors file is equal to its base under it.
+        // The written files describe the same model: imported again with it as base, nothing is new.
         const again = await good(
           ...["model", "import", join(folder, "2.safetensors"), "--name", "tiny", "--base", "tiny:2"],
           ...["--arch", join(web, "model.json"), "--dry-run", "-o", "json"],
@@ -94,7 +96,7 @@ describe("models on the command line", { timeout: 120_000 }, () => {
     });
   }
 
-  it("shows stack and causes of an error with --verbose only", async () => {
+  it("shows the stack and causes of an error only with --verbose", async () => {
     const plan = join(folder, "no-plan");
     await writeFile(plan, "{");
     const args = ["storage", "apply", "--plan", plan];

@@ -1,6 +1,4 @@
-/**
- * Holds, rules and recovered files as a person meets them on the command line, without a server and with one.
- */
+/** Holds, rules and recovered files on the command line, without a server and with one. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -46,7 +44,7 @@ async function modelFile(path: string, seed: number): Promise<void> {
   await writeFile(path, Buffer.concat(pieces));
 }
 
-test("hold, set, dry run, apply, recover: the same at a home and at its server", async (context) => {
+test("hold, set, dry run, apply and recover give the same with and without a server", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "stemma-retention-"));
   context.after(() => rm(folder, { recursive: true, force: true }));
   const home = join(folder, "home");

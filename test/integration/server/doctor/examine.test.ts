@@ -1,4 +1,6 @@
-/** What `doctor` reports of a home (one with fleets, none, a file in its place) and of its server.json. */
+/**
+ * What `doctor` reports about a home (one with fleets, none, a file in its place) and about its server.json.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,7 +26,7 @@ test("a home is examined with all its fleets, through the server that holds it",
   }
 });
 
-test("no home yet is good, a file in its place is wrong", async () => {
+test("a missing home is accepted, a file in its place is reported", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stemma-doctor-"));
   try {
     assert.equal((await homeOf(join(folder, "none"))).state, "good");
@@ -35,7 +37,7 @@ test("no home yet is good, a file in its place is wrong", async () => {
   }
 });
 
-test("server.json is examined: its keys, the files and the broker it names", async () => {
+test("server.json is examined: its keys, and the files and the broker that it names", async () => {
   const home = await mkdtemp(join(tmpdir(), "stemma-doctor-"));
   const broker = await plainBroker();
   const findings = async (file: object): Promise<Record<string, string>> => {

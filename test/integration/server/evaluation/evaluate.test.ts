@@ -1,4 +1,5 @@
-// `model eval` with the real engine, through both doors: the figure a training measured, from what is stored.
+// `model eval` with the real engine, in process and through a server: it measures on the stored model the
+// same figure that the training measured.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -31,7 +32,7 @@ async function importOpaque(operations: ServerOperations, fleet: string): Promis
 }
 
 it(
-  "measures what the training measured, refuses what cannot be run, and leaves nothing behind",
+  "measures what the training measured, refuses models that it cannot run, and leaves no files behind",
   { timeout: 120_000 },
   async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-eval-"));
@@ -104,13 +105,13 @@ it(
   },
 );
 
-it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
+it("gives the same answers through a server as in process", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
-    const door = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    const operations = connectOperations({ socketPath: server.handle.socketPath }, 20);
     const fleet = testFleet;
-    await door.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
-    const { result } = await door.train({
+    await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
+    const { result } = await operations.train({
       fleet,
       recipe: "battery-soh",
       data: "cells",
@@ -118,12 +119,14 @@ it("answers through a server as it does at home", { timeout: 120_000 }, async ()
       seed: "3",
       parameters: { epochs: 1 },
     });
-    const report = await door.evaluate({ fleet, model: "soh", data: "cells" });
+    const report = await operations.evaluate({ fleet, model: "soh", data: "cells" });
     assert.deepEqual([report.metric.name, report.metric.value], [result.metric.name, result.metric.after]);
     assert.deepEqual(report.evaluation, result.evaluation?.after);
-    await assert.rejects(door.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), { code: "USAGE" });
+    await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), {
+      code: "USAGE",
+    });
     const gone = new AbortController();
-    const left = door.evaluate({ fleet, model: "soh", data: "cells" }, { signal: gone.signal });
+    const left = operations.evaluate({ fleet, model: "soh", data: "cells" }, { signal: gone.signal });
     gone.abort();
     await assert.rejects(left, { code: "INTERRUPTED" });
   } finally {

@@ -1,5 +1,5 @@
-// Reduced models: versions of their own, recovered bit for bit, kept apart from exact ones on every way by
-// which they could be taken for one.
+// Reduced models: they are versions of their own, are recovered bit for bit, and every operation keeps them
+// apart from exact models.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -75,7 +75,7 @@ const plain = (tensor: Tensor | undefined): object => ({
 
 describe("model reduce", () => {
   it(
-    "gives back what the scheme makes of each matrix, and everything else exactly, also after a restart and a collection",
+    "recovers each matrix as the scheme reduced it and everything else exactly, also after a restart and a collection",
     { timeout: 60_000 },
     async () => {
       const home = await mkdtemp(join(tmpdir(), "stemma-reduce-"));
@@ -152,7 +152,7 @@ describe("model reduce", () => {
         assert.equal((await operations.recover({ fleet, model: "exact" })).expected.scheme, undefined);
         assert.deepEqual((await operations.check({ fleet })).problems, []);
 
-        // The exact model may go; the reduced one keeps what it shares with it.
+        // The exact model may be removed; the reduced one keeps the tensors that they share.
         await operations.retire({ fleet, model: "exact", because: "small is enough" });
         await operations.collect({ fleet, ...(await operations.planCollection({ fleet })) });
         assert.equal((await operations.verify({ fleet, model: "small-fixed-6" })).scheme, "fixed:6");
@@ -163,125 +163,150 @@ describe("model reduce", () => {
     },
   );
 
-  it("stays compact and exact through a storage plan, in either layout", { timeout: 60_000 }, async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-reduce-"));
-    const fleet = "local";
-    try {
-      let operations = await openLocalOperations({ home });
-      await importModel(
-        operations,
-        { kernel: weights([64, 64], 3), bias: weights([64], 4) },
-        { fleet, name: "exact" },
-      );
-      await importModel(
-        operations,
-        { kernel: fineTuned(weights([64, 64], 3), 1e-4, 5), bias: weights([64], 4) },
-        { fleet, name: "exact", base: "exact:1" },
-      );
-      const { summary } = await operations.reduce({
-        fleet,
-        model: "exact:2",
-        scheme: "fixed:8",
-        name: "small",
-      });
-      for (const layout of ["packed", "planes"] as const) {
-        await operations.applyStorage({
+  it(
+    "stays compact and exact when a storage plan is applied, in either layout",
+    { timeout: 60_000 },
+    async () => {
+      const home = await mkdtemp(join(tmpdir(), "stemma-reduce-"));
+      const fleet = "local";
+      try {
+        let operations = await openLocalOperations({ home });
+        await importModel(
+          operations,
+          { kernel: weights([64, 64], 3), bias: weights([64], 4) },
+          { fleet, name: "exact" },
+        );
+        await importModel(
+          operations,
+          { kernel: fineTuned(weights([64, 64], 3), 1e-4, 5), bias: weights([64], 4) },
+          { fleet, name: "exact", base: "exact:1" },
+        );
+        const { summary } = await operations.reduce({
           fleet,
-          ratio: 1,
-          scheme: "independent",
-          layout,
-          timeLimitMs: 500,
-          readBytesPerSecond: 1e8,
+          model: "exact:2",
+          scheme: "fixed:8",
+          name: "small",
         });
-        assert.equal((await operations.verify({ fleet, model: "small" })).root, summary?.record.root);
-        await operations.close();
-        const opened = await openNodeHome(home);
-        const repository = await openRepository(opened, fleet);
-        try {
-          const [kernel] = (await repository.leaves(repository.resolve("small").versionId)).filter(
-            ({ path }) => path === "kernel",
-          );
-          assert.equal(repository.objects.encodingOf(kernel!.tensor)?.code, schemeCodes.fixed, layout);
-        } finally {
-          await repository.close();
-          await opened.close();
+        for (const layout of ["packed", "planes"] as const) {
+          await operations.applyStorage({
+            fleet,
+            ratio: 1,
+            scheme: "independent",
+            layout,
+            timeLimitMs: 500,
+            readBytesPerSecond: 1e8,
+          });
+          assert.equal((await operations.verify({ fleet, model: "small" })).root, summary?.record.root);
+          await operations.close();
+          const opened = await openNodeHome(home);
+          const repository = await openRepository(opened, fleet);
+          try {
+            const [kernel] = (await repository.leaves(repository.resolve("small").versionId)).filter(
+              ({ path }) => path === "kernel",
+            );
+            assert.equal(repository.objects.encodingOf(kernel!.tensor)?.code, schemeCodes.fixed, layout);
+          } finally {
+            await repository.close();
+            await opened.close();
+          }
+          operations = await openLocalOperations({ home });
         }
-        operations = await openLocalOperations({ home });
+        await operations.close();
+      } finally {
+        await rm(home, { recursive: true, force: true });
       }
-      await operations.close();
-    } finally {
-      await rm(home, { recursive: true, force: true });
-    }
-  });
+    },
+  );
 
-  it("refuses what would mix exact and reduced, through a server too", { timeout: 60_000 }, async () => {
-    const server = await startTestServer();
-    const fleet = testFleet;
-    try {
-      const door = connectOperations({ socketPath: server.handle.socketPath });
-      await importModel(door, exactModel(), { fleet, name: "exact" });
-      const reduced = await door.reduce({ fleet, model: "exact", scheme: "fixed:8", name: "small" });
-      assert.equal(reduced.summary?.name, "small");
-      assert.equal((await door.recover({ fleet, model: "small" })).expected.scheme, "fixed:8");
-      await assert.rejects(door.reduce({ fleet, model: "small", scheme: "fixed:4", name: "smaller" }), {
-        code: "MODEL_REDUCED",
-      });
-      await assert.rejects(door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "exact" }), {
-        code: "MODEL_REDUCED",
-      });
-      await assert.rejects(importModel(door, exactModel(), { fleet, name: "small" }), {
-        code: "MODEL_REDUCED",
-      });
-      assert.equal(
-        (await door.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "small" })).summary?.version,
-        2,
-        "among reduced ones it may be",
-      );
-      for (const wrong of [
-        { scheme: "float8" },
-        { scheme: "fixed:8", seed: "-1" },
-        { scheme: "quantize-uniform:9" },
-      ])
-        await assert.rejects(door.reduce({ fleet, model: "exact", name: "other", ...wrong }), {
-          code: "USAGE",
+  it(
+    "refuses operations that would mix exact and reduced models, through a server too",
+    { timeout: 60_000 },
+    async () => {
+      const server = await startTestServer();
+      const fleet = testFleet;
+      try {
+        const operations = connectOperations({ socketPath: server.handle.socketPath });
+        await importModel(operations, exactModel(), { fleet, name: "exact" });
+        const reduced = await operations.reduce({ fleet, model: "exact", scheme: "fixed:8", name: "small" });
+        assert.equal(reduced.summary?.name, "small");
+        assert.equal((await operations.recover({ fleet, model: "small" })).expected.scheme, "fixed:8");
+        await assert.rejects(
+          operations.reduce({ fleet, model: "small", scheme: "fixed:4", name: "smaller" }),
+          {
+            code: "MODEL_REDUCED",
+          },
+        );
+        await assert.rejects(operations.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "exact" }), {
+          code: "MODEL_REDUCED",
         });
-      await assert.rejects(door.reduce({ fleet, model: "nothing", scheme: "float16", name: "other" }), {
-        code: "MODEL_NOT_FOUND",
-      });
-      await assert.rejects(door.reduce({ fleet, model: "exact", scheme: "float16", name: "a:b" }), {
-        code: "NAME_INVALID",
-      });
+        await assert.rejects(importModel(operations, exactModel(), { fleet, name: "small" }), {
+          code: "MODEL_REDUCED",
+        });
+        assert.equal(
+          (await operations.reduce({ fleet, model: "exact", scheme: "fixed:4", name: "small" })).summary
+            ?.version,
+          2,
+          "among reduced ones it may be",
+        );
+        for (const wrong of [
+          { scheme: "float8" },
+          { scheme: "fixed:8", seed: "-1" },
+          { scheme: "quantize-uniform:9" },
+        ])
+          await assert.rejects(operations.reduce({ fleet, model: "exact", name: "other", ...wrong }), {
+            code: "USAGE",
+          });
+        await assert.rejects(
+          operations.reduce({ fleet, model: "nothing", scheme: "float16", name: "other" }),
+          {
+            code: "MODEL_NOT_FOUND",
+          },
+        );
+        await assert.rejects(operations.reduce({ fleet, model: "exact", scheme: "float16", name: "a:b" }), {
+          code: "NAME_INVALID",
+        });
 
-      await server.enroll("van", ["line"]);
-      await assert.rejects(door.assign({ fleet, device: "van", line: "line", model: "small" }), {
-        code: "MODEL_REDUCED",
-      });
-      await assert.rejects(
-        door.enroll({
+        await server.enroll("van", ["line"]);
+        await assert.rejects(operations.assign({ fleet, device: "van", line: "line", model: "small" }), {
+          code: "MODEL_REDUCED",
+        });
+        await assert.rejects(
+          operations.enroll({
+            fleet,
+            device: "bus",
+            lines: ["line"],
+            profile: "generic",
+            initial: { line: "small" },
+          }),
+          { code: "MODEL_REDUCED" },
+        );
+        assert.equal(
+          (await operations.assign({ fleet, device: "van", line: "line", model: "exact" })).name,
+          "exact",
+        );
+        assert.equal(
+          (
+            await operations.assign({
+              fleet,
+              device: "van",
+              line: "line",
+              model: "small:1",
+              allowReduced: true,
+            })
+          ).record.scheme,
+          "fixed:8",
+        );
+        await operations.enroll({
           fleet,
           device: "bus",
           lines: ["line"],
           profile: "generic",
           initial: { line: "small" },
-        }),
-        { code: "MODEL_REDUCED" },
-      );
-      assert.equal((await door.assign({ fleet, device: "van", line: "line", model: "exact" })).name, "exact");
-      assert.equal(
-        (await door.assign({ fleet, device: "van", line: "line", model: "small:1", allowReduced: true }))
-          .record.scheme,
-        "fixed:8",
-      );
-      await door.enroll({
-        fleet,
-        device: "bus",
-        lines: ["line"],
-        profile: "generic",
-        initial: { line: "small" },
-        allowReduced: true,
-      });
-    } finally {
-      await server.remove();
-    }
-  });
+          allowReduced: true,
+        });
+      } finally {
+        await server.remove();
+      }
+    },
+  );
 });

@@ -1,6 +1,6 @@
 /**
- * Every operation of the table, asked of a home in this process and of a server over HTTP, in the same
- * sequence: the same answers, and each fits the table's schema and has no member that the schema lacks.
+ * Calls every operation of the table on a home in this process and on a server over HTTP, in the same
+ * sequence. Both give the same answers; each fits the table's schema and has no member that the schema lacks.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -20,14 +20,14 @@ type OperationName = keyof typeof operationTable;
 
 interface Step {
   readonly name: OperationName;
-  /** What it shows, where an operation is asked more than once. */
+  /** What this step shows, if an operation is called more than once. */
   readonly shows?: string;
   readonly ask: (operations: ServerOperations) => Promise<unknown>;
-  /** The code of the error that both ways must give. */
+  /** The code of the error that both interfaces must give. */
   readonly fails?: string;
 }
 
-/** Makes one import per seed; the base's tensors change partly. */
+/** Builds one import per seed; some of the base's tensors change. */
 async function importTiny(
   operations: ServerOperations,
   { seed, ...options }: { readonly seed: string; readonly name: string; readonly base?: string },
@@ -194,9 +194,9 @@ function steps(backupFolder: string): readonly Step[] {
   ];
 }
 
-/** Answers whose values differ between homes: only their members are compared. */
+/** Operations whose answers differ between homes: only the members are compared. */
 const ownValues: ReadonlySet<OperationName> = new Set(["enroll"]);
-/** Steps that show part of their answer. */
+/** Operations of which the steps return only a part of the answer. */
 const partial: ReadonlySet<OperationName> = new Set([
   "health",
   "planStorage",
@@ -207,7 +207,10 @@ const partial: ReadonlySet<OperationName> = new Set([
   "train",
 ]);
 
-/** An answer as JSON, without what differs between two homes: times, measured rates, and ids that follow from them. */
+/**
+ * An answer as JSON, with constants for what differs between two homes: times, measured rates, and ids that
+ * depend on them.
+ */
 function comparable(name: OperationName, answer: unknown): unknown {
   const ids = new Map<string, string>();
   const plain = (value: unknown, key = ""): unknown => {
@@ -230,7 +233,7 @@ function comparable(name: OperationName, answer: unknown): unknown {
   return ownValues.has(name) ? Object.keys(json as object).filter((key) => key !== "http") : plain(json);
 }
 
-/** @throws where the answer has a member that the table does not declare, or lacks one that it does */
+/** @throws if the answer has a member that the table does not declare, or lacks one that it does */
 function checkAgainstTable(name: OperationName, answer: unknown): void {
   const definition = operationTable[name];
   if (definition.kind === "job" || partial.has(name)) return;
@@ -257,7 +260,7 @@ describe("every operation", () => {
     await rm(home, { recursive: true, force: true });
   });
 
-  it("answers alike in this process and over HTTP", { timeout: 120_000 }, async () => {
+  it("gives the same answers in this process and over HTTP", { timeout: 120_000 }, async () => {
     const asked = new Set<OperationName>(["events"]);
     // The server's fleet exists from its start; the home's begins with an import.
     const [first, ...others] = steps(join(tmpdir(), "stemma-backup-"));
@@ -284,12 +287,12 @@ describe("every operation", () => {
     assert.deepEqual([...asked].sort(), Object.keys(operationTable).sort(), "an operation is not asked here");
   });
 
-  it("keeps the parameters of registered data, over HTTP too", async () => {
+  it("keeps the parameters of registered datasets, over HTTP too", async () => {
     const [{ parameters } = { parameters: {} }] = await remote.datasets({ fleet });
     assert.deepEqual(parameters, { vehicle: 2 });
   });
 
-  it("refuses what the table's schemas refuse, naming the member", async () => {
+  it("refuses input that violates the table's schemas, naming the member", async () => {
     await assert.rejects(remote.listModels({ fleet, limit: 0 }), {
       code: "HTTP_REQUEST_INVALID",
       message: /limit/,

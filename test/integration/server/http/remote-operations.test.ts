@@ -1,5 +1,5 @@
-// One set of operations, two doors: the same answers over the local socket, over TCP with a token, and in
-// process.
+// The same operations over every interface of a server (the local socket, TCP with a token, and in process)
+// give the same answers.
 import assert from "node:assert/strict";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
@@ -67,7 +67,7 @@ function ask(
   });
 }
 
-describe("the doors of a server", () => {
+describe("the interfaces of a server", () => {
   let server: TestServer;
   let remote: ServerOperations;
   let token: string;
@@ -120,11 +120,11 @@ describe("the doors of a server", () => {
       diff.changes.map(({ kind, name }) => [kind, name]),
       [["changed", "head"]],
     );
-    for (const door of [remote, socket, server.handle.operations]) {
-      const recovered = await tensorBytes(door, "door:1");
+    for (const operations of [remote, socket, server.handle.operations]) {
+      const recovered = await tensorBytes(operations, "door:1");
       assert.deepEqual(recovered["head"], Buffer.from(noiseBytes(5_000, 2)));
       assert.equal(
-        (await door.verify({ fleet: testFleet, model: "door:2" })).root,
+        (await operations.verify({ fleet: testFleet, model: "door:2" })).root,
         second.summary?.record.root,
       );
     }
@@ -145,7 +145,7 @@ describe("the doors of a server", () => {
     assert.ok(answer.body.equals(file));
   });
 
-  it("takes a bare safetensors file from curl", async () => {
+  it("accepts a plain safetensors file from curl", async () => {
     const file = await fileOf({ w: noiseBytes(2_000, 6) });
     const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import?name=bare`, {
       method: "POST",
@@ -156,7 +156,7 @@ describe("the doors of a server", () => {
     assert.equal((await remote.model({ fleet: testFleet, model: "bare" })).tensorBytes, 2_000);
   });
 
-  it("lets nobody in over TCP without the token, but tells health", async () => {
+  it("serves only health over TCP without the token", async () => {
     for (const headers of [
       {},
       { authorization: "Bearer wrong" },
@@ -179,7 +179,7 @@ describe("the doors of a server", () => {
     assert.equal((await stat(server.handle.socketPath)).mode & 0o777, 0o600);
   });
 
-  it("brings errors across typed, with their code", async () => {
+  it("passes on errors with type and code", async () => {
     await assert.rejects(remote.model({ fleet: testFleet, model: "no-such-model" }), {
       code: "MODEL_NOT_FOUND",
     });
@@ -212,7 +212,7 @@ describe("the doors of a server", () => {
     await assert.rejects(connectOperations({ url: "not a url" }).health(), { code: "USAGE" });
   });
 
-  it("refuses malformed requests as the asker's fault, without falling over", async () => {
+  it("answers malformed requests with a client error, and keeps running", async () => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const post = (path: string, body: string | Uint8Array, type = "application/json"): Promise<Answer> =>
       ask(`${server.handle.httpUrl}${path}`, {
@@ -247,12 +247,12 @@ describe("the doors of a server", () => {
     assert.equal((await remote.health()).pid, process.pid);
   });
 
-  it("never hands out a damaged model: a typed error, and no byte of a body", async () => {
+  it("never sends a damaged model: it gives a typed error and no byte of a body", async () => {
     const damaged = await startTestServer();
     try {
-      const door = connectOperations({ socketPath: damaged.handle.socketPath });
+      const operations = connectOperations({ socketPath: damaged.handle.socketPath });
       const marker = Buffer.from("a mark that is easily found in a pack");
-      await door.import(imports(await fileOf({ w: Buffer.concat([marker, noiseBytes(20_000, 9)]) })), {
+      await operations.import(imports(await fileOf({ w: Buffer.concat([marker, noiseBytes(20_000, 9)]) })), {
         fleet: testFleet,
         name: "hurt",
       });
@@ -286,7 +286,7 @@ describe("the doors of a server", () => {
     }
   });
 
-  it("tags, holds, retires and collects what nothing needs, by a plan that goes stale", async () => {
+  it("tags, holds, retires and collects, and refuses a collection plan that became stale", async () => {
     const { summary } = await remote.import(imports(await fileOf({ w: noiseBytes(40_000, 7) })), {
       fleet: testFleet,
       name: "short-lived",
@@ -323,14 +323,15 @@ describe("the doors of a server", () => {
     }
   });
 
-  it("streams events to whoever listens, and figures to Prometheus", async () => {
+  it("streams events to subscribers, and serves metrics to Prometheus", async () => {
     const stop = new AbortController();
     const seen = (async () => {
       for await (const event of remote.events(stop.signal))
         if (event.event === "offered" || event.event === "device-connected") return event;
       return undefined;
     })();
-    // The stream is open when its first line has come; the event below is emitted again until it is heard.
+    // The stream is open once its first line has arrived; the event below is emitted repeatedly until it is
+    // received.
     const { ScriptedDevice } = await import("../../../helpers/scripted-device.js");
     const enrolment = await server.enroll("listener-test");
     let session = 0;
@@ -365,7 +366,7 @@ describe("the doors of a server", () => {
     );
   });
 
-  it("is found by commands through its home, and refuses a second server there, naming the process that holds it", async () => {
+  it("is found by commands through its home; a second server on that home is refused with the id of the running process", async () => {
     assert.equal((await findLocalServer(server.home))?.pid, process.pid);
     await assert.rejects(
       startServer({ home: server.home, mqttPort: 0, httpPort: 0 }, silentLog()),
@@ -391,12 +392,12 @@ describe("the doors of a server", () => {
     }
   });
 
-  it("closes its doors so that the home is free, and leaves no socket", async () => {
+  it("releases the home and removes its socket when it closes", async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-close-"));
     const one = await startServer({ home, fleets: ["local"], mqttPort: 0, httpPort: 0 }, silentLog());
     await one.close();
     assert.equal(await findLocalServer(home), undefined);
-    // What an import of a killed process left is gone with the next opening.
+    // The next opening removes what the import of a killed process left.
     await writeFile(join(home, "run", "work", "import-0.safetensors"), "half a file");
     const local = await openLocalOperations({ home });
     try {

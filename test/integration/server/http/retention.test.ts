@@ -1,4 +1,7 @@
-/** Holds, retention and what is left of a retired version, through every door of a server; its events. */
+/**
+ * Holds, retention rules and retired versions give the same answers over every interface of a server; also
+ * the events that they cause.
+ */
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { test } from "node:test";
@@ -13,7 +16,7 @@ import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
-async function importNoise(door: ServerOperations, name: string, seed: number): Promise<void> {
+async function importNoise(operations: ServerOperations, name: string, seed: number): Promise<void> {
   const bytes = noiseBytes(5_000, seed);
   const pieces: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks([
@@ -21,7 +24,7 @@ async function importNoise(door: ServerOperations, name: string, seed: number): 
   ]))
     pieces.push(Buffer.from(chunk));
   const file = Buffer.concat(pieces);
-  await door.import(
+  await operations.import(
     {
       byteLength: file.length,
       chunks: Readable.from([file]),
@@ -30,7 +33,7 @@ async function importNoise(door: ServerOperations, name: string, seed: number): 
   );
 }
 
-test("rules, forecasts, application and holds are the same through TCP, the local socket and in process", async (context) => {
+test("rules, forecasts, their application and holds are the same over TCP, over the local socket and in process", async (context) => {
   const server = await startTestServer();
   context.after(() => server.remove());
   const remote = connectOperations({
@@ -54,25 +57,25 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     by: "ann@workshop",
   });
   assert.deepEqual([held.held, held.hold?.because, held.hold?.by], [true, "incident 7", "ann@workshop"]);
-  for (const door of [remote, socket, server.handle.operations]) {
-    await assert.rejects(door.hold({ fleet: testFleet, model: "soh:2", held: true, because: "mine" }), {
+  for (const operations of [remote, socket, server.handle.operations]) {
+    await assert.rejects(operations.hold({ fleet: testFleet, model: "soh:2", held: true, because: "mine" }), {
       code: "MODEL_HELD",
       message: /ann@workshop.*incident 7/,
     });
     for (const dryRun of [true, false])
-      await assert.rejects(door.retire({ fleet: testFleet, model: "soh:2", because: "x", dryRun }), {
+      await assert.rejects(operations.retire({ fleet: testFleet, model: "soh:2", because: "x", dryRun }), {
         code: "MODEL_HELD",
         message: /ann@workshop.*incident 7/,
       });
-    assert.deepEqual((await door.model({ fleet: testFleet, model: "soh:2" })).hold, held.hold);
+    assert.deepEqual((await operations.model({ fleet: testFleet, model: "soh:2" })).hold, held.hold);
     await assert.rejects(
-      door.setRetention({ fleet: testFleet, scope: { of: "fleet" }, rule: "90 bananas" }),
+      operations.setRetention({ fleet: testFleet, scope: { of: "fleet" }, rule: "90 bananas" }),
       {
         code: "RETENTION_RULE_INVALID",
       },
     );
     await assert.rejects(
-      door.setRetention({ fleet: testFleet, scope: { of: "line", line: "x" }, rule: null }),
+      operations.setRetention({ fleet: testFleet, scope: { of: "line", line: "x" }, rule: null }),
       {
         code: "NOT_FOUND",
       },
@@ -144,7 +147,7 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     report.retired.map(({ version }) => version),
     [1, 3, 4],
   );
-  // Imports of a server are pinned for a moment after they are saved; what was forecast knew that.
+  // The server pins imported objects for a moment after a save; the forecast took that into account.
   assert.equal(report.freedBytes, forecast.freedBytes);
 
   await importNoise(remote, "cam", 9);
@@ -164,8 +167,8 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
     ["retired soh:1", "retired soh:3", "retired soh:4", "applied 3/2", "retired cam:1"],
   );
 
-  for (const door of [remote, socket]) {
-    const shown = await door.model({ fleet: testFleet, model: "soh:1" });
+  for (const operations of [remote, socket]) {
+    const shown = await operations.model({ fleet: testFleet, model: "soh:1" });
     assert.deepEqual(
       [shown.state, shown.leaves, shown.retired?.because],
       ["retired", [], "retention of the name soh: nothing in its rule keeps it"],
@@ -175,7 +178,7 @@ test("rules, forecasts, application and holds are the same through TCP, the loca
   const released = await socket.hold({ fleet: testFleet, model: "soh:2", held: false, because: "closed" });
   assert.deepEqual([released.held, released.hold], [false, undefined]);
   await socket.hold({ fleet: testFleet, model: "soh:2", held: false, because: "closed twice" });
-  // Counted in the journal itself: confirmations of imports come into it at any moment.
+  // Counted in the journal itself, because confirmations of imports may be appended at any moment.
   await server.handle.close();
   const home = await openNodeHome(server.home);
   const repository = await openRepository(home, testFleet);

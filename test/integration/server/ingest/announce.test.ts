@@ -1,4 +1,4 @@
-// The way of a model from a device to the server's disk, over a real broker: happy paths, order, repetition,
+// A model's way from a device to the server's disk over a real broker: successful uploads, order, repetition,
 // refusals.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -14,7 +14,7 @@ describe("announcing over a real broker", () => {
   });
   after(() => server.remove());
 
-  it("takes a model in, receipts it three times, signed, and recovers it bit for bit", async () => {
+  it("receives a model, sends three signed receipts, and recovers it bit for bit", async () => {
     const enrolment = await server.enroll("happy");
     const device = await ScriptedDevice.connect(enrolment);
     const welcome = await device.birth();
@@ -37,7 +37,7 @@ describe("announcing over a real broker", () => {
     await device.close();
   });
 
-  it("wants only the tensors that the fleet lacks, and names them by their places in the tree", async () => {
+  it("requests only the tensors that the fleet lacks, by their positions in the tree", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("partial"));
     await device.birth();
     const head = noiseBytes(300_000, 3);
@@ -86,8 +86,8 @@ describe("announcing over a real broker", () => {
     const from = device.messages.length;
     await device.announce(saved);
     const again = await device.find(
-      (word): word is typeof first =>
-        word.type === "receipt" && word.kind === "released" && word.versionId === saved.versionId,
+      (message): message is typeof first =>
+        message.type === "receipt" && message.kind === "released" && message.versionId === saved.versionId,
       from,
     );
     assert.equal(again.position, first.position);
@@ -106,13 +106,13 @@ describe("announcing over a real broker", () => {
     await device.receipt("recorded", same.versionId);
     assert.notEqual(same.versionId, base.versionId);
     assert.equal(
-      device.messages.some((word) => word.type === "want" && word.versionId === same.versionId),
+      device.messages.some((message) => message.type === "want" && message.versionId === same.versionId),
       false,
     );
     await device.close();
   });
 
-  it("parks a child announced before its base and takes it in after it", async () => {
+  it("parks a child announced before its base, and receives it after the base", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("parked"));
     await device.birth();
     const base = await device.save({ w: noiseBytes(50_000, 9) }, { sequence: 1 });
@@ -127,7 +127,7 @@ describe("announcing over a real broker", () => {
     await device.close();
   });
 
-  it("takes a child raw when its base is nowhere", async () => {
+  it("receives a child raw when no device or server has its base", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("orphan"));
     await device.birth();
     const base = await device.save(
@@ -159,7 +159,7 @@ describe("announcing over a real broker", () => {
     await device.close();
   });
 
-  it("takes a child raw when its base is retired", async () => {
+  it("receives a child raw when its base is retired", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("retired-base"));
     await device.birth();
     const base = await device.save(
@@ -184,7 +184,7 @@ describe("announcing over a real broker", () => {
     await device.close();
   });
 
-  it("moves two lines of one device side by side", async () => {
+  it("transfers two lines of one device concurrently", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("two-lines", ["front", "rear"]));
     await device.birth();
     const front = await device.save({ w: noiseBytes(900_000, 14) }, { sequence: 1, line: "front" });
@@ -205,7 +205,7 @@ describe("announcing over a real broker", () => {
       intercept: (message) => {
         count++;
         if (count % 7 === 0) return [message, message];
-        // Held back and sent behind the next one; every now and then nothing at all.
+        // Sometimes a message is sent after the next one, sometimes it is lost.
         if (count % 5 === 0 && kept === undefined) {
           kept = message;
           return [];
@@ -258,7 +258,7 @@ describe("refusals", () => {
     await device.close();
   });
 
-  it("refuses a declared size over the limit, and one that is not the tree's", async () => {
+  it("refuses a declared size over the limit, and one that differs from the tree's", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("big"));
     await device.birth();
     const big = await device.save({ w: noiseBytes(1_200_000, 1) }, { sequence: 1 });
@@ -267,7 +267,7 @@ describe("refusals", () => {
     const from = device.messages.length;
     await device.announce(big, { tensorBytes: 10 });
     const refusal = await device.find(
-      (word): word is Awaited<ReturnType<ScriptedDevice["refusal"]>> => word.type === "refusal",
+      (message): message is Awaited<ReturnType<ScriptedDevice["refusal"]>> => message.type === "refusal",
       from,
     );
     assert.equal(refusal.code, "SIZE_OVER_LIMIT");
@@ -277,7 +277,7 @@ describe("refusals", () => {
     await device.close();
   });
 
-  it("refuses blocks whose bytes are not those of their manifest, and keeps nothing", async () => {
+  it("refuses blocks that do not match their manifest, and keeps nothing", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("corrupt"), {
       intercept: (message) => {
         if (message.type !== "block") return [message];
@@ -294,7 +294,7 @@ describe("refusals", () => {
     await device.close();
   });
 
-  it("refuses a stream that fits its manifest but not the announced tensors", async () => {
+  it("refuses a stream that matches its manifest but not the announced tensors", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("liar"));
     await device.birth();
     const honest = await device.save({ w: noiseBytes(100_000, 3) }, { sequence: 1 });
@@ -309,7 +309,7 @@ describe("refusals", () => {
     await device.close();
   });
 
-  it("refuses a second model with a number that is taken", async () => {
+  it("refuses a second model with a sequence number in use", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("counter"));
     await device.birth();
     const first = await device.save({ w: [1] }, { sequence: 1 });
@@ -321,7 +321,7 @@ describe("refusals", () => {
     await device.close();
   });
 
-  it("answers malformed words with a typed refusal and stays connected", async () => {
+  it("answers malformed messages with a typed refusal and stays connected", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("mumbler"));
     await device.birth();
     await device.sendRaw(noiseBytes(200, 5));

@@ -1,4 +1,4 @@
-// A server that is a client of another MQTT broker, and an agent that meets it there.
+// A server that is a client of another MQTT broker, and an agent that connects through it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { testLine, isOfVersion, startAgentTestEnvironment } from "../../../helpers/agent-test-environment.js";
@@ -18,7 +18,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const first = await handle.train(testLine);
     await log.until("released", 1, isOfVersion(first.versionId));
     assert.ok(Object.keys(await tensorBytes(server.handle.operations, first.versionId)).length > 0);
-    // The agent's session goes on: its retained state and birth introduce it to the server that comes back.
+    // The agent's session continues: its retained state and birth introduce it to the restarted server.
     await server.restart();
     const second = await handle.train(testLine);
     await log.until("released", 1, isOfVersion(second.versionId));

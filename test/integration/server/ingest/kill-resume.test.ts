@@ -1,4 +1,4 @@
-// The server is killed in the middle of a transfer, like by a power cut of its process; the transfer goes on.
+// Kills the server in the middle of a transfer, as a power cut would; the transfer resumes.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { tensorBytes } from "../../../helpers/test-server.js";
 
 const fleet = "test-fleet";
 
-it("goes on with a transfer after kill -9 of the server, block by block where it stood", async () => {
+it("resumes a transfer after kill -9 of the server, without sending the written blocks again", async () => {
   const home = await mkdtemp(join(tmpdir(), "stemma-kill-"));
   const first = await startServerProcess(home, fleet);
   const enrolment = parseEnrolment(
@@ -29,12 +29,12 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
   await device.birth();
   const saved = await device.save({ w: noiseBytes(total * 64 * 1024, 1) }, { sequence: 1 });
   await device.announce(saved);
-  // Asked for beyond what was sent: what was sent is written.
+  // The server requests blocks beyond those sent, so the sent ones are written.
   await device.find(
-    (word): word is typeof word & { type: "blockRequest" } =>
-      word.type === "blockRequest" && word.blocks.some((index) => index >= total / 2 + 6),
+    (message): message is typeof message & { type: "blockRequest" } =>
+      message.type === "blockRequest" && message.blocks.some((index) => index >= total / 2 + 6),
   );
-  // The place is saved a moment after a block: seen in the home.
+  // The state file is written a moment after a block.
   const spool = join(home, "fleets", fleet, "spool");
   while (!(await readdir(spool)).some((name) => name.endsWith(".state"))) await setImmediate();
   assert.equal(await first.kill("SIGKILL"), "SIGKILL");
@@ -47,7 +47,7 @@ it("goes on with a transfer after kill -9 of the server, block by block where it
     );
     for (const [id, model] of device.models) later.models.set(id, model);
     await later.birth();
-    const before = device.messages.flatMap((word) => (word.type === "want" ? [word.transfer] : []));
+    const before = device.messages.flatMap((message) => (message.type === "want" ? [message.transfer] : []));
     await later.announce(saved);
     const want = await later.want(saved.versionId);
     assert.deepEqual([want.transfer], before, "another transfer began");

@@ -1,4 +1,4 @@
-// The same way over TLS: the certificate is pinned by the enrolment file.
+// Uploads over TLS: the enrolment file pins the certificate.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { startTestServer } from "../../../helpers/test-server.js";
 
 const run = promisify(execFile);
 
-it("takes a model in over mqtts, and lets no device talk to a server with another certificate", async (t) => {
+it("receives a model over mqtts; a device refuses a server with another certificate", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "stemma-tls-"));
   const certificate = async (name: string): Promise<{ certFile: string; keyFile: string } | undefined> => {
     const files = { certFile: join(folder, `${name}.pem`), keyFile: join(folder, `${name}.key`) };

@@ -1,4 +1,4 @@
-// The other direction: server models offered, fetched and activated; commands and their results.
+// From server to device: models offered, fetched and activated; commands and their results.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
@@ -28,7 +28,7 @@ async function imported(server: TestServer, name: string, bytes: Uint8Array): Pr
   return summary.versionId;
 }
 
-/** Fetches refs of a version with the real receiver; resolves with the stream. */
+/** Fetches objects of a version with the real receiver; resolves with the stream. */
 async function fetched(
   device: ScriptedDevice,
   versionId: BodyOf<"fetch">["versionId"],
@@ -54,9 +54,9 @@ async function fetched(
   let seen = 0;
   const feed = (): void => {
     for (; seen < device.messages.length; seen++) {
-      const word = device.messages[seen];
-      if (word?.type === "manifest") receiver.onManifest(word);
-      if (word?.type === "block") receiver.onBlock(word);
+      const message = device.messages[seen];
+      if (message?.type === "manifest") receiver.onManifest(message);
+      if (message?.type === "block") receiver.onBlock(message);
     }
   };
   device.client.on("message", () => {
@@ -83,7 +83,7 @@ describe("server models to devices", () => {
   });
   after(() => server.remove());
 
-  it("offers an assigned model with a signature, serves its tensors, keeps its activation, and offers no more", async () => {
+  it("offers an assigned model with a signature, serves its tensors, records its activation, and then stops offering it", async () => {
     const bytes = noiseBytes(500_000, 1);
     const versionId = await imported(server, "base-model", bytes);
     const enrolment = await server.enroll("receiver", ["line"], { line: "base-model" });
@@ -118,13 +118,14 @@ describe("server models to devices", () => {
       atMs: Date.now(),
       clockErrorMs: 5,
     });
-    // Words of a device are taken one after the other: the answer to the next one comes after the fact.
+    // A device's messages are handled serially: the response to the next one comes after the fact was
+    // recorded.
     const from = device.messages.length;
     await device.birth();
     const shown = await server.handle.operations.device({ fleet: testFleet, device: "receiver" });
     assert.equal(shown.active["line"]?.versionId, versionId);
     assert.equal(
-      device.messages.slice(from).some((word) => word.type === "offer"),
+      device.messages.slice(from).some((message) => message.type === "offer"),
       false,
     );
     const [moment] = await server.handle.operations.asOf({
@@ -135,7 +136,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("offers at once what is assigned to a device that is connected", async () => {
+  it("immediately offers a model assigned to a connected device", async () => {
     const versionId = await imported(server, "later", noiseBytes(4000, 2));
     const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
     await device.birth();
@@ -150,7 +151,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("offers an older model again when it is given again, although the line has built on it since", async () => {
+  it("offers an older model again when it is assigned again, although the line has newer models based on it", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("returning"), { session: 1 });
     await device.birth();
     const first = await device.save({ w: noiseBytes(4000, 11) }, { sequence: 1 });
@@ -193,14 +194,14 @@ describe("server models to devices", () => {
     await device.birth();
     await device.birth();
     assert.equal(
-      device.messages.slice(from).some((word) => word.type === "offer"),
+      device.messages.slice(from).some((message) => message.type === "offer"),
       false,
       "what the line has built on is not offered by itself",
     );
     await device.close();
   });
 
-  it("serves nothing to a device that knows a hash but was not given the version", async () => {
+  it("serves nothing to a device that knows a hash but was not assigned the version", async () => {
     const versionId = await imported(server, "secret", noiseBytes(4000, 3));
     const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
     const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
@@ -233,7 +234,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("codes a model only against what the device was given or made itself: a difference would tell it the rest", async () => {
+  it("codes a model only against versions that the device was assigned or made itself, because a delta would disclose others", async () => {
     const secret = noiseBytes(40_000, 31);
     const own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
     const secretId = await imported(server, "other-secret", secret);
@@ -245,7 +246,7 @@ describe("server models to devices", () => {
     await device.birth();
     const model = await server.handle.operations.model({ fleet: testFleet, model: childId });
     const leaf = decodeTree(
-      (await device.find((word): word is BodyOf<"offer"> => word.type === "offer")).objects.find(
+      (await device.find((message): message is BodyOf<"offer"> => message.type === "offer")).objects.find(
         ({ kind }) => kind === "tree",
       )?.data ?? new Uint8Array(0),
     ).leaves[0];
@@ -293,7 +294,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("serves two devices that lack the same under the same transfer, each its own stream", async () => {
+  it("serves two devices that request the same under the same transfer id, each its own stream", async () => {
     const bytes = noiseBytes(200_000, 21);
     await imported(server, "shared-base", bytes);
     const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
@@ -316,7 +317,7 @@ describe("server models to devices", () => {
       byteLength: bytes.length,
     }));
     const transfer = "9a".repeat(8);
-    // The first one's stream is open and waits when the second one asks for the same.
+    // The first device's stream is open and waiting when the second device requests the same.
     const manifest = first.next("manifest");
     await first.send({
       type: "fetch",
@@ -360,7 +361,7 @@ describe("server models to devices", () => {
     });
     assert.equal((await manifest).transfer, transfer);
     assert.equal(
-      device.messages.some((word) => word.type === "refusal"),
+      device.messages.some((message) => message.type === "refusal"),
       false,
     );
     await device.close();
@@ -383,7 +384,7 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("refuses to keep an activation of another device's model", async () => {
+  it("refuses to record an activation of another device's model", async () => {
     const owner = await ScriptedDevice.connect(await server.enroll("owner"), { session: 1 });
     await owner.birth();
     const saved = await owner.save({ w: noiseBytes(4000, 5) }, { sequence: 1 });
@@ -407,7 +408,7 @@ describe("server models to devices", () => {
     await thief.close();
   });
 
-  it("relays a command and its result; reports when no device answers", async () => {
+  it("relays a command and its result, and reports when no device answers", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
     await device.birth();
     const asked = device.next("command");

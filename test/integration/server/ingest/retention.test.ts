@@ -1,4 +1,5 @@
-// Retention while devices send: what a transfer builds on stays until it is recorded, whatever the rules are.
+// Retention while devices send: versions that a transfer depends on stay until it is recorded, whatever the
+// rules state.
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
@@ -13,7 +14,7 @@ describe("retention during the ingest", () => {
   });
   after(() => server.remove());
 
-  it("leaves the base of what is being sent alone, and takes it once the child is recorded and released", async () => {
+  it("keeps the base of a model in transfer, and retires it once the child is recorded and released", async () => {
     const { operations } = server.handle;
     await operations.setRetention({ fleet: testFleet, scope: { of: "line", line: "line" }, rule: "nothing" });
     const device = await ScriptedDevice.connect(await server.enroll("sender"));
@@ -65,7 +66,7 @@ describe("retention during the ingest", () => {
     await device.close();
   });
 
-  it("keeps what a device was not allowed to forget", async () => {
+  it("keeps versions that their device may not forget yet", async () => {
     const held = await startTestServer({ releaseAfter: "backed-up" });
     try {
       const { operations } = held.handle;

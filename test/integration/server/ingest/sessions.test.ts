@@ -1,4 +1,5 @@
-// Which devices are admitted, take over, are cut off; and what a device gets when it reconnects.
+// Which devices are admitted, take over a session or are disconnected, and what a device receives when it
+// reconnects.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
@@ -45,14 +46,14 @@ describe("sessions", () => {
     await device.birth();
     await server.handle.operations.revoke({ fleet: testFleet, device: "keys", because: "test" });
     await assert.rejects(
-      device.find((word): word is typeof word & { type: "receipt" } => word.type === "receipt"),
+      device.find((message): message is typeof message & { type: "receipt" } => message.type === "receipt"),
       /ended/,
     );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 2 }), refusedByBroker);
     await device.close();
   });
 
-  it("lets a higher session take over, and goes on for the new one although the old one ends later", async () => {
+  it("lets a higher session take over, and keeps serving it when the old one ends later", async () => {
     const enrolment = await server.enroll("takeover");
     const old = await ScriptedDevice.connect(enrolment, { session: 1 });
     await old.birth();
@@ -115,8 +116,8 @@ describe("sessions", () => {
     await cut;
     await eventOf("device-disconnected", "tunnel", async () => {
       await before.find(
-        (word): word is typeof word & { type: "blockRequest" } =>
-          word.type === "blockRequest" && word.blocks.some((index) => index >= 18),
+        (message): message is typeof message & { type: "blockRequest" } =>
+          message.type === "blockRequest" && message.blocks.some((index) => index >= 18),
       );
       await before.close();
     });
@@ -142,7 +143,7 @@ describe("sessions", () => {
     await later.close();
   });
 
-  it("keeps what a want relies on through a collection that runs meanwhile", async () => {
+  it("keeps the objects that a want relies on during a concurrent collection", async () => {
     const enrolment = await server.enroll("race");
     let release: () => void = () => undefined;
     const held: (() => void)[] = [];
@@ -154,7 +155,7 @@ describe("sessions", () => {
     );
     await device.announce(base);
     await device.receipt("released", base.versionId);
-    // From now on every block waits until the collection is through.
+    // From now on every block waits until the collection has finished.
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
@@ -182,7 +183,7 @@ describe("sessions", () => {
     await device.close();
   });
 
-  it("reports its restore to a device, and records again what came after the backup", async () => {
+  it("reports to a device that it was restored, and records again what came after the backup", async () => {
     const enrolment = await server.enroll("phoenix");
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     await device.birth();

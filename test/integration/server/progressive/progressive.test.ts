@@ -1,4 +1,4 @@
-// `model eval --progressive` over a real store and the real engine, in process and through a server.
+// `model eval --progressive` on a real store with the real engine, in process and through a server.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 it(
-  "answers as the full precision does, from part of the bytes where that is certain, and refuses what has no classes",
+  "gives the full-precision answers, from part of the bytes where that is certain, and refuses models without classes",
   { timeout: 240_000 },
   async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
@@ -58,7 +58,7 @@ it(
             report.levels.reduce((sum, { tops }) => sum + tops[at]!.decided, 0),
             40,
           );
-        // Fixed planes decide with two bytes what the order of IEEE 754 needs three for.
+        // Fixed planes decide with two bytes what IEEE 754's byte order needs three for.
         const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3));
         const answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
         assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
@@ -177,7 +177,7 @@ it("reads no more of byte planes and fixed planes than the answers need", { time
   }
 });
 
-it("answers through a server as it does at home", { timeout: 120_000 }, async () => {
+it("gives the same answers through a server as in process", { timeout: 120_000 }, async () => {
   const server = await startTestServer();
   try {
     const client = connectOperations({ socketPath: server.handle.socketPath }, 20);

@@ -1,6 +1,6 @@
 /**
- * A fleet whose tensors are stored encoded: every operation on packs works as before, and reports which tensors
- * are encoded.
+ * A fleet whose tensors are stored encoded: every operation on packs works as with raw tensors, and reports
+ * which tensors are encoded.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const modelAt = (step: number): readonly NamedTensor[] =>
   layers.map((layer) => ({ name: `layer${layer}`, ...memberOf(layer, step, [10, 40]) }));
 const steps = [0, 1, 2, 3];
 
-/** Every layer of every version against that of the version before. */
+/** Encodes every layer of every version against that of the version before. */
 async function recode(repository: FleetRepository): Promise<void> {
   for (const step of steps.slice(1))
     await writePack(
@@ -83,7 +83,7 @@ for (const [place, makeHome] of places) {
     await restored.close();
     await restoredHome.close();
 
-    // What later versions are coded against outlives the versions it came with.
+    // Tensors that later versions are coded against stay after their own versions are gone.
     for (const step of [0, 1, 2]) await repository.retire(versions[step]!.versionId, "of the test");
     await repository.collect(await repository.planCollection());
     assert.equal((await repository.stats()).tensors, 12);
@@ -93,7 +93,7 @@ for (const [place, makeHome] of places) {
       layers.map((layer) => memberOf(layer, 3, [10, 40])),
       { recode: true },
     );
-    ports.clock.advance(600_000); // What was just written or relied on stays for a while.
+    ports.clock.advance(600_000); // After this, recent writes and leases pin nothing.
     await repository.collect(await repository.planCollection());
     assert.equal((await repository.stats()).tensors, 3);
     await exact(repository, [3]);
@@ -101,7 +101,7 @@ for (const [place, makeHome] of places) {
     await home.close();
   });
 
-  test(`${place}: a check names what is damaged and every version that cannot be read for it`, async (context) => {
+  test(`${place}: a check names the damaged tensor and every version that cannot be read because of it`, async (context) => {
     const { home, files } = await makeHome(context);
     const repository = await openRepository(home, "fleet-a");
     const [base, child] = [memberOf(1, 0), memberOf(1, 1)];
@@ -134,7 +134,7 @@ for (const [place, makeHome] of places) {
     await assert.rejects(() => repository.planCollection().then((plan) => repository.collect(plan)), {
       code: "COLLECTION_REFUSED",
     });
-    // Sent again, it heals what is coded against it.
+    // Sending it again repairs the tensors coded against it.
     await writePack(repository.objects, [base]);
     assert.deepEqual((await repository.check()).problems, []);
     assert.ok(await sameTensors(repository, second.versionId, [{ name: "w", ...child }]));

@@ -1,4 +1,4 @@
-/** What is collected, what never is, and the races around it. */
+/** What a collection removes, what it never removes, and races with other operations. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Fact } from "../../../../shared/journal/fact.js";
@@ -15,11 +15,11 @@ import {
   tensorsOf,
 } from "./harness.js";
 
-/** After this, saves that failed no longer pin what they wrote. */
+/** After this time, failed saves no longer pin what they wrote. */
 const graceMs = 61_000;
 
 for (const [place, makeHome] of places) {
-  test(`${place}: retiring the middle of a chain frees what only it owned; the rest recovers, and its name stays`, async (context) => {
+  test(`${place}: retiring the middle of a chain frees what only it owned; the rest is recovered, and its name stays`, async (context) => {
     const { home, ports, reopen } = await makeHome(context);
     const repository = await openRepository(home, "fleet-a");
     let tensors = tensorsOf("chain", 6);
@@ -69,7 +69,7 @@ for (const [place, makeHome] of places) {
   });
 }
 
-test("a want's lease and a collection: whatever the order, what was promised is there", async () => {
+test("a want's lease and a collection, in any order: the leased objects are there", async () => {
   for (let seed = 0; seed < 20; seed++) {
     const draw = seededDraw(`want ${seed}`);
     const { home, ports } = await memoryHome();
@@ -79,8 +79,8 @@ test("a want's lease and a collection: whatever the order, what was promised is 
     await repository.retire(old.versionId, "replaced");
     ports.clock.advance(graceMs);
     const plan = await repository.planCollection();
-    // A device announces a child of what is being collected: the server wants only what it lacks, and leases
-    // the rest.
+    // A device announces a child of a version that is being collected: the server requests only what it
+    // lacks, and leases the rest.
     const child = fineTuned(shared, `child ${seed}`);
     const want = async (): Promise<void> => {
       const model = modelOf(child);
@@ -90,7 +90,7 @@ test("a want's lease and a collection: whatever the order, what was promised is 
         1000,
       );
       for (let turns = draw(6); turns > 0; turns--) await Promise.resolve();
-      // What was leased must still be there when the rest has come.
+      // The leased objects must still be there when the rest has arrived.
       for (const { tensor } of has)
         assert.ok(repository.objects.has(tensor), `seed ${seed}: a leased tensor went`);
       await repository.save(model, { name: "new" });
@@ -177,7 +177,7 @@ test("held versions stay, retired ones keep their record, a stale plan is refuse
   await repository.close();
 });
 
-test("facts of a newer Stemma are read past, and nothing is deleted beside them", async () => {
+test("facts of a newer Stemma are skipped, and nothing is deleted while they exist", async () => {
   const { home, files } = await memoryHome();
   const { signer } = home;
   const headSigner = {

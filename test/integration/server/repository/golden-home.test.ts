@@ -1,6 +1,6 @@
 /**
- * Homes as earlier releases wrote them: opened, checked, recovered bit for bit, and worked on. Nothing
- * here writes them again: if one can no longer be opened, users' homes cannot be opened either.
+ * Homes as earlier releases wrote them are opened, checked, recovered bit for bit, and worked on. No test
+ * writes them again: if one can no longer be opened, users' homes cannot be opened either.
  */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -52,7 +52,7 @@ test("there are a golden home and a golden backup", () => {
 });
 
 for (const name of homes) {
-  test(`${name} opens, is whole, and gives back every model`, async (context) => {
+  test(`${name} opens, is complete, and recovers every model`, async (context) => {
     const path = join(await temporaryFolder(context), name);
     await cp(join(vectors, name), path, { recursive: true });
     const expected = JSON.parse(await readFile(join(vectors, `${name}.expected.json`), "utf8")) as Expected;
@@ -61,7 +61,7 @@ for (const name of homes) {
     const repository = await openRepository(home, "golden");
     assert.deepEqual(repository.journal.head(), expected.head);
     const versions = repository.versions({ includeRetired: true });
-    // Who holds and when retired was not shown in those days; it is read from the same facts.
+    // That release did not report holds and retirement times; they are computed from the same facts.
     assert.deepEqual(
       JSON.parse(
         JSON.stringify(versions.map(({ hold: _hold, retired: _retired, ...asShownThen }) => asShownThen)),
@@ -93,7 +93,7 @@ for (const name of homes) {
       );
       assert.deepEqual(actual, expected.tensors[versionId]);
     }
-    // And life goes on in it.
+    // Work continues in this home.
     const tensors = tensorsOf("after");
     const { summary } = await repository.save(modelOf(tensors), { name: "soh" });
     assert.equal(
@@ -109,7 +109,7 @@ for (const name of homes) {
 }
 
 for (const name of backups) {
-  test(`${name} restores to the home it was made of`, async (context) => {
+  test(`${name} restores to the home that it was made from`, async (context) => {
     const expected = JSON.parse(
       await readFile(join(vectors, `${name.replace("backup", "home")}.expected.json`), "utf8"),
     ) as Expected;

@@ -34,7 +34,7 @@ export function seededRandom(seed: string): Random {
   return { bytes: (count) => seededBytes(`${seed}/${calls++}`, count) };
 }
 
-/** Whole numbers below a limit, in a fixed order for a seed. */
+/** Integers below a limit, in a fixed sequence for each seed. */
 export function seededDraw(seed: string): (below: number) => number {
   const random = seededRandom(seed);
   return (below) => Buffer.from(random.bytes(6)).readUIntBE(0, 6) % below;
@@ -129,7 +129,7 @@ export function memoryHome(): Promise<TestHome> {
   return testHome(memoryFiles(), "/home");
 }
 
-/** A folder that goes when the test ends. */
+/** A folder that is removed when the test ends. */
 export async function temporaryFolder(context: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "stemma-test-"));
   context.after(() => rm(folder, { recursive: true, force: true }));
@@ -140,7 +140,7 @@ export async function diskHome(context: TestContext): Promise<TestHome> {
   return await testHome(nodeFiles(), join(await temporaryFolder(context), "home"));
 }
 
-/** The same test on memory and on a disk. */
+/** Runs the same test in memory and on disk. */
 export const places = [
   ["memory", (_context: TestContext): Promise<TestHome> => memoryHome()],
   ["disk", diskHome],

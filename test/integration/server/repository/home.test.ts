@@ -1,4 +1,4 @@
-/** Homes on a real disk: one writer, short sockets, the same key every time. */
+/** Homes on a real disk: one writer, short socket paths, the same key every time. */
 import assert from "node:assert/strict";
 import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { nodeHomePorts, openNodeHome } from "../../../../server/repository/node-
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { modelOf, temporaryFolder, tensorsOf } from "./harness.js";
 
-test("a home has one writer at a time, and its key for ever", async (context) => {
+test("a home has one writer at a time, and never changes its key", async (context) => {
   const path = join(await temporaryFolder(context), "home");
   const home = await openNodeHome(path);
   await assert.rejects(openNodeHome(path), { code: "HOME_LOCKED" });
@@ -30,7 +30,7 @@ test("a home has one writer at a time, and its key for ever", async (context) =>
   await again.close();
 });
 
-test("the server's socket has a path under 100 bytes wherever the home is, and is found again", async (context) => {
+test("the server's socket has a path under 100 bytes for any home, and is found again", async (context) => {
   const { files } = nodeHomePorts();
   const shallow = join(await temporaryFolder(context), "h");
   const near = await openNodeHome(shallow);
@@ -63,7 +63,7 @@ test("names of fleets cannot leave their folder", async (context) => {
   await home.close();
 });
 
-test("--home goes before STEMMA_HOME, that before ~/.stemma", () => {
+test("--home takes precedence over STEMMA_HOME, and STEMMA_HOME over ~/.stemma", () => {
   assert.equal(homePathOf("/a", { STEMMA_HOME: "/b" }, "/u"), "/a");
   assert.equal(homePathOf(undefined, { STEMMA_HOME: "/b" }, "/u"), "/b");
   assert.equal(homePathOf(undefined, { STEMMA_HOME: "" }, "/u"), "/u/.stemma");

@@ -1,6 +1,6 @@
 /**
- * Files of LSTM and MobileNetV2 made by another tool, imported as a chain: each comes back as the very same
- * file.
+ * LSTM and MobileNetV2 files written by another tool, imported as a chain: each is recovered as exactly the
+ * same file.
  */
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";

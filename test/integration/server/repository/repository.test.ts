@@ -1,6 +1,6 @@
 /**
- * A fleet's repository on memory and on a real folder: what is saved comes back bit for bit, whatever happens
- * in between.
+ * A fleet's repository in memory and on a real folder: everything saved is recovered bit for bit, whatever
+ * happens in between.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -66,7 +66,7 @@ for (const [place, makeHome] of places) {
     await again.close();
   });
 
-  test(`${place}: 200 saves at once get 200 numbers, and each comes back`, async (context) => {
+  test(`${place}: 200 concurrent saves get 200 numbers, and each is recovered`, async (context) => {
     const { home } = await makeHome(context);
     const repository = await openRepository(home, "fleet-a");
     const base = tensorsOf("base", 3, 8);
@@ -150,7 +150,7 @@ test("a save equal to its base stores under 1 kB and is a version of its own", a
   await repository.close();
 });
 
-test("the other door: the same record twice is one version, foreign and dangling records are refused", async () => {
+test("records received from a device: the same record twice is one version, foreign and dangling records are refused", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const other = await openRepository(home, "fleet-b");
@@ -172,7 +172,7 @@ test("the other door: the same record twice is one version, foreign and dangling
   await other.close();
 });
 
-test("a record whose tensors are missing is refused, names them, and takes no number", async () => {
+test("a record whose tensors are missing is refused with their names, and uses no version number", async () => {
   const { home } = await memoryHome();
   const from = await openRepository(home, "fleet-a");
   const { summary } = await from.save(modelOf(tensorsOf("m")), { name: "soh" });
@@ -190,7 +190,7 @@ test("a record whose tensors are missing is refused, names them, and takes no nu
   await to.close();
 });
 
-test("stored, released, held, tagged, retired: each in its order, each refused out of it", async () => {
+test("stored, released, held, tagged, retired: each is accepted in its order and refused outside it", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const {
@@ -218,7 +218,7 @@ test("stored, released, held, tagged, retired: each in its order, each refused o
   await repository.close();
 });
 
-test("what a device runs or was given is not retired; facts about strangers are refused", async () => {
+test("a version that a device runs or was assigned is not retired; facts about unknown devices are refused", async () => {
   const { home, ports } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const {
@@ -250,7 +250,7 @@ test("what a device runs or was given is not retired; facts about strangers are 
     profile: "generic",
     lines: ["pack"],
   });
-  // Retirement and assignment sent together: whichever comes first, never both.
+  // Concurrent retirement and assignment: whichever comes first, never both.
   const both = await Promise.allSettled([
     repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }),
     repository.retire(versionId, "race"),
@@ -286,7 +286,7 @@ test("what a device runs or was given is not retired; facts about strangers are 
   await repository.close();
 });
 
-test("names that are also ids, and prefixes that fit several, are not guessed", async () => {
+test("names that are also ids, and prefixes that match several, are refused as ambiguous", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const { summary } = await repository.save(modelOf(tensorsOf("m")), { name: "first" });
@@ -329,7 +329,7 @@ test("diff finds what changed without reading tensors, at the cost of the change
   await repository.close();
 });
 
-test("a listing asks the catalog, which follows every fact and can be rebuilt", async () => {
+test("a listing queries the catalog, which follows every fact and can be rebuilt", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const idsOf = async (query: VersionQuery): Promise<readonly Hash[]> =>
@@ -369,7 +369,7 @@ test("a listing asks the catalog, which follows every fact and can be rebuilt", 
   await repository.close();
 });
 
-test("recovery gives back names, order and metadata of the file", async () => {
+test("recovery returns the names, order and metadata of the file", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const tensors = tensorsOf("m", 3).toReversed();

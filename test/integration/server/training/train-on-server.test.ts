@@ -1,5 +1,5 @@
-// U2's first half with the real engine: a base trained afresh, a fine-tune from it, both with their whole
-// story.
+// The first half of use case U2 with the real engine: trains a base from scratch and fine-tunes it, both with
+// complete lineage.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -62,8 +62,8 @@ it(
         (await operations.verify({ fleet, model: first.summary.versionId })).root,
         first.summary.record.root,
       );
-      // The same training under two names (so of the same invocation) gives the same bytes, as versions of
-      // their own.
+      // The same training under two names (so with the same invocation) gives the same bytes, as two
+      // versions.
       const twins = [
         await operations.train({ ...train, base: "soh:1", name: "twin-a" }),
         await operations.train({ ...train, base: "soh:1", name: "twin-b" }),
@@ -93,7 +93,7 @@ it(
   },
 );
 
-/** Bytes that count as what a save stores (record, fact, new owner map), as they are stored in the home. */
+/** The bytes that a save adds (record, fact, new owner map), as stored in the home. */
 async function savedBytes(
   path: string,
   versionId: Hash,
@@ -138,7 +138,7 @@ it(
       };
       await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       const base = await operations.train({ ...train, parameters: { epochs: 1 } });
-      // A step of this size rounds to zero next to any weight.
+      // A step of this size rounds to zero when it is added to any weight.
       const equal = await operations.train({
         ...train,
         base: base.summary.versionId,

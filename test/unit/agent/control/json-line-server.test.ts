@@ -1,4 +1,4 @@
-/** The local sockets: one response per line, in order, whatever comes in; closed to other users. */
+/** The local sockets: one response per line, in order, whatever input arrives; other users cannot connect. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { connect } from "node:net";
@@ -55,8 +55,8 @@ function exchange(
   });
 }
 
-describe("the agent's doors", () => {
-  it("answers in order, with the asker's id, and errors with their code", async (t) => {
+describe("the agent's local sockets", () => {
+  it("answers in order with the request's id, and reports errors with their code", async (t) => {
     const path = await serve(t, async (request) => {
       if (request.do === "fail") throw new StemmaError("LINE_UNKNOWN", "no such line");
       await new Promise((resolve) => {
@@ -77,7 +77,7 @@ describe("the agent's doors", () => {
     assert.equal(await callAgent(path, { do: "echo", n: 9 }), 9);
     await assert.rejects(callAgent(path, { do: "fail" }), (error) => isStemmaError(error, "LINE_UNKNOWN"));
   });
-  it("is for its owner alone", async (t) => {
+  it("is accessible to its owner only", async (t) => {
     assert.equal((await stat(await serve(t, () => Promise.resolve(null)))).mode & 0o777, 0o600);
   });
   it("reports when nothing listens, and when a path is too long", async () => {
@@ -98,7 +98,7 @@ describe("the agent's doors", () => {
       (error) => isStemmaError(error, "PATH_TOO_LONG"),
     );
   });
-  it("ends a line that never ends, and answers every kind of nonsense", async (t) => {
+  it("closes a connection whose line never ends, and answers every invalid input", async (t) => {
     const path = await serve(t, () => Promise.resolve("fine"));
     assert.equal((await exchange(path, "x".repeat(20_000), 1))[0]?.["code"], "USAGE");
     for (const nonsense of ["{", "[]", "null", "5", '"text"', '{"id":1}', '{"do":7}', "\u0000", ""]) {

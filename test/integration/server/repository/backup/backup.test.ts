@@ -1,4 +1,4 @@
-/** Backups while serving, restores into an empty home, and everything that is refused on the way. */
+/** Backups while serving, restores into an empty home, and everything that they refuse. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -27,7 +27,7 @@ async function filesBelow(files: Files, folder: string): Promise<readonly string
 }
 
 for (const [place, makeHome] of places) {
-  test(`${place}: a backup made while saves go on restores to exactly what was recorded at its position`, async (context) => {
+  test(`${place}: a backup made during saves restores to exactly what was recorded at its position`, async (context) => {
     const { home, ports, files, path } = await makeHome(context);
     const repository = await openRepository(home, "fleet-a");
     const base = tensorsOf("base", 4);
@@ -72,7 +72,7 @@ for (const [place, makeHome] of places) {
     assert.equal(restored.versions().length, report.versions);
     assert.equal(restored.device("car-1")?.state, "enrolled");
     assert.deepEqual((await restored.check()).problems, []);
-    // What came after the backup is announced again: the same record is taken as if it were new.
+    // What came after the backup is announced again: the same record is accepted as if it were new.
     const lost = summaries.find((summary) => summary.position >= position);
     if (lost !== undefined)
       assert.ok(
@@ -111,13 +111,13 @@ test("a second backup copies new packs only, forgets collected ones, and both st
   await repository.close();
 });
 
-test("a backup that was cut short leaves the one before it whole", async () => {
+test("an interrupted backup leaves the previous one complete", async () => {
   const { home, ports, files } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   const { summary } = await repository.save(modelOf(tensorsOf("a")), { name: "a" });
   await repository.backup("/backup");
   await repository.save(modelOf(tensorsOf("b")), { name: "b" });
-  // Whatever an interrupted backup may have left: half a pack, half a journal.
+  // What an interrupted backup may have left: half a pack, half a journal.
   await files.makeFolder("/backup/fleets/fleet-a/journal-99");
   const leftover = await files.open("/backup/fleets/fleet-a/packs/half.pack.tmp", "create");
   await leftover.write(new Uint8Array(10), 0);
@@ -159,7 +159,7 @@ test("damage anywhere in a backup is found before anything is restored", async (
       await file.close();
     }
   }
-  // A manifest that leaves a pack out is whole in itself; what the facts refer to is not.
+  // A manifest without a pack is consistent in itself, but objects that the facts refer to are missing.
   const manifest = JSON.parse(
     Buffer.from(await files.read("/backup/fleets/fleet-a/backup.json")).toString(),
   ) as { packs: unknown[] };
@@ -174,7 +174,7 @@ test("damage anywhere in a backup is found before anything is restored", async (
   await restoreBackup("/backup", "/target", ports);
 });
 
-test("a backup does not go into its own home, over another history, and is not restored over anything", async () => {
+test("a backup is refused into its own home or over another history, and is never restored over existing data", async () => {
   const { home, ports } = await memoryHome();
   const other = await memoryHome();
   const repository = await openRepository(home, "fleet-a");

@@ -1,6 +1,6 @@
 /**
- * Retention of a fleet on real files: rules that last, predictions held against the disk, and what never
- * goes.
+ * Retention of a fleet on real files: rules persist, predictions match the disk, and protected versions are
+ * never retired.
  */
 import assert from "node:assert/strict";
 import { readdir, stat } from "node:fs/promises";
@@ -129,7 +129,7 @@ for (const [place, makeHome] of places) {
   });
 }
 
-test("a forecast lists what will be retired, and applying does exactly that; the rest is recovered bit for bit", async (context) => {
+test("a forecast lists what will be retired, and applying does exactly that; all other versions are recovered bit for bit", async (context) => {
   const made = await diskHome(context);
   const repository = await openRepository(made.home, "fleet-a");
   const chain = await growChain(repository, made, "soh", { days: 60 });
@@ -228,7 +228,7 @@ test("predicted bytes are those that a collection frees on the disk, within 2 %,
   }
 });
 
-test("coded tensors: a prediction counts what stays because others are coded against it, and the copies that recoding left behind", async (context) => {
+test("coded tensors: a prediction includes tensors that stay because others are coded against them, and copies that recoding left behind", async (context) => {
   for (const direction of ["against the parent", "against the child", "every third raw"] as const) {
     const made = await diskHome(context);
     const repository = await openRepository(made.home, "fleet-a");
@@ -245,7 +245,7 @@ test("coded tensors: a prediction counts what stays because others are coded aga
       );
       made.ports.clock.advance(dayMs);
     }
-    // Recoded as a planner would: what is referred to is durable before what refers to it.
+    // Recoded as a planner would: a tensor is durable before another one refers to it.
     const order = [...Array(versions).keys()];
     if (direction === "against the child") order.reverse();
     for (const [step, version] of order.entries()) {
@@ -267,8 +267,8 @@ test("coded tensors: a prediction counts what stays because others are coded aga
     const forecast = await repository.retention.forecast();
     const gone = new Set(forecast.retire.map(({ versionId }) => versionId));
     assert.equal(gone.size, 10, direction);
-    // More is freed than without retiring, by the copies that were superseded; all of what goes cannot be:
-    // others are coded against it.
+    // More is freed than a collection alone would free (the superseded copies), but not all retired tensors,
+    // because others are coded against some of them.
     assert.ok(forecast.freeableBytes > 0 && forecast.freedBytes > forecast.freeableBytes, direction);
     const before = await bytesOnDisk(packs);
     await repository.retention.apply();
@@ -302,7 +302,7 @@ test("coded tensors: a prediction counts what stays because others are coded aga
   }
 });
 
-test("versions in use, in transfer, unreleased ones and whole lines without a rule stay", async () => {
+test("versions in use, in transfer or unreleased, and all lines without a rule, stay", async () => {
   const made = await memoryHome();
   const repository = await openRepository(made.home, "fleet-a");
   await repository.append({
@@ -374,13 +374,13 @@ test("versions in use, in transfer, unreleased ones and whole lines without a ru
     "soh-van:6",
     "soh-van:7",
   ]);
-  // Once nothing holds them any more they go with the next application.
+  // Once nothing protects them any more, the next application retires them.
   await repository.append({ type: "revoked", atMs: 3, device: "van", because: "sold" });
   assert.deepEqual(namesOf((await repository.retention.apply()).retired), ["soh-van:2", "soh-van:4"]);
   await repository.close();
 });
 
-test("a hold that comes while rules are applied is kept or refused, never lost", async () => {
+test("a hold set while rules are applied is kept or refused, never lost", async () => {
   for (let seed = 0; seed < 20; seed++) {
     const draw = seededDraw(`race ${seed}`);
     const made = await memoryHome();
@@ -407,7 +407,7 @@ test("a hold that comes while rules are applied is kept or refused, never lost",
   }
 });
 
-test("where facts of a newer Stemma may keep something, or a rule cannot be read, nothing is retired", async () => {
+test("nothing is retired if facts of a newer Stemma may keep something, or a rule cannot be read", async () => {
   const made = await memoryHome();
   const repository = await openRepository(made.home, "fleet-a");
   await growChain(repository, made, "soh", { days: 3, layers: 1 });

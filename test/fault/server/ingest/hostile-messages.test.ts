@@ -1,5 +1,5 @@
-// Words of an enrolled device, altered anywhere: nothing uncaught, nothing recorded that was not announced,
-// memory bounded, honest devices served.
+// Messages of an enrolled device with random alterations: no uncaught error, nothing recorded that was not
+// announced, bounded memory, and valid devices are still served.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
@@ -11,7 +11,7 @@ const count = Number(
 );
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 5);
 
-/** Flips bits, cuts, doubles or swaps ranges of bytes. */
+/** Flips bits, truncates, repeats or swaps ranges of bytes. */
 function mutated(payload: Uint8Array, choose: (below: number) => number): Uint8Array {
   const bytes = Buffer.from(payload);
   const at = choose(Math.max(1, bytes.length));
@@ -32,15 +32,15 @@ function mutated(payload: Uint8Array, choose: (below: number) => number): Uint8A
       ]);
     default: {
       for (let flips = 1 + choose(4); flips > 0; flips--) {
-        const place = choose(Math.max(1, bytes.length));
-        bytes[place] = (bytes[place] ?? 0) ^ (1 << choose(8));
+        const index = choose(Math.max(1, bytes.length));
+        bytes[index] = (bytes[index] ?? 0) ^ (1 << choose(8));
       }
       return bytes;
     }
   }
 }
 
-it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 20 }, async () => {
+it(`survives ${count} altered messages (seed ${seed})`, { timeout: 60_000 + count * 20 }, async () => {
   const choose = seededChooser(seed);
   const simulation: Simulation = new Simulation({
     seed,
@@ -110,7 +110,7 @@ it(`stands ${count} altered words (seed ${seed})`, { timeout: 60_000 + count * 2
   for (let at = 0; at < count; at++) {
     const message = seen[choose(seen.length)] as SimulatedMessage;
     await simulation.inject({ ...message, payload: mutated(message.payload, choose) });
-    // Answers pile up unread, as on a link to a client that only sends.
+    // Responses accumulate unread, as for a client that only sends.
     if (at % 50 === 49) {
       await simulation.settle(1);
       while (simulation.messagesInFlight > 0) await simulation.deliver();
