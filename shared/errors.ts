@@ -1,5 +1,5 @@
 /**
- * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Knows nothing of
+ * Every error that Stemma throws on purpose: the codes by area, each with its exit status. Does not depend on
  * the areas themselves.
  */
 
@@ -189,7 +189,7 @@ export interface StemmaErrorDetails {
   readonly [field: string]: unknown;
 }
 
-/** An error with a code to match on and a message that says what happened, where, and what to do next. */
+/** An error with a code to match on and a message that states what happened, where, and what to do next. */
 export class StemmaError<Code extends ErrorCode = ErrorCode> extends Error {
   readonly code: Code;
   readonly details: Readonly<Record<string, unknown>>;

@@ -19,7 +19,7 @@ export function reportError(error: unknown, form: string | undefined, verbose: b
   return known ? error.exitStatus : exitStatus.failed;
 }
 
-/** Causes of causes end here at the latest: one could be its own. */
+/** Maximum number of causes that are shown, because an error could be its own cause. */
 const maxCauses = 10;
 
 /** The error's stack, and those of its causes. */

@@ -1,6 +1,6 @@
 /**
  * The output of commands: data on stdout in the chosen form (table, json, yaml, name), everything else on
- * stderr; progress only on a terminal. Knows no command.
+ * stderr; progress only on a terminal. Does not depend on the commands.
  */
 import Table from "cli-table3";
 import { stringify } from "yaml";

@@ -1,13 +1,13 @@
 /**
  * Little-endian fields, varints and length-prefixed bytes of an encoding; the reader checks every length.
- * Knows no format.
+ * Does not depend on a format.
  */
 import { encodingMalformed } from "./encoding-malformed.js";
 
 export class ByteWriter {
   readonly #parts: Uint8Array[] = [];
   length = 0;
-  /** Copied only by `finish`, until which the bytes must not change. */
+  /** Adds bytes without copying them: they must not change until `finish` copies them. */
   bytes(bytes: Uint8Array): void {
     this.#parts.push(bytes);
     this.length += bytes.length;

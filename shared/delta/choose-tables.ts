@@ -1,6 +1,6 @@
 /**
- * Which contexts get tables of their own, and which of the two coders is smaller, from how often each symbol
- * occurred. Pure.
+ * Decides, from how often each symbol occurred, which contexts get tables of their own and which of the two
+ * coders gives fewer bits. Pure.
  */
 import { normaliseFrequencies } from "./frequencies.js";
 import { huffmanLengths, soleSymbolLength, symbolCount } from "./huffman.js";
@@ -17,18 +17,24 @@ export interface TableChoice {
   readonly bits: number;
 }
 
-/** What a row of a table costs: roughly so much a context and so much a symbol. */
+/**
+ * Estimated cost of a table in bits: for the row of a context, and for each symbol's code length or
+ * frequency.
+ */
 const rowBits = 6;
 const lengthBits = 2.5;
 const frequencyBits = 6;
-/** Bits that a table must save beyond its own, for the time that it takes. */
+/** A table must save this many bits more than it takes, because reading it takes time. */
 const timeBits = 64;
 /** A context with fewer numbers gets no table of its own. */
 const minCount = 64;
-/** rANS is slower: used where it leaves at most this share of the bits. */
+/** rANS is slower, so it is used only where it needs at most this share of the bits of Huffman codes. */
 const maxCloseShare = 0.985;
 
-/** Where the commonest symbol has a smaller share, rANS is taken to save 1 %, without counting. */
+/**
+ * Where the most frequent symbol has a smaller share than this, rANS is assumed to save 1 %, without
+ * computing it.
+ */
 const peak = 0.35;
 const flatGain = 0.99;
 

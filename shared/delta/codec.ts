@@ -1,7 +1,7 @@
 /**
  * The lossless codec: a tensor's bytes to an encoding and back, bit for bit. It picks predictor and entropy
- * coder for each tensor from a sample, and gives raw bytes where no encoding is smaller. Knows no store, wire
- * protocol or model.
+ * coder for each tensor from a sample, and returns raw bytes where no encoding is smaller. Does not depend on
+ * stores, the wire protocol or models.
  */
 import { tensorByteLength } from "../tensor/dtype.js";
 import { uninitialisedBytes } from "./bytes.js";
@@ -37,7 +37,7 @@ export interface DeltaCodec {
   readonly kernels: "wasm" | "plain";
   /**
    * Encodes `bytes`, row-major and little-endian, against those `references` that make it smaller.
-   * @throws TENSOR_SIZE_MISMATCH where `bytes` are not as long as the header says
+   * @throws TENSOR_SIZE_MISMATCH where the length of `bytes` is not that of the header
    */
   encodeTensor(
     header: TensorHeader,
@@ -61,7 +61,7 @@ export interface DeltaCodec {
    * @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN
    */
   requiredReferences(encoded: StoredEncoding): EncodedTensor["against"];
-  /** How the tensor would be predicted and about how long its encoding would be, from a sample of it. */
+  /** Estimates from a sample how the tensor would be predicted and how long its encoding would be. */
   estimate(header: TensorHeader, bytes: Uint8Array, references?: References): TensorEstimate;
   /**
    * How many of an encoding's first bytes hold the first `planes` byte planes.
@@ -70,8 +70,8 @@ export interface DeltaCodec {
    */
   planesPrefixBytes(header: TensorHeader, bytes: Uint8Array, planes: number, code?: PlanesCode): number;
   /**
-   * The tensor with only the highest `planes` bytes of each element, the others zero, from a prefix of an
-   * encoding in byte planes.
+   * Decodes a prefix of an encoding in byte planes: returns the tensor with only the highest `planes` bytes
+   * of each element, the others zero.
    * @throws DELTA_REFERENCE_MISSING, DELTA_MALFORMED
    */
   decodeHighPlanes(
@@ -87,10 +87,10 @@ export interface DeltaCodec {
   decodeFixedLevels(header: TensorHeader, bytes: Uint8Array, levels: number): FixedLevels;
 }
 
-/** Encodings of which a prefix is readable. */
+/** Encodings whose prefix can be decoded alone. */
 export type PlanesCode = typeof encodingCodes.planes | typeof encodingCodes.fixedPlanes;
 
-/** The codec on these kernels, with a memory of its own that every call uses. */
+/** Creates the codec on these kernels. All its calls share one kernel memory. */
 export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
   const memory = new KernelMemory(kernels);
   return {

@@ -1,6 +1,6 @@
 /**
- * The block that two tensors of equal rank have in common, from their first elements on (a last layer with
- * more or fewer classes, ModelHub fn 3): extracted, and joined again with the rest. Pure.
+ * Extracts the block that two tensors of equal rank have in common, starting at their first elements (such as
+ * a last layer with more or fewer classes, MH18), and joins it with the rest again. Pure.
  */
 
 /** Shape of the common block, or undefined where it holds nothing or the ranks differ. */

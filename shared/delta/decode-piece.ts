@@ -55,7 +55,7 @@ export function decodePiece(
   const piece: Piece = { memory, arrays, ...shape };
   const mapping = symbolMapping(kind, head, head.mean);
   const hasExponents = mapping.alphabet === "exponents";
-  // Contexts of exponents do not look at a prediction.
+  // Contexts of exponents do not depend on a prediction.
   const prediction = hasExponents ? arrays.base : preparePrediction(piece, head, stored);
   computeContexts(piece, mapping, side.scales, prediction);
   const decoding = { ...piece, mapping, prediction: hasExponents ? 0 : prediction };
@@ -114,12 +114,12 @@ function storeLanes({ memory, arrays, kind, count }: Piece, target: Uint8Array):
   target.set(u8.subarray(arrays.stream, arrays.stream + target.length));
 }
 
-/** Gap behind each stream, which the kernels may read but do not use. */
+/** Gap after each stream, which the kernels may read but do not use. */
 const readAheadBytes = 16;
 
 /**
- * Writes streams one behind the other into the kernels' memory, and the offset and bits of each into the
- * scratch words.
+ * Writes the streams one after the other into the kernels' memory, and the offset and the number of bits of
+ * each into the scratch words.
  */
 function placeStreams(
   { memory, arrays: { heap, stream } }: Decoding,
@@ -158,7 +158,10 @@ function readPacked(decoding: Decoding, { lengths }: SideInformation, streams: r
     throw encodingMalformed("its streams do not hold as many numbers as the tensor has");
 }
 
-/** Symbols first, into the array of indices; then the bits that they leave open. @throws DELTA_MALFORMED */
+/**
+ * Decodes the symbols into the array of indices, then reads the bits that they leave open. @throws
+ * DELTA_MALFORMED
+ */
 function readClose(
   decoding: Decoding,
   { frequencies }: SideInformation,

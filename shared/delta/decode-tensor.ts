@@ -1,4 +1,7 @@
-/** Decodes a tensor from its encoding, whatever that holds; says which references an encoding needs. */
+/**
+ * Decodes a tensor from its encoding, whose bytes are not trusted, and reports which references an encoding
+ * needs.
+ */
 import { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { ByteReader } from "./bytes.js";
@@ -39,7 +42,7 @@ import {
 /** An encoding as it was stored or received; nothing in it is checked yet. */
 export type StoredEncoding = Pick<EncodedTensor, "bytes"> & { readonly code: number };
 
-/** An encoding with a known code, as a part at a depth of parts within parts. */
+/** An encoding with a known code, and how deeply it is nested in parts. */
 interface StoredPart {
   readonly code: EncodingCode;
   readonly bytes: Uint8Array;

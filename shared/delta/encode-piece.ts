@@ -1,4 +1,4 @@
-/** Encodes one piece: picks scales and tables by what its numbers are, then writes its streams. */
+/** Encodes one piece: chooses scales and tables that fit its numbers, then writes its streams. */
 import { ByteWriter } from "./bytes.js";
 import { chooseTables, type TableChoice } from "./choose-tables.js";
 import { encodingCodes } from "./encoded.js";
@@ -150,7 +150,7 @@ function writeHead(out: ByteWriter, { predictor, alpha64, inUnits }: Prediction,
   if (predictor === "extrapolated") out.i16(alpha64);
 }
 
-/** Four streams of Huffman codes, each followed by the bits that its symbol leaves open. */
+/** Writes four streams of Huffman codes; each code is followed by the bits that its symbol leaves open. */
 function writePacked(
   encoding: Encoding,
   out: ByteWriter,
@@ -167,7 +167,7 @@ function writePacked(
   streams.forEach((stream, i) => (i < 3 ? out.sized(stream) : out.bytes(stream)));
 }
 
-/** One stream of rANS symbols, two of the bits that they leave open. */
+/** Writes one stream of rANS symbols and two streams of the bits that they leave open. */
 function writeClose(
   encoding: Encoding,
   out: ByteWriter,
@@ -177,7 +177,7 @@ function writeClose(
   const { memory, arrays, count } = encoding;
   const table = memory.frequencyTables(frequencies, expected.frequencies, false);
   const begin = memory.kernels.ransEncode(arrays.indices, count, table, arrays.stream, arrays.secondStream);
-  // Chosen by its length, which is below the numbers' own: it fits.
+  // rANS was chosen because its stream is shorter than the numbers, so the stream fits.
   if (begin === 0) throw new RangeError("the rANS stream is longer than its frequency tables predict");
   const symbols = arrays.heap.u8.slice(begin, arrays.secondStream);
   const range = { from: 0, to: count, target: arrays.stream };
@@ -195,8 +195,8 @@ interface PackedRange {
 }
 
 /**
- * The two streams of the numbers from `from` to before `to`, still in the kernels' memory: one at `target`,
- * one half an array behind it.
+ * Packs the numbers from `from` to before `to` into two streams and returns views of the kernels' memory: the
+ * first stream starts at `target`, the second half an array later.
  */
 function packNumbers(
   { memory, arrays, mapping }: Encoding,

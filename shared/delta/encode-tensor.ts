@@ -1,6 +1,6 @@
 /**
- * Encodes a tensor: picks the encoding from a sample, cuts large tensors into slabs, and gives the bytes raw
- * where no encoding is smaller.
+ * Encodes a tensor: picks the encoding from a sample, cuts large tensors into slabs, and returns the bytes
+ * raw where no encoding is smaller.
  */
 import { ByteWriter } from "./bytes.js";
 import { extractBlock, extractRest } from "./common-block.js";
@@ -64,8 +64,8 @@ function isEqual(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /**
- * Planes even where they are longer than raw, so that they can be read one by one; undefined only where
- * elements are not whole bytes.
+ * Returns planes even where they are longer than raw, so that they can be read one by one; undefined only
+ * where the tensor is empty or elements are not whole bytes.
  */
 function encodeInPlanes(memory: KernelMemory, { dtype, bytes, base }: PartSource): EncodedTensor | undefined {
   const width = planeBytes(dtype);
@@ -123,8 +123,8 @@ function joinParts(kind: number, parts: readonly EncodedTensor[], bytes: Uint8Ar
 }
 
 /**
- * A tensor of another shape than its base: the block that both have in common against the base, the rest
- * alone. Returns undefined where that does not pay.
+ * Encodes a tensor of another shape than its base: the common block against the base, the rest without it.
+ * Returns undefined where that does not pay.
  */
 function encodeCommonBlock(
   memory: KernelMemory,

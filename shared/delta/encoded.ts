@@ -7,22 +7,27 @@ import type { Tensor, TensorHeader } from "../tensor/tensor.js";
 export const encodingCodes = {
   /** The tensor's bytes as they are. */
   raw: 0,
-  /** No bytes: the tensor is its base. */
+  /** No bytes: the tensor equals its base. */
   equal: 1,
-  /** Huffman-coded symbols and open bits, of differences from a prediction or of exponents. */
+  /**
+   * Huffman-coded symbols of differences from a prediction or of exponents, and the bits that they leave
+   * open.
+   */
   packed: 2,
-  /** The same symbols by rANS, which codes a symbol in less than a bit: where most numbers are equal. */
+  /**
+   * The same symbols coded by rANS, which can take less than a bit each: for tensors of mostly equal numbers.
+   */
   close: 3,
   /** Byte planes, highest first, each readable without those below it. */
   planes: 4,
   /**
-   * Several encodings one after the other: of the slabs of a large tensor, or of the block that it has in
-   * common with its base and of the rest.
+   * Several encodings one after the other: those of the slabs of a large tensor, or those of the block in
+   * common with the base and of the rest.
    */
   parts: 5,
   /**
-   * Float32 matrices in planes of one exponent a channel: the first planes bound every number. Never on the
-   * wire.
+   * Float32 matrices in planes with one exponent per channel: the first planes bound every number. Never sent
+   * to another machine.
    */
   fixedPlanes: 6,
 } as const;
@@ -34,7 +39,7 @@ export function isEncodingCode(code: number): code is EncodingCode {
 
 /**
  * What a tensor may be encoded against: its base (an ancestor's or a sibling's tensor), and another point of
- * the same training, before the base or after it: the prediction is on the line through both.
+ * the same training, before or after the base. The prediction is a point on the line through both.
  */
 export interface References {
   readonly base?: Tensor | undefined;
@@ -54,7 +59,7 @@ export type Predictor = "none" | "base" | "extrapolated";
 export interface EncodeOptions {
   /**
    * "packed", the default, is smallest. "planes" keeps high-order bytes readable alone. "fixed" does so in
-   * fixed planes, without base, and gives planes for tensors that cannot be stored in those.
+   * fixed planes, without a base; tensors that cannot be stored in these are stored in planes.
    */
   readonly layout?: "packed" | "planes" | "fixed";
 }

@@ -1,4 +1,4 @@
-/** The error for bytes that are not an encoding of the tensor they are said to be. */
+/** The error for bytes that are not an encoding of the declared tensor. */
 import { StemmaError } from "../errors.js";
 
 export function encodingMalformed(reason: string): StemmaError<"DELTA_MALFORMED"> {

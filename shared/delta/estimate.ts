@@ -1,26 +1,29 @@
 /**
- * How a tensor is best predicted and about how small it gets, from a sample of at most 4096 numbers: nothing
- * is tried on all of it. Deterministic; writes nothing.
+ * Estimates how a tensor is best predicted and how small it becomes, from a sample of at most 4096 numbers;
+ * no encoding is tried on the complete tensor. Deterministic.
  */
 import type { Predictor } from "./encoded.js";
 import { halfToSingle } from "./kernels/plain-lanes.js";
 import { roughLog2, type NumberKind } from "./numbers.js";
 import { maxAlpha64 } from "./piece.js";
 
-/** A sample: runs of neighbours, evenly spaced; a sixty-fourth of a tensor, within these bounds. */
+/**
+ * A sample consists of evenly spaced runs of adjacent numbers: a sixty-fourth of the tensor, within these
+ * bounds.
+ */
 const runLength = 32;
 const minSampleNumbers = 256;
 export const maxSampleNumbers = 4096;
 /**
- * A difference must leave at most this share of the bits of the tensor alone (for retrained models it does
- * not, ModelHub §V-B), an extrapolation of those of the plain base.
+ * A difference from the base must take at most the first share of the bits that the tensor takes alone (for
+ * retrained models it takes more, MH9); an extrapolation at most the second share of those of the plain base.
  */
 const differenceGain = 0.98;
 const extrapolationGain = 0.995;
 /**
- * Whether contexts depend on a number's size is decided only where at least `minEqual` of the numbers equal
- * their prediction; contexts by size must leave at most `sizeGain` of the bits. `tableBits` is what a symbol
- * of a context costs in a table.
+ * Where fewer than `minEqual` of the numbers equal their prediction, contexts depend on a number's size.
+ * Otherwise they do only if that leaves at most `sizeGain` of the bits. `tableBits` is the cost of one symbol
+ * of a context in a table.
  */
 const minEqual = 0.1;
 const sizeGain = 0.93;
@@ -30,11 +33,11 @@ export interface Estimate {
   readonly predictor: Predictor;
   readonly alpha64: number;
   /**
-   * Whether differences are a number of units in the last place whatever the number's size, as rounding makes
-   * them; else they are of one size, as training makes them.
+   * True where differences count units in the last place, whatever the number's size, as rounding makes them;
+   * false where they are of similar absolute size, as training makes them.
    */
   readonly inUnits: boolean;
-  /** Expected bits a number. */
+  /** Expected bits per number. */
   readonly bitsPerNumber: number;
   /** Share of the sampled numbers that equal their prediction. */
   readonly equalShare: number;
@@ -81,10 +84,10 @@ const magnitudeKeys = 256;
 const equalKey = 767;
 const keys = 768;
 
-/** log2 of what a sample can count. */
+/** log2 of every count that a sample can have. */
 const logarithms = Float64Array.from({ length: maxSampleNumbers + 1 }, (_, count) => roughLog2(count));
 
-/** Bits a number: the entropy of its key, plus the bits that the key leaves open. */
+/** Computes bits per number: the entropy of its key, plus the bits that the key leaves open. */
 class Tally {
   readonly #counts = new Uint32Array(keys);
   #open = 0;
@@ -171,9 +174,9 @@ function differenceCost(
 const lengths = new Uint8Array(maxSampleNumbers);
 
 /**
- * Bits a number where contexts know the prediction's exponent, including the tables: then whether a
- * number equals its prediction depends on its size. Few samples a cell flatter an entropy (Miller and Madow's
- * term).
+ * Bits per number, including the tables, where contexts contain the prediction's exponent, so that the
+ * probability of equality depends on the number's size. With few samples per cell the entropy comes out too
+ * low; the term of Miller and Madow corrects that.
  */
 function costBySize(prediction: Int32Array, count: number): number {
   const cells = new Map<number, number>();
@@ -247,8 +250,8 @@ export interface EstimateSource {
 }
 
 /**
- * How a tensor's numbers are best predicted, and the bits a number that this costs.
- * @param minimum numbers of the sample at least, where there are as many
+ * Estimates how a tensor's numbers are best predicted and how many bits per number that takes.
+ * @param minimum size of the smallest sample, where the tensor has that many numbers
  */
 export function estimateNumbers(
   kind: NumberKind,
@@ -261,7 +264,7 @@ export function estimateNumbers(
   if (base !== undefined) {
     const from = sampleOf(base, kind, count, minimum);
     const plain = differenceCost(child, from, kind, count);
-    // Tables matter where numbers cost little: that takes a closer look.
+    // Where numbers take few bits, the tables matter, so the estimate is repeated on a larger sample.
     if (plain.equal >= minEqual && child.length < Math.min(count, maxSampleNumbers))
       return estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
     let difference: Estimate = {
@@ -285,8 +288,8 @@ export function estimateNumbers(
           equalShare: further.equal,
         };
     }
-    // Alone, all numbers but zeros keep their mantissa: where those bits are more already, nothing is
-    // counted.
+    // Without a prediction all numbers except zeros keep their mantissa. Where these bits are already more,
+    // the others are not computed.
     if (
       difference.bitsPerNumber < differenceGain * openAlone(child, kind) ||
       difference.bitsPerNumber < differenceGain * aloneCost(child, kind)

@@ -1,6 +1,6 @@
 /**
- * About how long a matrix would be in fixed planes: every channel's exponent from all of it, bits and bytes
- * from a sample. Pure.
+ * Estimates the length of a matrix in fixed planes. Every channel's exponent comes from the complete matrix,
+ * bits and bytes from a sample. Pure.
  */
 import type { Tensor } from "../tensor/tensor.js";
 import { channelsOf, fixedPlaneCount, isFixedKind } from "./fixed-planes.js";
@@ -75,7 +75,7 @@ function wordsOf(bytes: Uint8Array): Uint32Array {
     : new Uint32Array(bytes.slice().buffer);
 }
 
-/** Where the sample's runs begin: everywhere in a small matrix. */
+/** Where the sample's runs begin; in a small matrix they cover everything. */
 function runsOf(count: number): readonly number[] {
   if (count <= sampleElements)
     return Array.from({ length: Math.ceil(count / runElements) }, (_, i) => i * runElements);
@@ -89,7 +89,7 @@ function countsOf(bytes: Uint8Array): Uint32Array {
   return counts;
 }
 
-/** Bytes of so many symbols by an ideal coder. */
+/** Bytes that an ideal coder takes for symbols with these counts. */
 function entropyBytes(counts: Uint32Array): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   return (

@@ -5,16 +5,16 @@
  * exponent bits: intervals a factor of 4 wide. Here the first byte places a weight within 1/128 of the power
  * of two above its channel's largest.
  *
- * Lossless: three such bytes are followed by the bits of each number below them. There are as many of those
- * as the number is binary orders below the largest, so that all of it is shorter than raw without any entropy
- * coder. Uses no base: it serves to get bounds from a prefix.
+ * Lossless: three such bytes are followed by the bits of each number below them. A number has as many of
+ * these bits as it is binary orders below the largest, so the encoding is shorter than raw even without an
+ * entropy coder. It uses no base, because its purpose is to give bounds from a prefix.
  *
  * Bytes: lengths of the exponents and of each of three planes as varints ‖ exponents, one of each channel
  * (biased, 1 … 254), as a segment ‖ planes, as segments (plane-segments.ts), in the context of whether the
  * magnitude in the planes above is zero ‖ for each segment the sized bits below: the remaining bits of each
  * mantissa, first bit lowest; where a number's planes are all zero, one bit whether the number is zero and,
- * if it is not, its 31 bits without sign. A prefix holds the first 1, 2 or 3 planes. Lengths come first, so
- * that a few bytes say how long each prefix is, however many channels there are.
+ * if it is not, its 31 bits without sign. A prefix holds the first 1, 2 or 3 planes. The lengths come first,
+ * so that the first few bytes determine how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
 import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";
@@ -35,10 +35,10 @@ export const fixedPlaneCount = 3;
 const elementBytes = 4;
 /** Bits of a plane's byte that are magnitude. */
 const magnitudeMasks = [127, 255, 255] as const;
-/** Of one element: the bits below its planes. */
+/** Maximum bytes per element of the bits below its planes. */
 const maxRemainderBytes = 4;
 
-/** What a prefix holds of a matrix. Element i belongs to channel i mod channels. */
+/** The part of a matrix that a prefix holds. Element i belongs to channel i mod channels. */
 export interface FixedLevels {
   readonly shape: readonly number[];
   /** The largest biased exponent of each channel, 1 … 254. */
@@ -62,8 +62,8 @@ export function isFixedKind({ dtype, shape }: TensorHeader): boolean {
 
 /**
  * @param shape of a tensor for which isFixedKind holds
- * @returns undefined where a number cannot be written so (NaN, infinity, denormals together with numbers not
- * much larger), or where the encoding would not be shorter than raw
+ * @returns undefined where a number cannot be written in this form (NaN, infinity, denormals together with
+ * numbers not much larger), or where the encoding would not be shorter than raw
  */
 export function encodeFixedPlanes(
   memory: KernelMemory,
@@ -143,7 +143,10 @@ export function fixedPrefixBytes(bytes: Uint8Array, levels: number): number {
 interface OpenPlanes {
   readonly channels: number;
   readonly planes: readonly (readonly StoredSegment[])[];
-  /** Arrays for every segment and for streams of so many bytes, with the exponents in them. */
+  /**
+   * Returns arrays for one segment and for streams of `streamBytes` bytes, with the exponents decoded into
+   * them.
+   */
   readonly arraysFor: (streamBytes: number) => PlaneArrays;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Frequencies of 11 bits for the rANS coder, by context, and the tables that the kernels read.
- * Deterministic; knows no tensors.
+ * Frequencies of 11 bits for the rANS coder, by context, and the tables that the kernels read. Deterministic;
+ * does not depend on tensors.
  */
 export const frequencyTotal = 2048;
 
@@ -23,7 +23,8 @@ export function normaliseFrequencies(counts: ArrayLike<number>, out: Uint16Array
     out[s] = Math.max(1, Math.floor((counts[s]! * frequencyTotal) / total + 0.5));
     sum += out[s]!;
   }
-  // The rounding error goes to the commonest symbol, as far as its frequency allows, then to the next.
+  // The rounding error is taken from or added to the most frequent symbol, as far as its frequency allows,
+  // then the next.
   while (sum !== frequencyTotal) {
     const change = Math.max(frequencyTotal - sum, 1 - out[largest]!);
     out[largest] = out[largest]! + change;
@@ -56,7 +57,7 @@ export function writeFrequencyTables(
 
 /**
  * One context's 2048 decoding entries of a byte plane (see assembly/rans-planes.ts): symbols with a bit of
- * `mask` count for the contexts below.
+ * `mask` affect the contexts of the planes below.
  */
 export function writePlaneTable(frequencies: Uint16Array, mask: number, target: Uint32Array): void {
   let start = 0;

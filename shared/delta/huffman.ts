@@ -1,6 +1,6 @@
 /**
- * Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; knows no
- * tensors.
+ * Length-limited Huffman codes over 64 symbols, and the tables that the kernels read. Deterministic; does not
+ * depend on tensors.
  */
 export const symbolCount = 64;
 /** Bits of the longest code. */
@@ -13,7 +13,8 @@ const weights = new Float64Array(2 * symbolCount);
 const depths = new Uint8Array(2 * symbolCount);
 
 /**
- * Lengths of codes for `counts` (symbols that do not occur: 0), at most `maxLength`, always a complete code.
+ * Writes the lengths of a complete code for `counts`: at most `maxCodeLength`, and 0 for symbols that do not
+ * occur.
  */
 export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): void {
   lengths.fill(0);
@@ -43,7 +44,7 @@ export function huffmanLengths(counts: ArrayLike<number>, lengths: Uint8Array): 
   fitLengths(active, lengths);
 }
 
-/** Rarest first, ties by symbol; short and nearly sorted rows, by insertion. */
+/** Sorts rarest first, ties by symbol. By insertion, because rows are short and nearly sorted. */
 function sortByCount(active: number[], counts: ArrayLike<number>): void {
   for (let i = 1; i < active.length; i++) {
     const s = active[i]!;
@@ -66,7 +67,8 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
         used -= full >> lengths[s];
         break;
       }
-  // What is left over is a multiple of the longest code's share, so the longest always fits: this ends.
+  // The remainder is a multiple of the longest code's share, so a longest code can always be shortened and
+  // the loop ends.
   while (used < full) {
     for (let i = ordered.length - 1; i >= 0; i--) {
       const s = ordered[i]!;
@@ -79,7 +81,7 @@ function fitLengths(ordered: readonly number[], lengths: Uint8Array): void {
   }
 }
 
-/** Whether a row of received lengths is a complete code, or a sole symbol, and nothing else. */
+/** Whether received lengths form exactly a complete code, or exactly one sole symbol. */
 export function isCompleteCode(lengths: Uint8Array): boolean {
   let used = 0;
   let sole = 0;
@@ -91,7 +93,7 @@ export function isCompleteCode(lengths: Uint8Array): boolean {
 }
 
 /**
- * What follows a symbol's code: how many bits, of which kind, and what is known of the number (see
+ * What follows a symbol's code: how many bits, of which kind, and what is already known about the number (see
  * assembly/unpack.ts).
  */
 export interface SymbolDefinition {

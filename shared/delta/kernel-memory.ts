@@ -1,6 +1,6 @@
 /**
- * What is where in the kernels' memory: tables first, kept from call to call, then the arrays of one piece or
- * segment. Knows no format.
+ * The layout of the kernels' memory: first the tables, which are kept from call to call, then the arrays of
+ * one piece or segment. Does not depend on a format.
  */
 import { normaliseFrequencies, writeFrequencyTables, writePlaneTable } from "./frequencies.js";
 import {
@@ -21,8 +21,8 @@ const decodingBytes = contextCount * 1024 * 4;
 const slots = 6;
 
 /**
- * Scratch words, sums and a histogram by context, a coding and a decoding table of one tensor (2048 entries a
- * context for frequencies), then what is expected, by alphabet and shift.
+ * Byte offsets of the scratch words, sums and a histogram by context, a coding and a decoding table of one
+ * tensor (2048 entries per context for frequencies), then the expected tables, by alphabet and shift.
  */
 const scratch = 64;
 const totals = 256;
@@ -61,7 +61,9 @@ export interface PieceArrays {
   readonly rows: number;
   readonly columns: number;
   readonly inner: number;
-  /** Two arrays for streams, each a little longer than the numbers' lanes or than asked for. */
+  /**
+   * Two arrays for streams, each slightly longer than the lanes of the numbers or than the requested size.
+   */
   readonly stream: number;
   readonly secondStream: number;
   /** Half of either array: enough for half of its numbers, at 42 bits each. */
@@ -80,7 +82,7 @@ export interface PlaneArrays {
   readonly state: number;
   readonly exponents: number;
   readonly indices: number;
-  /** An array for streams, a little longer than the elements or than asked for. */
+  /** An array for streams, slightly longer than the elements or than the requested size. */
   readonly stream: number;
   readonly streamEnd: number;
 }
@@ -260,8 +262,8 @@ export class KernelMemory {
   }
 
   /**
-   * Writes the decoding tables of byte planes one behind the other, each with a row for both contexts (zeros
-   * where there is none); returns their byte offset.
+   * Writes the decoding tables of byte planes one after the other, each with a row for either context (zeros
+   * where it is missing); returns their byte offset.
    */
   planeTables(planes: readonly { readonly rows: readonly Uint16Array[]; readonly mask: number }[]): number {
     const { u32 } = this.kernels.reserve(piecesAt);
@@ -285,15 +287,15 @@ function rowOf(u32: Uint32Array, table: number, context: number, width: number):
 }
 
 /**
- * What a table holds: a copy of the expected rows from which offset, and which contexts have rows of their
- * own.
+ * The content of a table: the offset of the expected rows that it was copied from, and the contexts that have
+ * rows of their own.
  */
 class Held {
   expected = 0;
   readonly own = new Uint8Array(contextCount);
 }
 
-/** With a gap behind, for kernels that read or write whole words. */
+/** Rounds up, with a gap after the array for kernels that read or write complete words. */
 function aligned(bytes: number): number {
   return (Math.ceil(bytes) + 31) & ~15;
 }

@@ -1,7 +1,6 @@
 /**
  * Element types as the codec sees them: 32-bit lanes of floats or integers, or bytes that it does not
- * interpret. Knows
- * no tensors' contents.
+ * interpret. Does not read tensors.
  */
 import { dtypeBits, type DType } from "../tensor/dtype.js";
 
@@ -12,7 +11,7 @@ export interface NumberKind {
   readonly isFloat: boolean;
   /** Low bits of a lane that are always zero. */
   readonly shift: 0 | 13 | 16;
-  /** Bytes a number has in the tensor. */
+  /** Bytes per number in the tensor. */
   readonly bytes: 1 | 2 | 4;
 }
 
@@ -33,7 +32,7 @@ const kinds: Partial<Record<DType, NumberKind>> = {
   F8_E8M0: { widening: 1, isFloat: false, shift: 0, bytes: 1 },
 };
 
-/** undefined: a type whose numbers are not coded as such. */
+/** Returns undefined for a type whose numbers are not coded as numbers. */
 export function numberKind(dtype: DType): NumberKind | undefined {
   return kinds[dtype];
 }

@@ -1,6 +1,7 @@
 /**
- * Pieces: what the kernels code at a time, a whole tensor or a slab of a large one. This file has what
- * encode-piece.ts and decode-piece.ts share: types, flags, the prediction, and the context of every number.
+ * A piece is what the kernels code in one call: a complete tensor or a slab of a large one. This file has
+ * what encode-piece.ts and decode-piece.ts share: types, flags, the prediction, and the context of every
+ * number.
  *
  * Method: differences of the numbers' bits, ordered as integers, from a prediction (FM-Delta's mapping), or
  * exponents where there is no prediction (ZipNN's). A symbol is the bit length of a difference, or an
@@ -9,8 +10,8 @@
  * Bytes, codes `packed` and `close`: flags u8 (predictor, vectors of scales that are sent, differences in
  * units) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information (side-information.ts) ‖ streams,
  * each but the last after its length as a varint. `packed` has four streams of Huffman codes and open bits
- * (assembly/unpack.ts says which numbers are in which); `close` has one of rANS symbols and two of open bits,
- * of the first half of the numbers and of the second.
+ * (kernels/assembly/unpack.ts defines which numbers are in which); `close` has one of rANS symbols and two of
+ * open bits, of the first half of the numbers and of the second.
  */
 import type { EncodedTensor, Predictor } from "./encoded.js";
 import { encodingMalformed } from "./encoding-malformed.js";
@@ -22,7 +23,7 @@ import type { Alphabet } from "./symbol-definitions.js";
 /** By the lowest two bits of a piece's flags. */
 export const predictors: readonly Predictor[] = ["none", "base", "extrapolated"];
 
-/** The further bits of a piece's flags. */
+/** The other bits of a piece's flags. */
 export const flagBits = { rows: 4, columns: 8, inner: 16, inUnits: 32 } as const;
 
 /** Beyond a factor of ±4 an extrapolation predicts nothing. */
@@ -53,7 +54,7 @@ export interface Piece extends PieceShape {
   readonly arrays: PieceArrays;
 }
 
-/** The numbers that tell the kernels how to map a piece's lanes to symbols (see assembly/symbols.ts). */
+/** The parameters by which the kernels map a piece's lanes to symbols (see kernels/assembly/symbols.ts). */
 export interface SymbolMapping {
   readonly alphabet: Alphabet;
   readonly orderMask: number;
@@ -77,8 +78,8 @@ export function symbolMapping(
   const asExponent = (exponent: number): number => Math.max(0, Math.min(254, exponent));
   if (predictor === "none")
     return { ...floats, alphabet: "exponents", limit: 0, emax: asExponent(octave + 4), exponentMask: 0 };
-  // A number whose difference is large against it is about as large as the difference: escapes begin three
-  // octaves above.
+  // Where a difference is large compared with the prediction, the number is about as large as the difference.
+  // So the exponents of escapes begin three octaves above the mean difference.
   return { ...floats, alphabet: "differences", limit, emax: asExponent(octave + 3), exponentMask: 255 };
 }
 
@@ -139,7 +140,7 @@ export function computeContexts(
   const hasExponents = mapping.alphabet === "exponents";
   const sign = hasExponents ? -1 : 1;
   // In units in the last place a difference of 2^(q/4) from a number of exponent e is 2^(q/4 - e + 150);
-  // symbol-definitions.ts says which magnitudes a context stands for.
+  // symbol-definitions.ts defines which magnitudes a context stands for.
   const centre = hasExponents
     ? 4 * (mapping.emax - 127) + 8 - mean
     : mean + 16 + (mapping.exponentMask > 0 ? 600 - 4 * mapping.shift : 0);

@@ -1,5 +1,5 @@
 /**
- * Byte planes as both encodings in planes store them: one byte of every element, in segments of 2^20
+ * The stored form of a byte plane in both plane encodings: one byte of every element, in segments of 2^20
  * elements. Each segment is rANS-coded where that pays, in two contexts: whether the element's higher bytes
  * have any bit that counts ("touched"), or none yet.
  *
@@ -21,7 +21,7 @@ import type { PlaneArrays, KernelMemory } from "./kernel-memory.js";
 
 export const segmentElements = 2 ** 20;
 const alphabetSize = 256;
-/** Coded only where at most this share of the bytes is left: decoding costs time. */
+/** A segment is coded only where that leaves at most this share of the bytes, because decoding takes time. */
 const maxCodedShare = 0.99;
 
 /** First element and length of every segment. */
@@ -107,7 +107,7 @@ export function readSegments(bytes: Uint8Array, count: number): readonly StoredS
   return segments;
 }
 
-/** From this frequency (of 2048) of the symbol 0 on, the kernel that predicts it is the faster one. */
+/** From this frequency of symbol 0 on (of 2048), the kernel that predicts it is faster. */
 const mostlyZero = 1600;
 
 /** A coded segment with its table read: frequencies by context, and the stream. */
@@ -132,7 +132,7 @@ function hasRow(row: Uint16Array | undefined): boolean {
   return row?.some((share) => share > 0) === true;
 }
 
-/** A segment of every plane: what the kernels' memory has of it. */
+/** The kernels' memory for decoding one segment of every plane. */
 export interface SegmentMemory {
   readonly memory: KernelMemory;
   /** Its contexts (`state`) are overwritten; its array for streams must hold those of all planes together. */
@@ -143,7 +143,7 @@ export interface SegmentMemory {
 
 /**
  * Decodes the segments of planes, the highest plane first, into the planes' arrays in the kernels' memory.
- * @param masks for each plane the bits that count for the contexts of the planes below; 0: none does
+ * @param masks for each plane the bits that affect the contexts of the planes below; 0: none
  * @throws DELTA_MALFORMED
  */
 export function decodeSegments(
@@ -199,7 +199,9 @@ function copyRaw(
     u8.set(segments[plane]!.bytes, planes + plane * stride);
 }
 
-/** A plane without contexts whose commonest symbol is 0: the kernel predicts it, which is faster. */
+/**
+ * Decodes a plane without contexts whose most frequent symbol is 0: the kernel predicts it, which is faster.
+ */
 function decodeMostlyZero({ memory, arrays, length }: SegmentMemory, own: CodedSegment, plane: number): void {
   const { stream } = arrays;
   arrays.heap.u8.set(own.stream, stream);
@@ -217,7 +219,10 @@ function decodeOne({ memory, arrays, length }: SegmentMemory, own: CodedSegment,
   checkEnd(memory.kernels.ransDecodeOne(state, length, table, stream, end, plane));
 }
 
-/** A plane without frequencies for one of its contexts: bytes in which that context occurs are refused. */
+/**
+ * Decodes a plane without frequencies for one of its contexts; bytes in which that context occurs are
+ * refused.
+ */
 function decodeSparsely({ memory, arrays, length }: SegmentMemory, own: CodedSegment, plane: number): void {
   const { stream, state } = arrays;
   arrays.heap.u8.set(own.stream, stream);
@@ -227,7 +232,7 @@ function decodeSparsely({ memory, arrays, length }: SegmentMemory, own: CodedSeg
   checkEnd(memory.kernels.ransDecode(state, length, table, stream, end, plane));
 }
 
-/** Two planes at a time, for the processor to overlap. @param mask of the upper one */
+/** Decodes two planes together, so that the processor can overlap the work. @param mask of the upper one */
 function decodeTwo(
   { memory, arrays, length }: SegmentMemory,
   [own, below]: readonly [CodedSegment, CodedSegment],

@@ -1,6 +1,6 @@
 /**
- * Adaptive binary range coder (as in LZMA: 11-bit probabilities, carry by cache) for side information:
- * scales and tables, a small part of an encoding, coded without tables of their own. Knows no tensors.
+ * Adaptive binary range coder (as in LZMA: 11-bit probabilities, carry by cache) for side information: scales
+ * and tables, a small part of an encoding, coded without tables of their own. Does not depend on tensors.
  */
 const probabilityBits = 11;
 const adaptation = 4;
@@ -11,7 +11,7 @@ export type BitModel = Uint16Array;
 export function newBitModel(contexts: number): BitModel {
   return new Uint16Array(contexts).fill(half);
 }
-/** Contexts that a number coded by `number` takes. */
+/** Number of contexts that `codeNumber` uses. */
 export const numberContexts = 64;
 
 export interface BitCoder {
@@ -75,7 +75,7 @@ export class RangeEncoder implements BitCoder {
     this.#low = (this.#low % 0x1000000) * 256;
   }
 
-  /** All bytes without the zeros at the end, which a decoder adds. */
+  /** Returns all bytes without the zeros at the end, which a decoder adds. */
   finish(): Uint8Array {
     for (let i = 0; i < 5; i++) this.#shift();
     let length = this.#bytes.length;

@@ -1,6 +1,6 @@
 /**
- * How large differences are by row, column and inner element, in quarter octaves against the tensor's
- * mean: the encoder measures them, and the decoder reads them. Knows no streams.
+ * How large differences are by row, column and inner element, in quarter octaves against the tensor's mean:
+ * the encoder measures them, and the decoder reads them. Does not depend on streams.
  */
 import { quarterOctaves, roughLog2, type View } from "./numbers.js";
 
@@ -41,9 +41,10 @@ export function scalesOf(
 }
 
 /**
- * The vector, or undefined where it does not pay. Knowing a scale that varies by v octaves² saves about
- * ½ log2(1 + v / 1.7) bits a number (bit lengths vary by about 1.7 octaves² on their own), of which what
- * is only chance (about 1.2 octaves² over the numbers summed) saves nothing; a scale costs its own entropy.
+ * Returns the vector, or undefined where it does not pay. Scales with a variance of v octaves² save about ½
+ * log2(1 + v / 1.7) bits per number, because bit lengths vary by about 1.7 octaves² on their own. The part of
+ * v that is only chance (about 1.2 octaves² divided by the count of numbers summed) saves nothing. A scale
+ * costs its own entropy.
  */
 function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array | undefined {
   if (sums.length < 2) return undefined;

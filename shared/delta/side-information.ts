@@ -1,5 +1,5 @@
 /**
- * What is ahead of the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do
+ * The data before the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do
  * not occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
  */
 import { frequencyTotal } from "./frequencies.js";
@@ -46,7 +46,7 @@ export function writeSideInformation({ scales, lengths, frequencies }: SideInfor
   return coder.finish();
 }
 
-/** What a piece's head says of its side information. */
+/** What a piece's head states about its side information. */
 export interface SideInformationHead {
   readonly mean: number;
   /** Which vectors of scales were sent: of rows, columns, inner elements. */

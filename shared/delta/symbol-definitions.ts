@@ -55,7 +55,7 @@ export function expectedCounts(alphabet: Alphabet, context: number): Float64Arra
     add(2 * k, low - 0.5, low + width - 0.5);
     if (k > 1) add(2 * k + 1, low + width - 0.5, 2 * low - 0.5);
   }
-  // A number that changes its sign is small against its difference; the middle escapes cover these.
+  // A number that changes its sign is small compared with its difference; the middle escapes cover these.
   for (let j = 0; j < 12; j++) counts[50 + j] = j < 8 ? total / 128 : total / 512;
   return counts;
 }

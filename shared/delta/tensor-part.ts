@@ -10,7 +10,7 @@ import type { References, Tensor, TensorHeader } from "./encoded.js";
 import { numberKind, viewOf, type NumberKind } from "./numbers.js";
 import type { PieceShape } from "./piece.js";
 
-/** Numbers of a piece at most, which bounds the kernels' memory (about 24 bytes a number). */
+/** Maximum count of numbers in a piece; it bounds the kernels' memory (about 24 bytes per number). */
 export const maxPieceNumbers = 2 ** 21;
 
 /** First byte of an encoding in parts: slabs of a large tensor, or a common block and the rest. */
@@ -53,7 +53,7 @@ export function sameShapeReference(header: TensorHeader, reference: Tensor | und
   return reference !== undefined && hasSameHeader(header, reference) ? reference : undefined;
 }
 
-/** The whole tensor as one part. */
+/** The complete tensor as one part. */
 export function wholeTensor({ dtype, shape }: TensorHeader, { base, previous }: References): TensorPart {
   const usable = sameShapeReference({ dtype, shape }, base);
   return {
@@ -64,7 +64,7 @@ export function wholeTensor({ dtype, shape }: TensorHeader, { base, previous }: 
   };
 }
 
-/** Numbers in so many bytes of a type; bytes where its numbers are not coded as such. */
+/** Count of numbers in `bytes` bytes of a type; count of bytes where its numbers are not coded as numbers. */
 export function numberCount(dtype: DType, bytes: number): number {
   return bytes / (numberKind(dtype)?.bytes ?? 1);
 }
@@ -96,7 +96,7 @@ export function slabsOf(whole: TensorPart, length: number, kind: NumberKind): re
   });
 }
 
-/** Slabs are whole rows where a row is short enough, else runs of numbers. */
+/** Slabs are complete rows where a row is short enough, else runs of numbers. */
 function slabShapes(
   { dtype, shape }: TensorHeader,
   length: number,
@@ -123,7 +123,7 @@ export function commonBlockWith(
   return base?.dtype === header.dtype ? commonBlock(header.shape, base.shape) : undefined;
 }
 
-/** The common block as a part, its references cut out of theirs. */
+/** The common block as a part, with the same block of each reference. */
 export function blockPart(
   { dtype }: TensorHeader,
   block: readonly number[],

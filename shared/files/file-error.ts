@@ -1,6 +1,6 @@
 /**
- * Turns an operating system error about a file into a typed error that keeps it as its cause. Knows no store
- * and no journal.
+ * Turns an operating system error about a file into a typed error that keeps it as its cause. Does not depend
+ * on the store or the journal.
  */
 import { isStemmaError, StemmaError } from "../errors.js";
 

@@ -3,12 +3,12 @@
  * because a file port cannot find out whether another process is alive.
  *
  * A process that wants the lock puts its claim into `<home>/lock/` by a rename, and then reads all claims. If
- * the process of another claim is alive, it withdraws. Of two that claim at the same time at least one sees
- * the other, so both never succeed; both may withdraw and retry. Claims of dead processes are removed, so a
- * killed process does not keep a home locked.
+ * the process of another claim is alive, it withdraws its own. Of two processes that claim at the same time
+ * at least one sees the other, so they never both succeed; both may withdraw and retry. Claims of dead
+ * processes are removed, so a killed process does not keep a home locked.
  *
- * The folder also has a reserve of disk space (disk-reserve.ts): on a full disk it makes room for the claim,
- * so that commands that free space can run. (docs/formats.md, "Home")
+ * The folder also has a reserve of disk space (disk-reserve.ts): on a full disk it is removed so that the
+ * claim can be written, and commands that free space can run. (docs/formats.md, "Home")
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, readdir, readlink, rename, rm, writeFile } from "node:fs/promises";

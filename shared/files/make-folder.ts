@@ -3,7 +3,9 @@ import { dirname } from "node:path";
 import { isStemmaError } from "../errors.js";
 import type { Files } from "../ports.js";
 
-/** Errors of a parent folder that this user may not open or fsync: then Stemma has not just created it. */
+/**
+ * Errors of a parent folder that this user may not open or fsync. Stemma cannot have created such a folder.
+ */
 const notOurs = new Set(["EACCES", "EPERM", "EINVAL", "EROFS"]);
 
 /**

@@ -1,6 +1,6 @@
 /**
- * How entries are stored in a segment file of the journal, and how damage is told apart from a torn tail. Pure.
- * (docs/formats.md, "Journal")
+ * How entries are stored in a segment file of the journal, and how damage is distinguished from a torn tail.
+ * Pure. (docs/formats.md, "Journal")
  *
  * Segment (format 1): header of 64 bytes = "STEMMAJL", format u32, crc u32 of the rest of the header,
  * position of its first entry u64, chain hash before it, zeros. Then frames: magic u32, payload length
@@ -17,7 +17,8 @@ export const frameHeaderBytes = 24;
 /** Longest entry; anything larger belongs in the object store. */
 export const maxEntryBytes = 1024 * 1024;
 /**
- * Longest segment that is read: far above what is ever written. A hostile file is not read into memory.
+ * Longest segment that is read, far above what is ever written, so that a hostile file is not read into
+ * memory.
  */
 export const maxSegmentFileBytes = 1024 * 1024 * 1024;
 

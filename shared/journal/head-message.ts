@@ -1,4 +1,4 @@
-/** The bytes of a journal head that a server signs. Pure; knows no keys. */
+/** The bytes of a journal head that a server signs. Pure; does not use keys. */
 import type { JournalHead } from "./journal.js";
 
 const domain = Buffer.from("stemma-head-1\0");

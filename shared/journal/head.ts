@@ -1,7 +1,7 @@
 /**
  * The small file with a journal's newest head. It is disposable (a head can be computed from the entries). It
- * states how many entries were durable, so that a damaged entry below that is told apart from a torn tail. Two
- * slots are written alternately and fsynced only on closing: a torn slot leaves the other intact.
+ * states how many entries were durable, so that a damaged entry among these is distinguished from a torn
+ * tail. Two slots are written alternately and fsynced only on closing: a torn slot leaves the other intact.
  */
 import { crc32 } from "node:zlib";
 import { hashBytes, hexOf } from "../tensor/hash.js";

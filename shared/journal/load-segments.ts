@@ -67,9 +67,7 @@ export async function readSegment(files: Files, path: string): Promise<Uint8Arra
   return files.read(path);
 }
 
-/**
- * Reads the entries of all segments in order; its state is the one after the last complete append.
- */
+/** Reads the entries of all segments in order; its state is that after the last complete append. */
 class Loader {
   readonly #head: KeptHead | undefined;
   #length = 0;
@@ -148,8 +146,8 @@ class Loader {
   }
 
   /**
-   * The bytes after the last complete append cannot be read. @throws JOURNAL_CORRUPT unless they are a torn tail
-   * that was never acknowledged
+   * Checks the bytes after the last complete append, which cannot be read as entries. @throws JOURNAL_CORRUPT
+   * unless they are a torn tail that was never acknowledged
    */
   #requireTornTail(
     bytes: Uint8Array,

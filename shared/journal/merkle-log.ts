@@ -1,6 +1,6 @@
 /**
- * The RFC 6962 tree over a growing list of byte strings: its root (section 2.1), and proofs that a leaf is in it
- * (section 2.1.1). Pure; knows no journal.
+ * The RFC 6962 tree over a growing list of byte strings: its root (section 2.1), and proofs that a leaf is in
+ * it (section 2.1.1). Pure; does not depend on the journal.
  */
 import { Sha256, hashBytes, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -91,14 +91,14 @@ export interface Inclusion {
   readonly position: number;
   readonly length: number;
   readonly proof: readonly Hash[];
-  /** Of the whole log. */
+  /** Of the complete log. */
   readonly root: Hash;
 }
 
 /**
  * Whether `proof` leads from the leaf hash at `position` to the root of a log of `length` entries. Bounded by
  * the proof's own length.
- * @public Whoever holds a proof of the journal checks it with this (docs/formats.md).
+ * @public A program that holds a proof of the journal checks it with this function (docs/formats.md).
  */
 export function verifyInclusion({ leaf, position, length, proof, root }: Inclusion): boolean {
   if (!Number.isSafeInteger(position) || !Number.isSafeInteger(length) || position < 0 || position >= length)

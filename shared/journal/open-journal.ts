@@ -48,15 +48,16 @@ export interface JournalOptions<F> {
   readonly signer?: HeadSigner | undefined;
   /** JSON text when absent. */
   readonly codec?: FactCodec<F> | undefined;
-  /** A new segment file begins once the last is this long. */
+  /** A new segment file is started once the last one has this many bytes. */
   readonly segmentBytes?: number | undefined;
 }
 
-/** A journal on files, with what only its owner needs. */
+/** A journal on files, with the members that only its owner needs. */
 export interface FileJournal<F = Fact> extends Journal<F> {
   readonly opening: JournalOpening;
   /**
-   * The bytes of an entry, and the proof that they are in the log of the present head (merkle-log.ts verifies it).
+   * The bytes of an entry, and the proof that they are in the log of the current head (merkle-log.ts verifies
+   * it).
    * @throws FACT_INVALID for a position that does not exist
    */
   prove(
@@ -187,7 +188,7 @@ class OpenedJournal<F> implements FileJournal<F> {
       if (this.#stopped === undefined) await this.#commit(group);
       else for (const waiting of group) waiting.reject(this.#refusal());
     }
-    // No await since the queue was found empty: an append after this starts the next flush.
+    // There was no await since the queue was found empty, so an append after this starts the next flush.
     this.#flushing = undefined;
   }
 
@@ -452,9 +453,9 @@ async function settle(files: Files, folder: string, loaded: LoadedJournal): Prom
 }
 
 /**
- * Opens the journal in `folder`, creating it when missing. Every entry is read and its chain hash
- * checked; a torn tail that was never acknowledged is cut off; any other damage is an error.
- * One process at a time (see lockHome).
+ * Opens the journal in `folder`, creating it when missing. Every entry is read and its chain hash checked; a
+ * torn tail that was never acknowledged is cut off; any other damage is an error. Only one process at a time
+ * may have it open (see lockHome).
  * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN, HEAD_SIGNATURE_INVALID, FILE_FAILED, DISK_FULL
  */
 export async function openJournal<F = Fact>(

@@ -1,8 +1,7 @@
 /**
- * Canonical order of a graph of layer calls: inputs first in the model's input order, then topological,
- * by the first visit of a walk from the outputs, in their order, through the input slots, in theirs.
- * Slots and outputs are ordered, so no tie is left that configuration or a file's own order would have to
- * break.
+ * Canonical order of a graph of layer calls: inputs first in the model's input order, then topological, by
+ * the first visit of a walk from the outputs, in their order, through the input slots, in theirs. Slots and
+ * outputs are ordered, so there are no ties, and neither configuration nor the order of a file matters.
  */
 export interface OrderedCall {
   readonly className: string;
@@ -11,7 +10,7 @@ export interface OrderedCall {
 
 /**
  * Indices of `calls` in canonical order; calls that lead to no output are left out (inputs never are). The
- * graph has no cycle: its readers see to that.
+ * graph must not have cycles; the code that reads architectures refuses them.
  */
 export function canonicalOrder(
   calls: readonly OrderedCall[],

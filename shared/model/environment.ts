@@ -19,7 +19,7 @@ export interface EnvironmentVerdict {
     readonly here: string | undefined;
   }[];
 }
-/** What follows from the verdict. */
+/** What to do about a verdict. */
 export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refuse-any";
 
 /** What is known of a machine and its software; unknown fields are left out. */
@@ -109,9 +109,7 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
   }
 }
 
-/**
- * Compares the environment recorded with a model and that of this machine.
- */
+/** Compares the environment recorded with a model with the environment of this machine. */
 export function judgeEnvironment(recorded: Environment, here: Environment): EnvironmentVerdict {
   const fields = [...new Set([...Object.keys(recorded), ...Object.keys(here)])].sort();
   const differing = fields

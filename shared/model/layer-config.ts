@@ -1,7 +1,7 @@
 /**
- * Checks and cleans the configuration of a layer that came from outside: only known keys with values
- * of the right kind are kept; names and freezing are dropped, as they are not part of a model's identity.
- * Knows no graph.
+ * Checks and cleans the configuration of a layer that came from outside: only known keys with values of the
+ * right kind are kept; names and freezing are dropped, as they are not part of a model's identity. Does not
+ * depend on the graph.
  */
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
 

@@ -1,7 +1,7 @@
 /**
- * The graph of a tfjs topology (Sequential, Model, Functional; nested models too) as calls of leaf
- * layers: nested models are flattened until only leaf layers are left (EV9), and a layer that is called more
- * than once keeps one identity. Reads JSON from outside; knows nothing of weights.
+ * The graph of a tfjs topology (Sequential, Model, Functional; nested models too) as calls of leaf layers:
+ * nested models are flattened until only leaf layers are left (EV9), and a layer that is called more than
+ * once keeps one identity. Reads JSON from outside; does not depend on weights.
  */
 import { StemmaError } from "../errors.js";
 import { isJsonArray, isJsonObject, type Json, type JsonObject } from "../tensor/strict-json.js";
@@ -332,8 +332,8 @@ function fail(reason: string): never {
 }
 
 /**
- * A nested model has a node of its own before those of its calls, which files count (Keras' `kept_nodes`).
- * Some files do not count it, nor does our reading of a Sequential.
+ * A nested model has a node of its own before the nodes of its calls, and most files count it (Keras'
+ * `kept_nodes`). Some files do not count it, and our reading of a Sequential does not either.
  */
 function nodesAhead(model: ModelDefinition): ReadonlyMap<string, number> {
   const ahead = new Map<string, number>();

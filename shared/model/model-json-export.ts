@@ -68,7 +68,7 @@ function uniqueNames(architecture: Architecture, wanted: readonly string[]): rea
   return names;
 }
 
-/** The inner layer of a wrapper as it was called, read from a weight's name `outer/forward_inner/kernel`. */
+/** The name of a wrapper's inner layer, taken from a weight's name `outer/forward_inner/kernel`. */
 function innerName(layerName: string, firstLeaf: string | undefined): string {
   const found =
     firstLeaf?.startsWith(`${layerName}/forward_`) === true

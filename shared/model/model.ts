@@ -16,8 +16,8 @@ export interface Leaf extends TensorHeader {
 }
 
 /**
- * All leaves of a model in canonical order: numeric by layer, weight with an architecture; by UTF-8 name
- * bytes without.
+ * All leaves of a model in canonical order: with an architecture by layer index, then weight index; without
+ * one by the UTF-8 bytes of the names.
  */
 export type LeafTable = readonly Leaf[];
 
@@ -56,7 +56,8 @@ export interface ModelSource {
   readonly sources: readonly TensorSource[];
   readonly names: Names;
   /**
-   * The encodings of tensors that are not to be stored raw, by tensor id (with the codes of shared/objects).
+   * The encodings of tensors that are not to be stored raw, by tensor id (with the encoding codes of pack
+   * entries).
    */
   readonly coded?: ReadonlyMap<Hash, { readonly code: number; readonly bytes: Uint8Array }>;
 }

@@ -1,6 +1,6 @@
 /**
- * The names object: what a file or framework called the leaves, its order and metadata. Beside the identity,
- * never in it.
+ * The names object: what a file or framework called the leaves, its order and metadata. Names are not part of
+ * the identity.
  */
 import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";

@@ -31,7 +31,7 @@ export function ownedByThis(leaves: number): OwnerMap {
   return { owners: [], indices: new Array<number>(leaves).fill(0) };
 }
 
-/** A map from an owner a leaf; `undefined` is this version. */
+/** Makes a map from the owner of each leaf; `undefined` is this version. */
 export function ownerMapOf(ownerOfLeaf: readonly (Hash | undefined)[]): OwnerMap {
   const known = new Map<Hash, number>();
   const indices = ownerOfLeaf.map((owner) => {

@@ -37,7 +37,7 @@ export interface Change {
 
 export interface TreeDiff {
   readonly sameArchitecture: boolean;
-  /** Node hashes compared. */
+  /** Number of node hashes compared. */
   readonly comparisons: number;
   /** In the order of `a`'s leaves, then what was added. */
   readonly changes: readonly Change[];

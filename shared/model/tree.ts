@@ -43,7 +43,9 @@ export function compareNames(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Canonical order of leaves: numeric by layer, weight with an architecture; by UTF-8 name bytes without. */
+/**
+ * Canonical order of leaves: by layer and weight index; for kind `opaque` by the UTF-8 bytes of the names.
+ */
 export function comparePaths(kind: ModelKind, a: string, b: string): number {
   if (kind === "opaque") return compareNames(a, b);
   const left = positionOf(a);
@@ -127,7 +129,10 @@ function nodeOver(hashes: readonly Hash[], from: number, to: number): TreeNode {
   return { hash: nodeHash(left.hash, right.hash), from, to, left, right };
 }
 
-/** Trees already built: a save and a recovery need that of one table several times. Tables never change. */
+/**
+ * Trees already built, because a save and a recovery need the tree of a table several times. Tables never
+ * change.
+ */
 const knownTrees = new WeakMap<LeafTable, TreeNode>();
 
 /** The tree over leaves in canonical order; undefined for a model without tensors, whose root is H(""). */

@@ -1,6 +1,7 @@
 /**
- * The graph of coded tensors and the tensors they are coded against: how deep a chain is, what is wrong with
- * it, and what one read has to decode, in which order. Pure; knows neither bytes nor packs.
+ * The graph of coded tensors and the tensors they are coded against: computes the depth of a chain, finds
+ * faults in it, and plans which tensors one read decodes and in which order. Pure; does not access bytes or
+ * packs.
  */
 import type { Hash } from "../tensor/tensor.js";
 import { maxChainDepth } from "./object-store.js";
@@ -69,7 +70,7 @@ export class Chains {
         waiting.pop();
         continue;
       }
-      // One that was started and has no state yet waits for this one.
+      // A tensor that was started and has no state yet waits for this one: they form a cycle.
       const cyclic = open.find((next) => started.has(next));
       if (cyclic !== undefined) {
         this.#set(at, { why: "cyclic", id: at });
@@ -96,7 +97,7 @@ export class Chains {
 /** These objects and everything they are coded against, directly or not. Missing objects add nothing. */
 export function withClosure(objects: Iterable<Hash>, linksOf: (id: Hash) => Links | undefined): Set<Hash> {
   const all = new Set(objects);
-  // Iterating a set also visits what is added meanwhile.
+  // The iteration of a set also visits elements that are added during it.
   for (const id of all) for (const next of linked(linksOf(id) ?? {})) all.add(next);
   return all;
 }

@@ -1,6 +1,6 @@
 /**
- * Accepts a tensor that arrives coded: decodes it against tensors of the store, or of the same pack before
- * it, and describes its index entry only if it decodes to its id. Knows no files.
+ * Accepts a tensor that arrives coded: decodes it against tensors of the store or earlier ones of the same
+ * pack, and describes its index entry only if it decodes to its id. Does not access files.
  */
 import type { References } from "../delta/encoded.js";
 import { StemmaError } from "../errors.js";
@@ -35,7 +35,7 @@ export class OwnTensors implements StoredTensors {
   readonly #reading: TensorReading;
   readonly #cache: DecodedCache;
 
-  /** @param cache of this save alone: the store's cache may be of any size, even 0 */
+  /** @param cache used by this save only, because the store's cache may have any size, even 0 */
   constructor(
     host: Host,
     own: ReadonlyMap<Hash, UnsealedEntry>,
@@ -75,7 +75,7 @@ export class OwnTensors implements StoredTensors {
     return this.#host.tensors.unreadable(id, fault);
   }
 
-  /** The state of a tensor's chain once this pack is published: then the copies of this pack are read. */
+  /** The state of a tensor's chain after this pack is published, when reads use the copies in this pack. */
   stateWith(tensor: Hash, links: Links): ChainState {
     return new Chains((id) => (id === tensor ? links : (this.#own.get(id) ?? this.#host.linksOf(id)))).state(
       tensor,
@@ -186,7 +186,10 @@ export async function decodeEarly(
   return decodeAgainst(tensor, links, byteLength, { decoder, references });
 }
 
-/** The references that decoding really needs. A declared reference that is not needed is not kept for it. */
+/**
+ * The references that decoding needs. A declared reference that decoding does not need is dropped, so that
+ * the store does not keep it for this tensor.
+ */
 function linksNeeded(
   { id, header, code, bytes, base, previous }: CodedTensor,
   decoder: TensorDecoder,
@@ -260,7 +263,7 @@ async function decodeInThread(
     wanted: new Set([id]),
     canMoveStored: false,
   };
-  // The job was copied to the thread: if that thread ended, the job can be given once more.
+  // The job was copied to the thread, so if the thread has ended, the job can be submitted again.
   const { bytes: decoded } = await decodingThreads()
     .decode(job)
     .catch((error: unknown) => {

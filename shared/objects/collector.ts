@@ -12,7 +12,7 @@ import { groupForRepack } from "./object-index.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
-/** What the collector needs of a store. */
+/** What the collector needs from a store. */
 export interface PackRewriter {
   /**
    * Writes one new durable pack of these objects, each compared with its id. The pack is not visible yet.

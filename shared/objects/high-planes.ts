@@ -6,8 +6,9 @@ import { sha256 } from "../tensor/hash.js";
 import type { TensorHeader } from "../tensor/tensor.js";
 
 /**
- * A copy with only the highest `planes` bytes of every element of `width` bytes, little-endian, the others
- * zero. Returns the same bytes where that is all of them, or where elements are not whole bytes (width 0).
+ * Returns a copy in which only the highest `planes` bytes of every little-endian element of `width` bytes are
+ * kept and the others are zero. Returns `bytes` itself where all planes are kept, or where an element is not
+ * a whole number of bytes (width 0).
  */
 export function keepHighPlanes(bytes: Uint8Array, width: number, planes: number): Uint8Array {
   if (planes >= width) return bytes;

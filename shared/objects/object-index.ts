@@ -1,8 +1,8 @@
 /**
  * The objects of a store and the pack of each, in memory, and the plan of a collection over them. Pure data:
- * knows no files and no clock. Several packs may hold a copy of an object (concurrent saves, a recoding, a
- * collection interrupted by a crash). The copy that is read is the same after reopening: the one of the
- * highest epoch, and among these one that is coded against no other object.
+ * does not use files or a clock. Several packs may hold a copy of an object (concurrent saves, a recoding, a
+ * collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs, one
+ * that is not coded against another object; so they use the same copy after reopening.
  */
 import { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
@@ -49,9 +49,9 @@ export class ObjectIndex {
   readonly #damaged = new Map<Hash, StemmaError>();
   #generation = 0;
   #epoch = 0;
-  /** How many of the copies that are read are coded against an object. */
+  /** For each object, the number of copies in use that are coded against it. */
   readonly #referenceCounts = new Map<Hash, number>();
-  /** Dropped when the links it has read may have changed. */
+  /** Discarded when the links that it was computed from may have changed. */
   #chains: Chains | undefined;
 
   get packs(): ReadonlyMap<string, PackIndex> {
@@ -210,9 +210,7 @@ export class ObjectIndex {
     };
   }
 
-  /**
-   * @throws COLLECTION_REFUSED when an object that must stay is missing, or what it is coded against is
-   */
+  /** @throws COLLECTION_REFUSED when an object that must stay, or one that it is coded against, is missing */
   refuseMissing(live: ReadonlySet<Hash>): void {
     const missing = new Set<Hash>();
     for (const id of live) {
@@ -229,7 +227,8 @@ export class ObjectIndex {
   }
 
   /**
-   * Applies a collection: removes the packs `removed` and the dead objects; what was kept of them is in `added`.
+   * Applies a collection: removes the packs `removed` and the dead objects. The objects kept from those packs
+   * are in `added`.
    */
   switch(removed: readonly PackIndex[], added: readonly PackIndex[], dead: ReadonlySet<Hash>): void {
     for (const pack of removed) {

@@ -49,19 +49,21 @@ export interface HighPlanes {
   /** As long as the tensor; the bytes of the lower planes are zero. */
   readonly bytes: Uint8Array;
   /**
-   * Stored bytes that were needed, those of the tensors it is coded against included, whether they were read
-   * now or taken from the cache.
+   * Number of stored bytes that were needed, including those of the tensors it is coded against, whether they
+   * were read now or taken from the cache.
    */
   readonly readBytes: number;
 }
 
-/** What the first fixed planes of a tensor tell about its values, and the stored bytes read for it. */
+/**
+ * What the first fixed planes of a tensor show about its values, and the number of stored bytes read for it.
+ */
 export interface FixedPlanesRead {
   readonly levels: FixedLevels;
   readonly readBytes: number;
 }
 
-/** A tensor's chain has at most this many tensors that must be decoded before it. */
+/** At most this many other tensors must be decoded before a tensor. */
 export const maxChainDepth = 32;
 /**
  * Larger tensors are stored and sent raw: a coded tensor is decoded in memory, together with what it is coded
@@ -94,7 +96,7 @@ export interface ObjectReader {
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
   /**
    * A tensor's bytes as a stream, verified against its id at the latest at the end. @throws OBJECT_MISSING,
-   * OBJECT_HASH_MISMATCH; thrown by this call already where the tensor is known to be unreadable
+   * OBJECT_HASH_MISMATCH; the call itself throws where the tensor is already known to be unreadable
    */
   openTensor(id: Hash, options?: ReadOptions): StoredTensorSource;
   /**
@@ -108,23 +110,23 @@ export interface ObjectReader {
    */
   readCoded(id: Hash): Promise<CodedTensor>;
   /**
-   * A tensor with only the highest `planes` (1 to 4) bytes of every element (all of them where elements are
-   * no wider), the other bytes zero. Of tensors stored in byte planes, and of those they are coded against,
-   * only the needed planes are read; other tensors are read completely, verified and masked. Tensors whose
-   * elements are not whole bytes are returned unmasked.
+   * Reads only the highest `planes` (1 to 4) bytes of every element, or all bytes where elements are not
+   * wider than that; the other bytes are zero. Of tensors stored in byte planes, and of those they are coded
+   * against, only the needed planes are read; other tensors are read completely, verified and masked. Tensors
+   * whose elements are not whole bytes are returned unmasked.
    * @throws as openTensor
    */
   readHighPlanes(id: Hash, planes: number): Promise<HighPlanes>;
   /**
-   * What the first `planes` (1 to 3) fixed planes tell about a tensor's values; only the stored bytes that hold
-   * them are read. Undefined where the tensor is not stored in fixed planes. @throws as openTensor
+   * What the first `planes` (1 to 3) fixed planes show about a tensor's values; only the stored bytes that
+   * hold them are read. Undefined where the tensor is not stored in fixed planes. @throws as openTensor
    */
   readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined>;
 }
 
 /** One save: everything it adds is written as one pack. */
 export interface PackWriter {
-  /** Adds a small object (nothing when the store has it). Returns its id. */
+  /** Adds a small object unless the store already has it. Returns its id. */
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
   /**
    * Adds a tensor as a stream, hashing it meanwhile. Where `expected` is in the store already, the source is

@@ -1,7 +1,7 @@
 /**
- * Writes one pack file: objects in the order of the calls, then the index. Small pieces are gathered in one of
- * two buffers, so that hashing and copying continue while the other is being written. Knows the format, not
- * which objects a store already has.
+ * Writes one pack file: objects in the order of the calls, then the index. Small pieces are gathered in one
+ * of two buffers, so that hashing and copying continue while the other is being written. Does not check which
+ * objects a store already has.
  */
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";

@@ -42,8 +42,8 @@ interface Ahead {
 }
 
 /**
- * The last read-ahead of each pack. A chain of coded tensors is read from as many packs as it is deep, so one
- * for all packs would be dropped before it is used.
+ * The last read-ahead of each pack. A chain of coded tensors is read from as many packs as it is deep, so a
+ * single read-ahead for all packs would be dropped before it is used.
  */
 class ReadAhead {
   readonly #aheads = new Map<OpenPack, Ahead>();
@@ -224,8 +224,8 @@ export class PackReader {
   }
 
   /**
-   * The bytes of a range. They fill a buffer that belongs to the caller, or are a view of a larger one that
-   * others read too, and that nobody may write to.
+   * Returns the bytes of a range. They either fill a buffer that belongs to the caller, or are a view of a
+   * larger buffer that other reads share and nobody may write to.
    */
   async range(at: number, length: number): Promise<Uint8Array> {
     const open = this.#open;
@@ -242,7 +242,8 @@ export class PackReader {
       return readFully(open, at, uninitialized(length));
     }
     const aheadLength = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at));
-    // One byte more than is read, so that no range fills the buffer: callers may write to buffers they fill.
+    // One byte longer than the read, so that no returned range fills the buffer: callers may write to a
+    // buffer that their range fills.
     const buffer = uninitialized(aheadLength + 1).subarray(0, aheadLength);
     const next: Ahead = { at, length: aheadLength, bytes: readFully(open, at, buffer) };
     open.aheadBytes = Math.min(maxAheadBytes, open.aheadBytes * 4);

@@ -1,5 +1,5 @@
 /**
- * The bytes of a pack (formats 1 and 2). Pure: encode and decode side by side; knows no files.
+ * The bytes of a pack (formats 1 and 2). Pure: encodes and decodes, and does not access files.
  *
  * header 32 bytes: "STEMPACK", format u32, zeros
  * objects their stored bytes, one after the other
@@ -12,10 +12,10 @@
  * trailer 64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index,
  * "STEMPEND"
  *
- * A pack's name is the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash identifies what
- * is inside and where; the digits distinguish a pack that is being deleted from one with the same objects
- * that is being written. A pack whose objects are all raw and of epoch 0 has format 1, which every Stemma
- * reads. (docs/formats.md, "Pack")
+ * A pack's name is the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash identifies the
+ * pack's objects and their offsets. The digits distinguish a pack that is being deleted from a new one with
+ * the same objects. A pack whose objects are all raw and of epoch 0 has format 1, which every Stemma reads.
+ * (docs/formats.md, "Pack")
  */
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";

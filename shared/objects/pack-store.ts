@@ -1,6 +1,6 @@
 /**
- * The object store on files: immutable packs in one folder, one per save. Knows no models and no journal: its
- * callers state what must stay (leases, the live set of a collection).
+ * The object store on files: immutable packs in one folder, one per save. Does not know models or the
+ * journal: its callers state what must stay (leases, the live set of a collection).
  *
  * Order of writing: pack under a temporary name → fsync → rename → fsync of the folder (shared by the
  * saves in flight) → visible. A failed fsync ends all writing until the store is opened again.
@@ -50,15 +50,16 @@ export interface PackStoreOptions {
   readonly random: Random;
   readonly log?: Log | undefined;
   /**
-   * How long the objects of a save stay pinned after its commit, unless `commitReferences` names them before.
-   * Default 0. Choose the longest time between the two, such as a minute.
+   * How long the objects of a save stay pinned after its commit, unless `commitReferences` names them
+   * earlier. Default 0. Choose the longest expected time between commit and `commitReferences`, such as a
+   * minute.
    */
   readonly graceMs?: number | undefined;
-  /** Room for decoded tensors that others are coded against. Default 64 MiB. */
+  /** Capacity of the cache of decoded tensors that others are coded against. Default 64 MiB. */
   readonly decodedCacheBytes?: number | undefined;
 }
 
-/** A pack store, with what only its owner needs. */
+/** A pack store, with the members that only its owner needs. */
 export interface PackStore extends ObjectPruner {
   /** Damage found since opening. No collection runs while there is any. */
   problems(): readonly StoreProblem[];

@@ -1,6 +1,6 @@
 /**
- * Finds the objects of a pack store, reads their stored bytes, and keeps what was found damaged. Knows no codec
- * and no collection.
+ * Finds the objects of a pack store, reads their stored bytes, and records which were found damaged. Does not
+ * depend on the codec or on collections.
  */
 import { StemmaError } from "../errors.js";
 import type { Log } from "../ports.js";
@@ -38,7 +38,7 @@ export class PackTensors implements StoredTensors {
     this.#log = log;
   }
 
-  /** Damage found so far, unless an intact copy is read by now. */
+  /** Damage found so far, except where reads use an intact copy by now. */
   problems(): readonly StoreProblem[] {
     return [
       ...this.#unreadPacks,

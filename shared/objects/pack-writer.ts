@@ -1,6 +1,6 @@
 /**
- * Writes one save: leaves out what the store has, hashes while writing, pins what it relies on, and makes one
- * pack of the rest.
+ * Writes one save: leaves out objects that the store has, hashes while writing, pins the objects it relies
+ * on, and writes the others as one pack.
  */
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../errors.js";
@@ -18,7 +18,7 @@ import type { StoredTensors } from "./stored-tensors.js";
 import type { TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
-/** Room for decoded tensors of the save itself. */
+/** Capacity of the cache of tensors that the save itself has decoded. */
 const ownDecodedBytes = 16 * 1024 * 1024;
 
 /** Where objects are written: PackFileWriter on files, or a buffer in memory. */
@@ -32,7 +32,7 @@ export interface PackTarget {
   discard(): Promise<void>;
 }
 
-/** What a save needs of its store. */
+/** What a save needs from its store. */
 export interface PackWriterHost<Target extends PackTarget> {
   readonly has: (id: Hash) => boolean;
   /** Whether the store has a copy, readable or not: a new copy must win over an unreadable one. */
@@ -85,7 +85,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** Tensors that this save added coded, for later ones that are coded against them. */
   readonly #decoded = new DecodedCache(ownDecodedBytes);
   #target: Target | undefined;
-  /** One call after the other, in whatever order they come. */
+  /** Runs one call after the other, in the order of the calls. */
   readonly #queue = new SerialQueue();
   #state: "open" | "committed" | "ended" = "open";
 
@@ -178,7 +178,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
 
   /** Decodes a tensor while earlier ones are written, if the store has all that it is coded against. */
   async #decodeEarly(tensor: CodedTensor): Promise<Uint8Array | undefined> {
-    // What it may be coded against must stay from the call on.
+    // Everything it may be coded against is pinned from this call on.
     for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
     return this.#isDone(tensor.id) ? undefined : decodeEarly(tensor, this.#host);
   }

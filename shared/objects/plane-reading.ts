@@ -11,7 +11,7 @@ import { keepHighPlanes, planesCheck } from "./high-planes.js";
 import type { FixedPlanesRead, HighPlanes } from "./object-store.js";
 import type { StoredTensors, TensorEntry } from "./stored-tensors.js";
 
-/** What this needs of the reading of complete tensors. */
+/** What PlaneReading needs from TensorReading, which reads complete tensors. */
 export interface PlaneSource {
   readonly store: StoredTensors;
   /** Runs `read`, and again where a copy was replaced meanwhile. */
@@ -22,7 +22,7 @@ export interface PlaneSource {
   verified(id: Hash): Promise<Uint8Array>;
   /** The first stored bytes of this copy. */
   stored(id: Hash, entry: TensorEntry, length: number): Promise<Uint8Array>;
-  /** Finds out which tensor of a chain is damaged. Returns the error to throw. */
+  /** Finds the damaged tensor of a chain. Returns the error to throw. */
   diagnose(id: Hash): Promise<StemmaError>;
 }
 
@@ -42,7 +42,10 @@ interface PlanesRequest {
   readonly planes: number;
 }
 
-/** A page: a disk reads no less, and it holds the header and all requested planes of small tensors. */
+/**
+ * One page: a disk reads at least this much, and for a small tensor it holds the header and all requested
+ * planes.
+ */
 const firstReadBytes = 4096;
 
 export class PlaneReading {

@@ -1,6 +1,6 @@
 /**
- * Publishes packs so that no cycle of tensors coded against each other and no chain of more than
- * `maxChainDepth` ever exists, in memory or after a crash at any point. Checks and serializes; the caller
+ * Publishes packs so that tensors are never coded against each other in a cycle and no chain exceeds
+ * `maxChainDepth`, in memory and after a crash at any point. This file checks and serializes; the caller
  * writes the pack.
  *
  * A pack of raw objects is published without checks. Packs with coded tensors are published concurrently
@@ -53,8 +53,8 @@ export class Publication {
   }
 
   /**
-   * Has a pack written and makes its objects visible. Returns undefined, without calling `write`, when other
-   * saves have added all its objects meanwhile.
+   * Calls `write` and makes the pack's objects visible. Returns undefined, without calling `write`, when
+   * other saves have added all its objects meanwhile.
    * @param write makes the pack durable under this seal, and returns it
    * @throws CHAIN_CYCLIC, CHAIN_TOO_LONG, REFERENCE_MISSING; what `write` throws
    */
@@ -74,8 +74,8 @@ export class Publication {
   }
 
   /**
-   * A new cycle would pass through this pack, so its own tensors are checked. Where it makes the chain of a
-   * tensor deeper that others are coded against, all coded tensors of the store are checked too.
+   * A new cycle would pass through this pack, so its own tensors are checked. If the pack deepens the chain
+   * of a tensor that others are coded against, all coded tensors of the store are checked too.
    */
   #publishRewrite(
     entries: readonly UnsealedEntry[],

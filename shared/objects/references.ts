@@ -1,6 +1,6 @@
 /**
  * Which objects versions need. Pure: takes what the caller has read (records, leaves of trees) and returns
- * what must stay. The store knows no versions.
+ * what must stay. The store itself does not know versions.
  */
 import { smallObjectsOf } from "../model/record-objects.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
@@ -19,8 +19,8 @@ export type ReferringVersion =
       readonly leaves: readonly Pick<LeafTable[number], "tensor">[];
     }
   /**
-   * A retired version keeps only its record (name, parents, times). Its other objects go when no other version
-   * needs them.
+   * A retired version keeps only its record (name, parents, times). Its other objects are collected when no
+   * other version needs them.
    */
   | { readonly state: "retired"; readonly versionId: Hash };
 

@@ -1,4 +1,7 @@
-/** Cuts a retrieval into runs: the steps that one decoding job does, small enough to be held in memory. Pure. */
+/**
+ * Splits a retrieval into runs. A run is the list of steps of one decoding job, small enough to be held in
+ * memory. Pure.
+ */
 import type { RetrievalStep } from "./chains.js";
 import type { DecodingStep } from "./decoding/decode-steps.js";
 import { rawEncodingCode } from "./pack-format.js";
@@ -6,10 +9,7 @@ import type { TensorEntry } from "./stored-tensors.js";
 
 export type Run = readonly RetrievalStep<TensorEntry>[];
 
-/**
- * Stored and decoded bytes that one job may hold at a time. A tensor that alone is larger is a job of its
- * own.
- */
+/** Stored and decoded bytes that one job may hold at a time. A larger tensor gets a job of its own. */
 const maxRunBytes = 64 * 1024 * 1024;
 /** The first job is short: the bytes for the next one are read while it runs. */
 const firstRunBytes = 4 * 1024 * 1024;

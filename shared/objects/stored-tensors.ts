@@ -1,6 +1,6 @@
 /**
- * The port through which tensor-reading.ts gets at tensors: fulfilled by the packs on files, by the store in
- * memory, and by a pack that is being written. Also what follows from it alone.
+ * The port through which tensor-reading.ts reads tensors. The packs on files, the store in memory, and a pack
+ * that is being written implement it. Also functions that need only this port.
  */
 import { StemmaError } from "../errors.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";

@@ -19,7 +19,7 @@ import { refuseLarge, type StoredTensors, type TensorEntry } from "./stored-tens
 /** How often a read restarts because the store changed meanwhile. */
 const maxRestarts = 16;
 
-/** The copy that was to be read is not the one that is read any more. */
+/** Another copy has replaced the one that was to be read. */
 class CopyReplaced extends Error {}
 
 function isTransient(error: unknown): boolean {
@@ -106,7 +106,7 @@ export class TensorReading {
     return found;
   }
 
-  /** A recoding or a collection may replace a copy while it is read, and a thread may end: then read again. */
+  /** Reads again where a recoding or a collection replaced the copy during the read, or a thread ended. */
   async #retried<T>(read: () => Promise<T>): Promise<T> {
     for (let restarts = 0; ; restarts++) {
       try {

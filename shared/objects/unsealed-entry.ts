@@ -3,7 +3,7 @@ import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { rawEncodingCode, type PackEntry } from "./pack-format.js";
 
-/** An index entry without its place in the pack. */
+/** An index entry without its position in the pack. */
 export interface EntryDescription {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
@@ -23,15 +23,15 @@ export interface EntryDescription {
 export interface UnsealedEntry extends PackEntry {
   readonly isRewrite: boolean;
   /**
-   * Whether the seal sets its epoch: it must win over older copies, or it is coded against other tensors, and
-   * which copy is read must then not depend on chance.
+   * Whether the seal sets its epoch. It does where the entry must win over older copies, and where it is
+   * coded against other tensors: which copy is read must then not depend on chance.
    */
   readonly needsEpoch: boolean;
 }
 
 /**
- * What is decided last: the epoch of entries that need one, and the objects that another save has added
- * meanwhile, which are left out of the index.
+ * What is decided when a pack is sealed: the epoch of entries that need one, and the objects that another
+ * save has added meanwhile, which are left out of the index.
  */
 export interface Seal {
   readonly epoch: number;

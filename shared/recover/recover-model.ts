@@ -75,7 +75,7 @@ export async function planRecovery(
 }
 
 /**
- * The model of a version, exactly.
+ * Recovers the exact model of a version.
  * @throws OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH, ENVIRONMENT_DIFFERENT (by policy);
  * ROOT_MISMATCH naming the first leaf whose bytes differ
  */
@@ -275,7 +275,7 @@ async function readTensor(
   return verifiedSource(how, leaf, { byteLength: at, id: hasher.digest(), held });
 }
 
-/** What was read of a tensor. */
+/** A tensor as it was read. */
 interface ReadTensor {
   readonly byteLength: number;
   readonly id: Hash;
@@ -304,7 +304,7 @@ function verifiedSource(
     : sourceOfTensor({ ...header, bytes: held });
 }
 
-/** A buffer of its own (not of Node's pool) that is not zeroed, because all of it is overwritten. */
+/** A separate buffer, not from Node's pool. It is not zeroed, because all of it is overwritten. */
 function unfilled(length: number): Uint8Array {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);

@@ -1,6 +1,6 @@
 /**
- * A recovered model as the file it came from: the same tensors, order and metadata, and the same bytes where
- * its header was kept.
+ * Restores the file that a recovered model came from: the same tensors, order and metadata, and the same
+ * bytes where its header was kept.
  */
 import type { RecoveredModel } from "./recovery.js";
 import type { NamedSource, SafetensorsOptions } from "../tensor/safetensors-writer.js";

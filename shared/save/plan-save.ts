@@ -7,7 +7,7 @@ import { ownedByThis, ownerMapOf, ownerOf, type OwnerMap } from "../model/owner-
 import { diffTrees, type TreeDiff } from "../model/tree-diff.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** What is known of a base version without its tensors. */
+/** What is known about a base version without its tensors. */
 export interface SaveBase {
   readonly versionId: Hash;
   /** Architecture hash, or `zeroHash`. */

@@ -58,7 +58,7 @@ export interface SavedModel {
 }
 
 /**
- * What `planSave` needs of a version in the store. Reads its record, tree and owner map, but no tensor.
+ * What `planSave` needs from a version in the store. Reads its record, tree and owner map, but no tensor.
  * @throws OBJECT_MISSING
  */
 export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promise<SaveBase> {
@@ -71,8 +71,8 @@ export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promis
 /**
  * Writes the model and its record as one durable pack.
  * @throws ARCHITECTURE_INVALID, TREE_MALFORMED, NAMES_INVALID, RECORD_INVALID before anything is written;
- *   OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH where a source does not give the tensor its leaf names; what
- *   the store throws
+ * OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH where a source does not return the tensor that its leaf names;
+ * what the store throws
  */
 export async function saveModel(
   store: ObjectWriter,
@@ -157,7 +157,7 @@ export async function saveModel(
       steps: { extractMs, persistMs: clock.monotonic() - started - extractMs },
     };
   } catch (error) {
-    // The caller must get the first error, not one of the abort.
+    // The caller must get the first error, not an error of the abort.
     await pack.abort().catch(() => undefined);
     throw error;
   }

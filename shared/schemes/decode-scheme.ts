@@ -1,6 +1,6 @@
 /**
- * A reduced tensor from its compact form alone, bit for bit and the same on every machine: this is
- * how the object store reads entries with the codes 16 to 31. Pure; knows no store.
+ * Decodes a reduced tensor from its compact form alone, with the same bits on every machine. The object store
+ * reads entries with the codes 16 to 31 in this way. Pure; does not depend on a store.
  */
 import { ByteReader } from "../delta/bytes.js";
 import type { DeltaCodec } from "../delta/codec.js";
@@ -25,8 +25,8 @@ export function isReducible({ dtype, shape }: TensorHeader): boolean {
 }
 
 /**
- * The reduced tensor's float32 bytes, from its compact form alone; the same on every machine. Takes a
- * small multiple of the memory that the header declares, and only after `bytes` could hold that many numbers.
+ * Returns the reduced tensor's float32 bytes. Takes a small multiple of the memory that the header declares,
+ * and only after a check that `bytes` can hold that many numbers.
  * @throws DELTA_CODE_UNKNOWN for a code that is not a scheme's; DELTA_MALFORMED, DELTA_REFERENCE_MISSING for
  * bytes that are not a compact form; SHAPE_INVALID, TENSOR_TOO_LARGE
  */

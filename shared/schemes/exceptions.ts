@@ -1,4 +1,7 @@
-/** Infinities and NaNs in a scheme that has only finite numbers: kept with their index and all their bits. */
+/**
+ * Infinities and NaNs where a scheme has only finite numbers: they are kept with their index and all their
+ * bits.
+ */
 import { ByteWriter, type ByteReader } from "../delta/bytes.js";
 import { encodingMalformed } from "../delta/encoding-malformed.js";
 import { isFiniteWord } from "./float-words.js";

@@ -1,6 +1,6 @@
 /**
- * Float32 numbers as 32-bit words: what schemes do to bits is done on integers, so that no NaN loses its own
- * and every machine gives the same.
+ * Float32 numbers as 32-bit words: schemes compute on these integers, so that every NaN keeps its bits and
+ * every machine gives the same result.
  */
 
 /** Bits of the magnitude, exponent and mantissa. */

@@ -38,7 +38,7 @@ export function writeNested(
 const maxElementsPerByte = 2 ** 20;
 
 /**
- * Memory is allocated only after `bytes` could hold the elements that the header declares.
+ * Allocates memory only after a check that the bytes can hold the elements that the header declares.
  * @throws DELTA_MALFORMED, DELTA_CODE_UNKNOWN; DELTA_REFERENCE_MISSING, as nested tensors have no references
  */
 export function readNested(reader: ByteReader, codec: DeltaCodec, header: TensorHeader): Uint8Array {

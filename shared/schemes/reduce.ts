@@ -1,6 +1,6 @@
 /**
- * Float schemes on whole tensors: what a scheme makes of a tensor, and its compact bytes, from which
- * decode-scheme.ts gives the numbers back. Pure; knows no store and no model.
+ * Applies float schemes to tensors: returns the reduced tensor and its compact bytes, from which
+ * decode-scheme.ts restores the reduced numbers. Pure; does not depend on stores or models.
  *
  * Schemes are for matrices (MH §IV-B speaks of float matrices). A tensor stays exact if it has another type,
  * fewer than two dimensions (biases, statistics of batch normalisation) or no elements, or if its compact

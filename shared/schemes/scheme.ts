@@ -1,7 +1,7 @@
 /**
  * Float schemes (ModelHub §IV-B "Float Data Type Schemes", MH6): lossy forms of float32 tensors that a user
  * may choose where exactness is not needed. Their names, their bits, and the codes under which packs store
- * them. A reduced model is a version of its own, which holds what the scheme makes of the numbers.
+ * them. A reduced model is a version of its own, which holds the reduced numbers.
  */
 import { StemmaError } from "../errors.js";
 
@@ -70,7 +70,7 @@ export function parseScheme(text: string): Scheme {
   );
 }
 
-/** As a save record and `--scheme` have it. */
+/** The text form in save records and in `--scheme`. */
 export function schemeText({ name, bits }: Scheme): string {
   return choices[name] === undefined ? name : `${name}:${bits}`;
 }

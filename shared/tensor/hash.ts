@@ -1,6 +1,6 @@
 /**
- * SHA-256 and the identities made of it: tensors and small objects. A pure function of bytes; knows no model
- * and no store.
+ * SHA-256 and the identities made of it: tensors and small objects. Pure; does not depend on models or
+ * stores.
  */
 import { createHash, hash as hashInOneCall, type Hash as NodeHash } from "node:crypto";
 import { dtypeCode, tensorByteLength } from "./dtype.js";

@@ -30,7 +30,7 @@ export interface SafetensorsEntry extends TensorHeader {
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their bytes; in that of their header entries where several begin at one offset. */
+  /** In the order of their bytes; tensors with the same range are in the order of the header. */
   readonly tensors: readonly SafetensorsEntry[];
   readonly metadata: Readonly<Record<string, string>> | undefined;
   /** The header's text as in the file, padding included. */

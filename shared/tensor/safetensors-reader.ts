@@ -1,6 +1,6 @@
 /**
- * Reads safetensors files of any size through a file port: first the header, then tensors as streams. Knows
- * no model.
+ * Reads safetensors files of any size through a file port: first the header, then tensors as streams. Does
+ * not depend on models.
  */
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
@@ -87,7 +87,7 @@ export async function readSafetensors(file: ByteFile, where: string): Promise<Sa
   return { ...header, dataStart, source, readData };
 }
 
-/** Memory that is not cleared first, because all of it is read over. */
+/** Memory that is not cleared, because the read overwrites all of it. */
 function unfilled(length: number): Uint8Array {
   const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
   return new Uint8Array(buffer, byteOffset, length);

@@ -1,6 +1,6 @@
 /**
- * Writes safetensors as a stream of bytes, so that a model of any size goes to a file or a socket. Knows no
- * model.
+ * Writes safetensors as a stream of bytes, so that a model of any size can be written to a file or a socket.
+ * Does not depend on models.
  */
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
@@ -44,7 +44,9 @@ function prefixOf(tensors: readonly NamedSource[], { metadata, headerText }: Saf
   return Buffer.concat([length, header]);
 }
 
-/** Bytes of the whole file, known before any tensor is read. @throws SAFETENSORS_MALFORMED, SHAPE_INVALID */
+/**
+ * Bytes of the complete file, known before any tensor is read. @throws SAFETENSORS_MALFORMED, SHAPE_INVALID
+ */
 export function safetensorsByteLength(
   tensors: readonly NamedSource[],
   options: SafetensorsOptions = {},

@@ -1,8 +1,8 @@
 /**
  * A JSON parser (RFC 8259) for text from outside. Ours, because JSON.parse and the libraries around it
  * neither bound depth and number of values before allocating, nor refuse duplicate names and lone surrogates,
- * nor keep the order of members (JavaScript objects move integer-like names to the front). Knows nothing of
- * what the text means.
+ * nor keep the order of members (JavaScript objects move integer-like names to the front). Does not interpret
+ * the values.
  */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = ReadonlyMap<string, Json>;

@@ -1,4 +1,4 @@
-/** What a tensor is: element type, shape, and bytes that may come in pieces. Knows no model. */
+/** What a tensor is: element type, shape, and bytes that may come in pieces. Does not depend on models. */
 import { asyncIterableOf } from "./async-iterable.js";
 import type { DType } from "./dtype.js";
 
@@ -51,7 +51,7 @@ function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {
     yield bytes.subarray(offset, offset + maxChunkBytes);
 }
 
-/** Reads a whole source into memory; only for tensors known to fit. */
+/** Reads a complete source into memory; only for tensors known to fit. */
 export async function tensorOfSource(source: TensorSource): Promise<Tensor> {
   const bytes = new Uint8Array(source.byteLength);
   let offset = 0;

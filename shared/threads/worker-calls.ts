@@ -1,6 +1,6 @@
 /**
- * Calls to a worker thread, answered in the order of the calls; errors keep their codes. Knows nothing of the
- * work. (docs/adr/0013-worker-threads.md)
+ * Calls to a worker thread, answered in the order of the calls; errors keep their codes. Does not depend on
+ * the kind of work. (docs/adr/0013-worker-threads.md)
  */
 import { parentPort, Worker } from "node:worker_threads";
 import { isErrorCode, isStemmaError, StemmaError } from "../errors.js";
@@ -71,7 +71,8 @@ export class WorkerCalls<Call, Result> {
   call(call: Call, moved: readonly ArrayBuffer[]): Promise<Result> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise<Result>((resolve, reject) => {
-      // First: where this throws, no answer will come, and a pending call would get the answer of the next one.
+      // Post before adding to the pending calls: where this throws, no answer comes, and the call would get
+      // the answer of the next one.
       this.#worker.postMessage(call, moved);
       this.#pending.push({ resolve, reject });
       // The process must not end while a call is pending.

@@ -4,7 +4,7 @@ import type { SamplePart, SampleSet } from "./datasets/dataset.js";
 interface RegressionEvaluation {
   readonly task: "regression";
   readonly samples: number;
-  /** In the target's unit, like the root mean square error. */
+  /** In the target's unit, as the root mean square error is. */
   readonly meanAbsoluteError: number;
   readonly rootMeanSquareError: number;
   /** The fraction of the variance that is explained; null where the targets do not vary. */

@@ -52,7 +52,7 @@ export interface FitOutcome {
   readonly optimizer: OptimizerState;
 }
 
-/** About this many measurements of one training are kept at most. */
+/** Approximate maximum number of measurements that are kept of one training. */
 const maxMeasurements = 120;
 
 type Augment = (input: Float32Array) => void;

@@ -18,7 +18,10 @@ export interface Schedule {
   readonly factor?: number;
   /** step: epochs between two changes. */
   readonly everyEpochs?: number;
-  /** Number of iterations n over which the rate rises at first, in equal steps from 1/n of it. */
+  /**
+   * Number n of iterations at the start during which the rate rises in equal steps, from 1/n of the full
+   * rate.
+   */
   readonly warmupIterations?: number;
 }
 

@@ -213,7 +213,10 @@ export class Optimizer {
     }
   }
 
-  /** Changes all variables by one step. `gradients` by leaf path; a variable without one does not change. */
+  /**
+   * Changes all variables by one step. `gradients` is by leaf path; a variable without a gradient does not
+   * change.
+   */
   step(gradients: ReadonlyMap<string, TfTensor>, learningRate: number): void {
     this.#rule.advance?.(this.#shared, this.settings);
     for (const { path, variable } of this.#variables) {

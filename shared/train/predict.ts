@@ -15,7 +15,9 @@ function batches(count: number): Uint32Array[] {
   );
 }
 
-/** The loss as this model needs it: a model whose last layer is a softmax outputs probabilities. */
+/**
+ * The loss function for this model: a model whose last layer is a softmax outputs probabilities, not logits.
+ */
 export function lossFunctionFor(model: Trainable, name: LossName): LossFunction {
   const { layers, outputs } = model.architecture;
   const last = layers[outputs[0]?.layer ?? -1];

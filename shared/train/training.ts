@@ -97,7 +97,8 @@ export interface TrainingResult {
   readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
   readonly datasetHash: Hash;
   /**
-   * What the provenance record keeps besides model and data: parameters, streams and their counts, optimiser.
+   * What the provenance record keeps in addition to model and data: parameters, streams and their counts,
+   * optimiser.
    */
   readonly provenance: Readonly<Record<string, unknown>>;
   readonly durationMs: number;

@@ -1,7 +1,7 @@
 /**
- * What the codec does to many numbers at a time, over byte offsets into one memory: by delta.wasm, or by its
- * twin in TypeScript, which writes the same bytes. The sources in assembly/ document each function. Knows no
- * tensors and no format.
+ * The codec's operations on many numbers at a time, given as byte offsets into one memory. They are
+ * implemented by delta.wasm and by its twin in TypeScript, which writes the same bytes. The sources in
+ * assembly/ document each function. Does not depend on tensors or formats.
  */
 
 /** One memory seen in several widths; valid until the next `reserve`. */

@@ -1,8 +1,8 @@
 /**
  * Keeps decoding off the event loop: small jobs are decoded inline, larger ones in threads that all stores of
- * a process share. Threads start after some work and end when idle. Jobs are decoded inline as long as no
- * thread is ready, and where threads fail. Why these threads
- * are our own: docs/adr/0013-worker-threads.md.
+ * a process share. Threads start after some work and end when idle. While no thread is ready, and after a
+ * thread has failed, jobs are decoded inline. docs/adr/0013-worker-threads.md explains why Stemma has its own
+ * thread code.
  */
 import { availableParallelism } from "node:os";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
@@ -16,13 +16,16 @@ import {
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { tensorDecoder } from "./tensor-decoder.js";
 
-/** Up to this size a job is decoded inline: about 0.2 ms, less than a round trip to a thread is worth. */
+/**
+ * A job up to this size is decoded inline: that takes about 0.2 ms, for which a round trip to a thread does
+ * not pay.
+ */
 const inlineBytes = 64 * 1024;
 /** A larger job waits for a thread that is still starting; up to this size (about 15 ms) it is decoded inline. */
 const maxInlineBytes = 4 * 1024 * 1024;
 /** Threads start once this much was decoded inline, which takes as long as starting a thread. */
 const startAfterBytes = 2 * 1024 * 1024;
-/** The disk hardly delivers enough for more threads, and each holds a core and memory. */
+/** The disk is too slow to keep more threads busy, and each takes a core and memory. */
 const maxThreads = 4;
 /** Threads end after between one and two of these periods without work. */
 const idleMs = 10_000;

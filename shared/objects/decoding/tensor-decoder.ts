@@ -1,6 +1,6 @@
 /**
- * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 6, a float scheme from 16. Knows no
- * store.
+ * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 6, a float scheme from 16. Does not
+ * depend on a store.
  */
 import type { DeltaCodec } from "../../delta/codec.js";
 import { isEncodingCode, type References } from "../../delta/encoded.js";
@@ -24,7 +24,7 @@ export interface TensorDecoder {
     encoded: EncodedBytes,
   ) => { readonly base: boolean; readonly previous: boolean };
   /**
-   * The tensor's bytes, `byteLength` of them as its header declares. @throws PACK_FORMAT_UNKNOWN,
+   * Returns the tensor's bytes, `byteLength` of them, as its header declares. @throws PACK_FORMAT_UNKNOWN,
    * DELTA_MALFORMED, and other errors of a codec that gets malformed bytes
    */
   readonly decode: (

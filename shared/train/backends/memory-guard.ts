@@ -14,8 +14,8 @@ interface MemoryGuard {
 
 /** Makes `_malloc` throw MEMORY_EXHAUSTED where it would return 0 or pass `limitBytes`. */
 export function guardMemory(module: WasmModule, limitBytes = Infinity): MemoryGuard {
-  // Emscripten's first call of each function replaces the property by the bare export, which would remove
-  // ours.
+  // The first call of each function makes Emscripten replace the property by the bare export, which would
+  // remove our replacement.
   module._free(module._malloc(1));
   const { _malloc: allocate, _free: free } = module;
   const sizes = new Map<number, number>();

@@ -1,7 +1,7 @@
 /**
  * The default training backend: TensorFlow.js on WebAssembly with SIMD and Stemma's kernels. Starts it,
  * registers the kernels, guards its memory, and undoes all of that on close. Works from the build folder and
- * from an esbuild bundle with the two wasm files beside it. Does not know models or the training loop.
+ * from an esbuild bundle with the two wasm files next to it. Does not know models or the training loop.
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -37,7 +37,7 @@ interface WasmBackendOptions {
    */
   readonly fused?: boolean;
   /**
-   * Folder of both wasmFiles; absent: beside this file (in a bundle), else where npm and the build put them.
+   * Folder of both wasmFiles. Absent: next to this file (in a bundle), else where npm and the build put them.
    */
   readonly folder?: string;
   /** The contents of both files, instead of a folder. */
@@ -118,7 +118,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
 }
 
 /**
- * Reads both wasm files: from `folder`, else beside this file, else from where npm and the build put them.
+ * Reads both wasm files: from `folder`, else next to this file, else from where npm and the build put them.
  */
 async function loadBinaries(folder?: string): Promise<WasmBinaries> {
   const beside = (name: string): string =>
@@ -149,7 +149,7 @@ const processEvents = ["uncaughtException", "unhandledRejection"] as const;
 
 /**
  * Runs `work` and restores the process's error handlers afterwards: tfjs's start code adds handlers that hide
- * errors, and its shutdown removes those of everyone.
+ * errors, and its shutdown removes all handlers of the process.
  */
 function keepListeners<Result>(work: () => Result): Result {
   const before = processEvents.map((event) => process.listeners(event as "uncaughtException"));

@@ -1,4 +1,4 @@
-/** All dataset readers by name, as jobs and records name them. */
+/** All dataset readers, by the name that jobs and records use. */
 import { StemmaError } from "../../errors.js";
 import type { DatasetReference } from "../training.js";
 import { batterySimulated } from "./battery-simulated.js";

@@ -1,7 +1,7 @@
 /**
  * Batch normalisation for training: statistics, normalisation and the activation that follows are one
- * operation, their gradient another. Also the gradient of normalisation by given statistics
- * (FusedBatchNorm), which takes tfjs a dozen full passes.
+ * operation, and their gradient is another. Also the gradient of normalisation by given statistics
+ * (FusedBatchNorm), for which tfjs needs a dozen full passes.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";

@@ -1,6 +1,7 @@
 /**
- * Depthwise convolution: its gradients, both missing in tfjs 4.22's wasm backend, and the forward pass, which
- * takes tfjs twice the time and loses a NaN with a filter of one pixel or a fused clip.
+ * Depthwise convolution: its gradients, both missing in tfjs 4.22's wasm backend, and the forward pass.
+ * tfjs's forward pass takes twice the time, and loses a NaN where the filter has one pixel or a clip is
+ * fused.
  */
 import { activate } from "./convolution-forward.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";

@@ -1,6 +1,7 @@
 /**
  * Gradients of operations whose output is constant almost everywhere: comparisons and logic. tfjs has only
- * that of GreaterEqual, so layers that mask by the others (Masking, ThresholdedReLU) cannot be trained.
+ * the gradient of GreaterEqual, so layers that mask by the other operations (Masking, ThresholdedReLU) cannot
+ * be trained with it.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry } from "./kernel-registry.js";

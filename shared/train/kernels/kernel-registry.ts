@@ -110,7 +110,7 @@ export class KernelRegistry {
     });
   }
 
-  /** Adds something else to undo on close. */
+  /** Adds another function that `close` calls. */
   onClose(undo: () => void): void {
     this.#undo.push(undo);
   }

@@ -132,7 +132,7 @@ function batchIndex(own: readonly number[], broadcast: readonly number[]): (i: n
   };
 }
 
-/** Product, bias and activation one after the other, each by a kernel that computes it correctly. */
+/** Computes product, bias and activation one after the other, each with a kernel that is correct. */
 function fusedMatMul(
   registry: KernelRegistry,
   inputs: { a: TensorInfo; b: TensorInfo; bias?: TensorInfo; preluActivationWeights?: TensorInfo },

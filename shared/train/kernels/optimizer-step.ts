@@ -1,7 +1,7 @@
 /**
  * One optimiser step on one variable: new weights and new state from the old ones, in float32 operations of a
- * fixed order, which a replay must repeat. With the fused kernels a step is one kernel; without them it is
- * the same operations one after the other, with the same bits. Inputs are neither changed nor disposed; the
+ * fixed order, which a replay must repeat. With the fused kernels a step is one kernel; without them the same
+ * operations run one after the other and give the same bits. Inputs are neither changed nor disposed; the
  * caller owns the results. Weight, gradient and state have the same shape.
  */
 import type { Tensor } from "@tensorflow/tfjs";

@@ -1,6 +1,6 @@
 /**
- * LSTM and GRU over a complete sequence as one operation, their gradient as another. tfjs records about forty
- * small operations per time step, whose bookkeeping costs ten times their arithmetic. The input's
+ * LSTM and GRU over a complete sequence as one operation, with the gradient as another. tfjs records about
+ * forty small operations per time step, whose bookkeeping costs ten times their arithmetic. The input's
  * contribution is one matrix product over all steps, and so are the gradients of all weights.
  */
 import type { Tensor } from "@tensorflow/tfjs";
@@ -138,7 +138,7 @@ class Workspace {
   }
 }
 
-/** Computes x·kernel + bias for all steps, [B,T,G·U]; returns its byte offset. */
+/** Computes x·kernel + bias for all steps, [B,T,G·U]; returns the byte offset of the result. */
 function inputContribution(
   registry: KernelRegistry,
   work: Workspace,
@@ -287,7 +287,7 @@ function weightGradients(
   return out;
 }
 
-/** The state before each step, [B,T,U]; returns its byte offset. */
+/** Copies the state before each step, [B,T,U]; returns the byte offset of the copy. */
 function previousStates(
   registry: KernelRegistry,
   work: Workspace,

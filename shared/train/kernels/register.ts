@@ -25,8 +25,9 @@ import { registerSharing } from "./sharing.js";
 import { registerSplitGradients } from "./split-gradients.js";
 
 /**
- * Kernels that are missing or wrong in tfjs 4.22's wasm backend, or too slow to compare with: the gradient of
- * batch normalisation by tiling (40 % of a step) and the direct input gradient (25 %).
+ * Kernels that are missing or wrong in tfjs 4.22's wasm backend, or so slow that a comparison with it is
+ * useless: its gradient of batch normalisation by tiling (40 % of a step) and its direct input gradient (25
+ * %).
  */
 export function registerMissingKernels(registry: KernelRegistry): void {
   registerFilterGradient(registry);

@@ -1,6 +1,6 @@
 /**
- * Gradients of resizing images (upsampling layers). tfjs 4.22's wasm backend confuses height and width in
- * them, its cpu backend the images of a batch.
+ * Gradients of resizing images (upsampling layers). In tfjs 4.22 the gradients of the wasm backend confuse
+ * height and width, and those of the cpu backend confuse the images of a batch.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
@@ -8,7 +8,7 @@ interface ResizeAttributes {
   readonly alignCorners: boolean;
   readonly halfPixelCenters?: boolean;
 }
-/** The input pixels that an output pixel was read from; `weight` is that of the second. */
+/** The two input pixels that an output pixel was read from; `weight` is the weight of the second one. */
 interface Source {
   readonly first: number;
   readonly second: number;

@@ -1,7 +1,7 @@
 /**
- * Gradients of Unpack and SplitV. tfjs passes the gradients of several outputs as a list, that of a single
- * output without one, and its own gradients here handle only the list: a sequence of one step could not be
- * trained.
+ * Gradients of Unpack and SplitV. tfjs passes the gradients of several outputs as a list, but the gradient of
+ * a single output without a list. Its own gradients of these operations accept only a list, so a sequence of
+ * one step could not be trained.
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry } from "./kernel-registry.js";

@@ -8,7 +8,7 @@ import { defineRecipe } from "./define-recipe.js";
 import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
 import type { Recipe } from "./recipe.js";
 
-/** The prediction of an untrained model. */
+/** The mean target, which an untrained model predicts. */
 function meanTarget({ train: { targets } }: SampleSet): number {
   return targets.reduce((sum, target) => sum + target, 0) / targets.length;
 }

@@ -28,7 +28,7 @@ interface RecipeDefinition {
   freezes(parameters: Parameters, className: string): boolean;
 }
 
-/** A recipe with the parameters of `trainingParameters`, as far as its table has them. */
+/** Makes a recipe. Its plan reads the parameters of `trainingParameters` from the table. */
 export function defineRecipe(definition: RecipeDefinition): Recipe {
   const { name, version, title, task, metric, loss, parameters: table } = definition;
   return {

@@ -1,7 +1,7 @@
 /**
  * Parameters of recipes. Each recipe has a table with the check, the defaults for base training and for
- * fine-tuning, and the help text of each parameter. Here passed parameters are checked and defaults are
- * added.
+ * fine-tuning, and the help text of each parameter. This file checks the passed parameters and adds the
+ * defaults.
  */
 import { z } from "zod";
 import { StemmaError } from "../../errors.js";
