@@ -41,7 +41,7 @@ export interface ApiDescription {
   };
 }
 
-/** One operation of the description whose schemas are not JSON Schema yet. */
+/** One operation of the description, before its zod schemas are converted to JSON Schema. */
 interface Sketch {
   readonly path: string;
   readonly method: "get" | "post" | "delete";
@@ -60,7 +60,7 @@ const bytes = z.string().meta({ format: "binary" });
 const noMembers = z.object({});
 const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
 
-/** @param version of the program */
+/** @param version the program's version */
 export function describeApi(version: string): ApiDescription {
   const sketches = [
     ...Object.entries(operationGroups).flatMap(([tag, group]) => sketchesOf(tag, group)),
@@ -207,7 +207,7 @@ function jsonSchemas(sketches: readonly Sketch[]): {
     add(answer.schema);
   }
   add(errorBody);
-  // No route has it as its JSON body: it is inside the frame of an import.
+  // No route has this as its JSON body: the frame of an import contains it (server/http/import-frame.ts).
   add(importOptions);
   const together = z.object(Object.fromEntries([...all].map(([schema, key]) => [key, schema])));
   const converted = z.toJSONSchema(together, { io: "input", unrepresentable: "any" });

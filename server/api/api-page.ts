@@ -133,7 +133,7 @@ function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   return (schema["oneOf"] ?? schema["anyOf"] ?? []) as readonly JsonSchema[];
 }
 
-/** A schema's type in a few words, with links to the objects of the page. */
+/** Describes a schema's type in a few words, with links to the objects on the page. */
 function typeOf(schema: JsonSchema): string {
   const reference = schema["$ref"];
   if (typeof reference === "string") {
@@ -160,7 +160,7 @@ function typeOfObject(schema: JsonSchema): string {
     : "object";
 }
 
-/** Bounds that a caller may meet; those of every integer in JSON are left out. */
+/** A number's bounds as text. The bounds of safe integers, which every integer in JSON has, are left out. */
 function boundsOf({ type, minimum, exclusiveMinimum, maximum }: JsonSchema): string {
   if (type !== "number" && type !== "integer") return "";
   const isBound = (value: unknown): value is number =>
@@ -173,7 +173,7 @@ function boundsOf({ type, minimum, exclusiveMinimum, maximum }: JsonSchema): str
   return parts.length === 0 ? "" : ` ${parts.join(" ")}`;
 }
 
-/** Text in a table's cell. */
+/** Escapes text for a table cell. */
 function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("\n", " ");
 }

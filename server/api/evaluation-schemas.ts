@@ -1,4 +1,4 @@
-/** Trainings, evaluations, reductions and named data: inputs and answers. */
+/** Inputs and answers of the operations on trainings, evaluations, reductions and named data. */
 import { z } from "zod";
 import type { Difference } from "../../shared/schemes/difference.js";
 import type { Evaluation } from "../../shared/train/evaluation.js";
@@ -9,7 +9,7 @@ import type { ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
 
 const text = z.string();
-/** What is not a number (an infinite loss) is null in JSON. */
+/** JSON has no NaN and no infinity: a figure that is not finite (an infinite loss) is null. */
 const figure = z.number().nullable();
 
 export const dataset = z
@@ -139,7 +139,7 @@ export const evaluationReport = z
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;
 
-/** As the tensors are stored; or in fixed planes, which are made for this evaluation. */
+/** stored: tensors as they are in the store. fixed: tensors encoded in fixed planes for this evaluation. */
 export const progressiveLayouts = ["stored", "fixed"] as const;
 export const evaluateProgressivelyBody = {
   data: shortText.describe("Registered data; its held-out part is used"),

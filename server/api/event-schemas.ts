@@ -1,4 +1,4 @@
-/** Events of a server: what its devices and it do, for live screens and the event stream. */
+/** Events of a server and its devices, for live screens and the event stream. */
 import { z } from "zod";
 import { count } from "./fields.js";
 import type { ValueOf } from "./operation.js";

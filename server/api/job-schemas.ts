@@ -1,4 +1,4 @@
-/** Long jobs and errors as they cross HTTP. */
+/** Long jobs and errors as they are sent over HTTP. */
 import { z } from "zod";
 import type { ErrorCode } from "../../shared/errors.js";
 

@@ -1,7 +1,7 @@
 /**
- * The definition of one operation of the server, as data: method, path, input and output. The routes, the HTTP
- * client, the interface that both implement, the API description and the checks of commands derive from these
- * definitions. Schemas hold no transforms: JSON Schema could not express them.
+ * The definition of one operation of the server, as data: method, path, input and output. The routes, the
+ * HTTP client, the interface that both implement, the API description and the checks of commands derive from
+ * these definitions. Schemas have no transforms, because JSON Schema could not express them.
  */
 import { z } from "zod";
 
@@ -17,7 +17,7 @@ interface OperationBase<Params extends Shape, Query extends Shape, Body extends 
   readonly params: z.ZodObject<Params>;
   readonly query: z.ZodObject<Query>;
   readonly body: z.ZodObject<Body>;
-  /** Largest body, bytes; without it the server's usual bound applies. */
+  /** Maximum bytes of the body; when absent, the server's general limit applies. */
   readonly maxBodyBytes?: number;
 }
 
@@ -44,7 +44,7 @@ export interface JobDefinition<
   Report extends z.ZodType = z.ZodType,
 > extends OperationBase<Params, NoMembers, Body> {
   readonly kind: "job";
-  /** Below this path each job has its own, by its id. */
+  /** The path of a job is this path followed by the job's id. */
   readonly jobsPath: string;
   /** Whether a GET of that path lists the jobs that the server remembers. */
   readonly canListJobs?: boolean;
@@ -52,7 +52,7 @@ export interface JobDefinition<
   readonly report: Report;
 }
 
-/** A stream of bytes or events; each has a transport of its own. */
+/** A stream of bytes or events. Each stream has its own transport in server/http. */
 export interface StreamDefinition<
   Params extends Shape = Shape,
   Query extends Shape = Shape,
@@ -65,7 +65,7 @@ export interface StreamDefinition<
   readonly responseType: string;
   /** The events, or the report at the end of the stream, as JSON. */
   readonly output: Output;
-  /** For the API description: how the stream is to be read or written. */
+  /** For the API description: how to read or write the stream. */
   readonly details: string;
 }
 
@@ -73,7 +73,7 @@ export type OperationDefinition = CallDefinition | JobDefinition | StreamDefinit
 
 type Given<Definition, Keys extends string> = Omit<Definition, "kind" | Keys>;
 
-/** @param shapes members of path, query and body; those that are absent are empty */
+/** @param definition `params`, `query` and `body` have no members where they are absent */
 export function call<
   Output extends z.ZodType,
   Params extends Shape = NoMembers,
@@ -131,7 +131,7 @@ function objectsOf<Params extends Shape, Query extends Shape, Body extends Shape
   readonly query: z.ZodObject<Query>;
   readonly body: z.ZodObject<Body>;
 } {
-  // An absent shape is the empty one: then its type parameter is NoMembers.
+  // A shape can be absent only where its type parameter is NoMembers, which makes the casts below correct.
   const empty = {};
   return {
     params: z.object(params ?? (empty as Params)),
@@ -153,7 +153,7 @@ export type Immutable<T> = unknown extends T
 /** The value of a schema. */
 export type ValueOf<Schema extends z.ZodType> = Immutable<z.output<Schema>>;
 
-/** zod infers `Record<string, never>` for an object without members, with which nothing can be joined. */
+/** For an object without members zod infers `Record<string, never>`, which cannot be joined with others. */
 type MembersOf<Schema extends z.ZodObject> = keyof Schema["shape"] extends never
   ? NoMembers
   : z.input<Schema>;

@@ -1,12 +1,13 @@
-/** The stream of a recovery, which is verified when it has ended. */
+/** The stream of a recovery. Its bytes count as verified only when it has ended. */
 import { StemmaError } from "../../shared/errors.js";
 import type { RecoveryStream } from "./server-operations.js";
 import type { RecoveryReport } from "./version-schemas.js";
 
 /**
- * @param chunks throws where the bytes differ from the recorded ones; they are verified once it has ended
+ * @param chunks the bytes; the iteration throws where they differ from the recorded ones, so that all are
+ * verified once it has ended
  * @returns a stream whose report resolves with `expected` at that end, and rejects when the stream fails or
- * is left early
+ * its reader stops early
  */
 export function provenStream({
   expected,

@@ -1,9 +1,9 @@
 /**
- * The operations of a server, or of a home without one: one interface, two implementations.
- * server/operations works on an opened home in this process; server/http/client.ts asks a running server
- * over HTTP or its unix socket. Commands know only this interface. Calls derive from the table of
- * operations; streams and jobs are written out here. Answers are plain JSON values, except where bytes
- * stream. Types only.
+ * The operations of a server, or of a home without one: one interface with two implementations.
+ * server/operations works on an opened home in this process; server/http/client.ts sends requests to a
+ * running server over HTTP or its unix socket. Commands use only this interface. The methods of calls derive
+ * from the table of operations; those of streams and jobs are declared here. Answers are plain JSON values or
+ * streams of bytes. Types only.
  */
 import type { z } from "zod";
 import type { ArchivePlan } from "../archive/archive-plan.js";
@@ -25,7 +25,7 @@ export type OperationInput<Name extends keyof OperationTable> = InputOf<Operatio
 export type CallOutput<Name extends CallName> = ValueOf<OperationTable[Name]["output"]>;
 
 export interface CallOptions {
-  /** Stops the work where the operation can be stopped, else only the wait for its answer. */
+  /** Stops the work where the operation can be stopped; otherwise it only ends the wait for the answer. */
   readonly signal?: AbortSignal | undefined;
 }
 export interface JobOptions<Progress> extends CallOptions {
@@ -46,7 +46,7 @@ export interface RecoveryStream {
   readonly chunks: AsyncIterable<Uint8Array>;
   /** Resolves when the stream has ended and the root was verified. */
   readonly report: Promise<RecoveryReport>;
-  /** What the report will be if the bytes prove it. */
+  /** The report that `report` resolves with if the bytes are the recorded ones. */
   readonly expected: RecoveryReport;
 }
 
@@ -65,7 +65,7 @@ export interface ServerOperations extends CallOperations {
   import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
   train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;
   /**
-   * One plan or application at a time in a fleet.
+   * A fleet runs one plan or application at a time.
    * @throws BUDGET_UNREACHABLE, QUOTA_EXCEEDED
    */
   planStorage(input: OperationInput<"planStorage">, options?: JobOptions<string>): Promise<ArchivePlan>;

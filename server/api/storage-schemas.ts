@@ -1,4 +1,4 @@
-/** Storage, its collection, retention and planning: what these operations take and what they answer. */
+/** Inputs and answers of the operations on storage, its collection, retention and planning. */
 import { z } from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ApplyReport } from "../archive/plan-application.js";
@@ -44,7 +44,7 @@ export const checkReport = z
   })
   .meta({ id: "CheckReport" }) satisfies z.ZodType<CheckReport>;
 
-/** Members of a collection plan; the plan itself is the body that executes it. */
+/** Members of a collection plan. A plan is executed by sending it as the request's body. */
 export const collectionPlanMembers = {
   format: z.literal(1),
   generation: count.describe("The state the plan was made from; execution refuses another"),
@@ -58,7 +58,7 @@ export const collectionPlanMembers = {
 export const collectionPlan = z
   .object(collectionPlanMembers)
   .meta({ id: "CollectionPlan" }) satisfies z.ZodType<CollectionPlan>;
-/** A collection plan names every dead object: its body may be long. */
+/** A collection plan names every dead object, so its body may be large. */
 export const maxCollectionPlanBytes = 256 * 1024 * 1024;
 
 export const backupReport = z.object({
@@ -73,7 +73,7 @@ export const retentionScope = z
     z.strictObject({ of: z.literal("name"), name: shortText }),
   ])
   .meta({ id: "RetentionScope" }) satisfies z.ZodType<RetentionScope>;
-/** Longer than any rule, so that a caller that sends too much gets the error that explains rules. */
+/** The limit is above any valid rule's length, so that a rule that is too long gets the error about rules. */
 export const retentionRule = z
   .string()
   .max(4096)
@@ -220,7 +220,7 @@ const applyReport = z
   })
   .meta({ id: "ApplyReport" }) as unknown as z.ZodType<ApplyReport>;
 
-/** The plan without the storage of each tensor, and what its application did. */
+/** The plan without how each tensor is stored, and the report of its application. */
 export const storageApplied = z
   .object({ planned: z.object(planOverviewMembers), report: applyReport })
   .meta({ id: "StorageApplied" });

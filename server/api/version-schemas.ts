@@ -1,4 +1,4 @@
-/** Answers about models and their versions. */
+/** Inputs and answers of the operations on models and their versions. */
 import { z } from "zod";
 import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
 import type { Leaf, SaveRecord } from "../../shared/model/model.js";
@@ -168,7 +168,7 @@ export const recoveryReport = z
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
 
-/** safetensors: one file with everything; tfjs: only the weights, which the version's model.json describes. */
+/** safetensors: one complete file. tfjs: only the weights, which the version's model.json describes. */
 export const recoveryForms = ["safetensors", "tfjs"] as const;
 export type RecoveryForm = (typeof recoveryForms)[number];
 export const recoveryForm = z

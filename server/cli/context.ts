@@ -1,6 +1,6 @@
 /**
- * What every command shares: global options, and the operations (of a running server, or of the
- * home in this process).
+ * What every command shares: the global options, and the operations, which are those of a running server or
+ * of the home opened in this process.
  */
 import { homedir } from "node:os";
 import { resolve } from "node:path";
@@ -19,7 +19,7 @@ export interface GlobalOptions {
   readonly verbose: boolean;
 }
 
-/** Options that every command takes, wherever they stand on the line. */
+/** Options that every command takes, at any position on the command line. */
 export function addGlobalOptions(command: Command): Command {
   return command
     .option("--home <dir>", "Stemma's own folder (or STEMMA_HOME; default ~/.stemma)")
@@ -59,7 +59,7 @@ export interface CommandContext {
   readonly signal: AbortSignal;
 }
 
-/** Runs a command's body with its context; closes what was opened. */
+/** Runs a command's body with its context, then closes what it opened. */
 export async function withContext(
   command: Command,
   body: (context: CommandContext) => Promise<void>,
@@ -91,7 +91,7 @@ export async function withContext(
   }
 }
 
-/** A running server where one is named or holds the home; else the home itself. */
+/** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
   const { connectOperations } = await import("../http/client.js");
   const { findLocalServer } = await import("../http/local-server.js");

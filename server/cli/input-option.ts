@@ -1,13 +1,13 @@
-/** Options of commands that are checked by the table of operations (server/api). */
+/** Command options that the table of operations (server/api) checks. */
 import { Option } from "commander";
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 
 /**
- * An option whose value is a member of an operation's input: its text is read as that member's type and
- * checked by its schema, and the schema describes it in the help.
- * @param read how the text becomes a value, where it is neither a text nor a plain number
- * @throws USAGE when the command line is read, where the schema refuses the value
+ * An option whose value is a member of an operation's input. Its text is converted to that member's type and
+ * checked by the member's schema, whose description is also the option's in the help.
+ * @param read converts the text, where the value is neither a text nor a plain number
+ * @throws USAGE while the command line is parsed, where the schema refuses the value
  */
 export function inputOption(
   flags: string,

@@ -2,7 +2,7 @@
 import ms from "ms";
 import { StemmaError } from "../../shared/errors.js";
 
-/** "1.6x", "2"; null for "none". @throws USAGE */
+/** Parses "1.6x" or "2"; null for "none". @throws USAGE */
 export function parseRatio(text: string): number | null {
   if (text === "none") return null;
   const ratio = Number(/^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1] ?? Number.NaN);
@@ -25,7 +25,7 @@ const byteUnits: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** "2GiB", "500MB" in bytes. @throws USAGE */
+/** Parses "2GiB" or "500MB" to bytes. @throws USAGE */
 export function parseBytes(text: string): number {
   const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text) ?? [];
   const bytes = Math.round(Number(number) * (byteUnits[unit ?? "?"] ?? Number.NaN));
@@ -37,7 +37,7 @@ export function parseBytes(text: string): number {
 /** A number with a unit of at most hours: a number alone or "1d" is likely a mistake here. */
 const durationPattern = /^\d+(?:\.\d+)?\s*(?:ms|s|m|min|h)$/;
 
-/** "10m", "30s" in milliseconds. @throws USAGE */
+/** Parses "10m" or "30s" to milliseconds. @throws USAGE */
 export function parseDuration(text: string): number {
   const durationMs = durationPattern.test(text)
     ? Math.round(ms(text.replace(/\s+/, "") as ms.StringValue))

@@ -22,10 +22,10 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
 }
 
 /**
- * Writes under a temporary name, waits for the verification, then renames: a wrong or partial model
- * never gets that name, and a file that has it already is replaced completely or not at all. With no
+ * Writes under a temporary name, waits for the verification, then renames. So a wrong or partial model is
+ * never found at `path`, and a file that is there already is replaced completely or not at all. Without a
  * path the bytes are only read and verified.
- * @throws FILE_EXISTS without `overwrite`, where the name was taken meanwhile
+ * @throws FILE_EXISTS without `overwrite`, where a file of that name appeared meanwhile
  */
 export async function writeStreamDurably(
   stream: RecoveryStream,
@@ -33,7 +33,7 @@ export async function writeStreamDurably(
   { overwrite }: { readonly overwrite: boolean },
   onBytes: (done: number) => void,
 ): Promise<RecoveryReport> {
-  // The report may reject while the stream is still read; its reader below sees that rejection.
+  // The report may reject while the stream is still being read; the await below handles that rejection.
   stream.report.catch(() => undefined);
   let done = 0;
   if (path === undefined) {
@@ -63,13 +63,17 @@ export async function writeStreamDurably(
   }
 }
 
-/** A rename replaces what is there; a link does not, even if it came a moment ago. @throws FILE_EXISTS */
+/**
+ * Gives a file its name only where nothing has that name: a rename would replace a file that appeared a
+ * moment ago, a hard link does not.
+ * @throws FILE_EXISTS
+ */
 async function renameToFree(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
-    // A file system without hard links: the check a moment before must do.
+    // On a file system without hard links, a check just before the rename has to suffice.
     await refuseExisting(path, false);
     await rename(temporary, path);
     return;

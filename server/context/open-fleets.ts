@@ -1,6 +1,6 @@
 /**
- * The fleets of one open home: each repository opened once, when it is first needed, and closed with all
- * others. Knows no commands.
+ * The fleets of one open home: each repository is opened once, when it is first needed, and all are closed
+ * together.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";

@@ -1,4 +1,4 @@
-/** What the operations work on. The live part exists only in a running server. Types only. */
+/** What the operations work on. `live` exists only in a running server. Types only. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { Home } from "../repository/home.js";
@@ -18,18 +18,18 @@ export interface LiveFleet {
     body: unknown,
     timeoutMs: number,
   ): Promise<{ readonly code: string; readonly result: unknown }>;
-  /** A version was saved here: it is read back, and versions that wait for it as their base continue. */
+  /** A version was saved here: it is read back, and uploads that wait for it as their base continue. */
   saved(versionId: Hash): void;
   backedUp(): void;
   /** Versions that running transfers rely on, each with the name of its transfer. */
   underWay(): ReadonlyMap<Hash, string>;
 }
 
-/** How devices reach the server: what new enrolment files contain of it. */
+/** How devices reach the server, as new enrolment files state it. */
 export interface EnrolmentAddresses {
   /** mqtt:// or mqtts:// URLs, tried in order. */
   readonly mqtt: readonly string[];
-  /** The address that the server listens on when absent. */
+  /** Undefined: the address that the server listens on. */
   readonly http: string | undefined;
   /** PEM of the authority that signs the broker's certificate; undefined: the system's own. */
   readonly ca: string | undefined;
@@ -50,6 +50,6 @@ export interface OperationsContext {
   readonly fleets: OpenFleets;
   readonly version: string;
   readonly live?: LiveServer;
-  /** What enrolment files contain where no server runs: from the home's server.json. */
+  /** The addresses for enrolment files where no server runs, from the home's server.json. */
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
 }

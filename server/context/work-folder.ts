@@ -1,6 +1,6 @@
 /**
- * Where imports and trainings put what they work on: below the home's run folder, emptied when the home is
- * opened, since nothing in it outlives its process.
+ * The folder for temporary files of imports, trainings and evaluations. It is below the home's run folder and
+ * is emptied when the home is opened, since nothing in it is needed after its process has ended.
  */
 import { join } from "node:path";
 import type { Home } from "../repository/home.js";

@@ -13,9 +13,9 @@ export interface StartedProcess {
   /** Resolves when the process has ended, with its status or signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
   /**
-   * Resolves with what `pick` returns for the first line for which it returns something.
+   * Resolves with the first result of `pick` that is not undefined; `pick` gets every line of output.
    *
-   * @throws CHECK_FAILED when the process ends before
+   * @throws CHECK_FAILED when the process ends before that
    */
   waitFor<T>(pick: (line: string) => T | undefined): Promise<T>;
   kill(signal: NodeJS.Signals): void;
@@ -37,8 +37,8 @@ export class ChildProcesses {
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
   ): StartedProcess {
-    // Its standard input is a pipe from this process. If this process is killed, the pipe closes and the child
-    // ends itself.
+    // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
+    // the child ends itself.
     const child = spawn(process.execPath, [...args], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" },

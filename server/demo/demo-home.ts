@@ -34,7 +34,7 @@ export async function prepareDemoHome(home: string): Promise<DemoFolders> {
   return folders;
 }
 
-/** Removes the folder, only when it is a demo's and none runs on it. Returns whether there was one. */
+/** Removes the folder if it is a demo's and no demo runs on it. Returns whether there was one. */
 export async function cleanDemo(home: string): Promise<boolean> {
   if ((await stat(home).catch(() => undefined)) === undefined) return false;
   if ((await readFile(join(home, markName)).catch(() => undefined)) === undefined)

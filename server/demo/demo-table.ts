@@ -20,7 +20,7 @@ export interface DemoRow {
   readonly proof: Proof | undefined;
 }
 
-/** Measured values as the trainer recorded them with the version; an imported model has none. */
+/** The measured values that a training recorded with its version. An imported model has none. */
 type MetricMetadata = Partial<ResultMetadata>;
 
 export async function demoRows(
@@ -53,8 +53,8 @@ export async function demoRows(
 }
 
 /**
- * "SoH error 3.1 % → 1.9 %": what the line's first base reached on this device's held-out data, and what this
- * version reaches.
+ * "SoH error 3.1 % → 1.9 %": the metric of the line's first base on this device's held-out data, and the
+ * metric of this version.
  */
 export function describeMetric(
   metadata: MetricMetadata,

@@ -1,6 +1,6 @@
 /**
  * Follows the demo's fleet: shows the server's events on the screen, kills one agent in the middle of a
- * transfer and shows that the transfer resumes, and reports when every line has done its rounds.
+ * transfer and shows that the transfer resumes, and resolves when every line has done its rounds.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
@@ -22,7 +22,7 @@ export interface ReportFigures {
   readonly tookMs: number;
 }
 
-/** The demo fails when no model was recorded or activated for this long; a round takes seconds. */
+/** The demo fails when no model is recorded or activated for this long. A round takes seconds. */
 const progressTimeoutMs = 120_000;
 
 export class FleetWatch {
@@ -65,7 +65,7 @@ export class FleetWatch {
     this.#fleetShown = false;
   }
 
-  /** Names a version of an earlier run, which no event of this run names. */
+  /** Sets the name of a version of an earlier run, since no event of this run contains it. */
   setName(versionId: string, name: string): void {
     this.#state = { ...this.#state, names: new Map(this.#state.names).set(versionId, name) };
   }

@@ -1,6 +1,6 @@
 /**
- * The demo's live screen: a row per vehicle and line on a terminal, plain lines without one. Rendering is
- * pure; drawing writes to the stream. Fits 80 columns.
+ * The demo's live screen: on a terminal a row for each line of each vehicle, otherwise plain lines of text.
+ * Rendering is pure; drawing writes to the stream. Fits 80 columns.
  */
 import { formatBytes } from "../../shared/cli/output.js";
 import type { DemoState, LineState } from "./demo-state.js";
@@ -9,7 +9,7 @@ const width = { device: 11, line: 9, model: 21, saved: 5, wire: 17 } as const;
 /** Cells of the bar that shows a transfer. */
 const barCells = 5;
 
-/** The whole screen as lines of text, without colours. */
+/** The complete screen as lines of text, without colours. */
 export function renderScreen(state: DemoState, title: string): string[] {
   const head = [
     pad("VEHICLE", width.device),

@@ -1,4 +1,4 @@
-/** Recovers the oldest, the newest and some random versions, and compares every bit with the device's file. */
+/** Recovers the oldest, the newest and some random versions, and compares them with the devices' files. */
 import { createHash, randomInt } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export interface Proof {
 
 /**
  * The oldest and the newest version of every line, and some at random.
- * @param random a whole number from 0 to below its argument
+ * @param random returns an integer from 0 to below its argument
  */
 export function pickVersions(
   models: readonly VersionSummary[],

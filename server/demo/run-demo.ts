@@ -40,7 +40,7 @@ const serverProgram = join(programs, "server/cli/main.js");
 const agentProgram = join(programs, "agent/cli/main.js");
 const checkout = resolve(programs, "..");
 
-/** What the steps of the demo share once its server runs. */
+/** What the demo's steps share once its server runs. */
 interface Demo {
   readonly operations: ServerOperations;
   readonly processes: ChildProcesses;
@@ -137,7 +137,7 @@ async function connectToServer(folders: DemoFolders): Promise<ServerOperations> 
   return connectOperations({ socketPath: running.socketPath });
 }
 
-/** Trains the base models that no earlier run has trained. */
+/** Trains the base models that earlier runs have not trained. */
 async function trainBases(demo: Demo): Promise<void> {
   const { operations, plan, watch } = demo;
   const known = new Set((await operations.models({ fleet: demoFleet })).map((model) => model.name));
@@ -236,8 +236,8 @@ async function updateAddresses(operations: ServerOperations, home: string): Prom
 }
 
 /**
- * The generic profile with small blocks, and for one vehicle a slow link whose transfer can be interrupted.
- * All vehicles encode what they send, which would not be worthwhile over a loopback link.
+ * The generic profile with small blocks, and for one vehicle with a link so slow that its transfer can be
+ * interrupted. All vehicles encode what they send, which the profile would not choose over a loopback link.
  */
 async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown>> {
   const generic = JSON.parse(

@@ -1,6 +1,6 @@
 /**
- * What `stemma doctor` checks, one function per question: each returns what it found and, where that is
- * not good, what to do. Reads only, except for a test file of its own in the home's folder.
+ * What `stemma doctor` checks, with one function for each question. It returns what it found and, where that
+ * is not good, what to do. Only reads, except that it writes a test file in the home's folder and removes it.
  */
 import { open, readFile, rename, rm, stat, statfs } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
@@ -12,7 +12,7 @@ import { examineServer } from "./examine-server.js";
 import { examineTraining } from "./examine-training.js";
 import type { Finding, Subject } from "./finding.js";
 
-/** Versions of one fleet beyond which the embedded catalog (NeDB) becomes slow. */
+/** The embedded catalog (NeDB) becomes slow when a fleet has more versions than this. */
 const catalogLimit = 50_000;
 
 /** Every finding, in the order of the questions. */
@@ -57,7 +57,7 @@ function examineMachine(): Finding[] {
   ];
 }
 
-/** The nearest folder above that exists: a home that does not exist yet will be on its disk. */
+/** The nearest existing folder at or above a path. A home that does not exist yet will be on its disk. */
 async function existingFolder(path: string): Promise<string> {
   return (await stat(path).catch(() => undefined))?.isDirectory() === true || path === dirname(path)
     ? path

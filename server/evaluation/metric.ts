@@ -11,7 +11,7 @@ export interface MeasuredMetric extends Metric {
   readonly value: number;
 }
 
-/** Ancestors whose metadata is read. */
+/** Maximum number of ancestors whose metadata is read. */
 const maxAncestors = 100;
 
 const byTask = {

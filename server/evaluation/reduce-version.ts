@@ -1,8 +1,8 @@
 /**
- * A smaller, lossy form of a stored model: a float scheme reduces its matrices, and the result is saved as
- * a version of its own with the exact one as base. Its tensors are the reduced numbers, recovered bit for
- * bit like any others; they are stored in the scheme's compact form, and tensors that the scheme does not
- * change are shared with the exact model.
+ * Makes a smaller, lossy form of a stored model: a float scheme reduces its matrices, and the result is saved
+ * as a version of its own whose base is the exact one. Its tensors are the reduced numbers, which are
+ * recovered bit for bit like any others. They are stored in the scheme's compact form. Tensors that the
+ * scheme does not change are shared with the exact model.
  */
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -122,7 +122,7 @@ async function reduceLeaf(
   const { reduced, code, bytes: compact } = reduce(leaf, bytes);
   const { dtype, shape } = leaf;
   const tensor = code === 0 ? leaf.tensor : tensorId(leaf, reduced);
-  // The scheme changed no number: this is the exact tensor, which is stored already.
+  // The scheme changed no number, so this is the exact tensor, which is stored already.
   if (tensor === leaf.tensor) return exact();
   return {
     leaf: { ...leaf, tensor },

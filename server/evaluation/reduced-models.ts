@@ -1,4 +1,4 @@
-/** Keeps reduced (lossy) models from devices, which run exact ones unless the user allows others. Pure. */
+/** Refuses to give a reduced (lossy) model to a device unless the user allows it. Pure. */
 import { StemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 

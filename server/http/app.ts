@@ -1,7 +1,7 @@
 /**
  * The HTTP interface: the operations as JSON routes, one application for TCP (bearer token) and one for
- * the local socket (trusted by the socket file's permission). Limits bodies and times; turns typed
- * errors into answers. Knows the operations only by their interface.
+ * the local socket (trusted by the socket file's permission). Limits the size and time of requests, and turns
+ * typed errors into answers. Uses the operations only through their interface.
  */
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
@@ -31,14 +31,14 @@ export interface HttpParts {
 }
 
 /**
- * Time limit for the arrival of a request's body: an import of a large model over a slow connection takes long.
+ * Time limit for the arrival of a request's body: importing a large model over a slow connection takes long.
  * The head of a request has the HTTP server's own limit of 60 s.
  */
 const requestTimeoutMs = 60 * 60_000;
 /** Connections open at a time; event streams count. */
 const maxConnections = 1024;
 
-/** "trusted" for the local socket, otherwise the bearer token that every route but /v1/health requires. */
+/** "trusted" for the local socket; otherwise the bearer token that every route but /v1/health requires. */
 type Access = "trusted" | { readonly token: string };
 
 export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance {
@@ -105,8 +105,8 @@ function addErrorHandlers(app: FastifyInstance, log: Log): void {
 }
 
 /**
- * Fastify's own refusals (malformed JSON, a body over the limit) are the client's fault and become typed; every
- * other untyped error is the server's and stays as it is.
+ * Fastify's own refusals (malformed JSON, a body over the limit) are the client's fault and become typed
+ * errors. Every other untyped error is the server's fault and stays as it is.
  */
 function typedErrorOf(error: Error & { statusCode?: number }): Error {
   const status = error.statusCode ?? 500;

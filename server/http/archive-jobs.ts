@@ -1,4 +1,4 @@
-/** Plans of a fleet's storage, and their application, started over HTTP. */
+/** Jobs that plan a fleet's storage or apply such a plan, started over HTTP. */
 import type { Clock } from "../../shared/ports.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { StorageApplied } from "../api/storage-schemas.js";

@@ -1,10 +1,10 @@
-/** Checks a server's answer: another version, or something else behind the address, is found here. */
+/** Checks a server's answer, to detect a server of another version or another program at its address. */
 import type { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { ValueOf } from "../api/operation.js";
 
 /**
- * The answer as it came, so that what a newer server adds is kept.
+ * Returns the answer unchanged, so that members that a newer server adds are kept.
  * @throws SERVER_UNREACHABLE where it does not fit the schema
  */
 export function checkAnswer<Schema extends z.ZodType>(

@@ -1,6 +1,6 @@
 /**
- * The operations of a running server, over its local socket or a URL. Calls follow from the table of
- * operations; errors arrive typed, answers are checked against the table's schemas.
+ * The operations of a running server, over its local socket or a URL. Calls derive from the table of
+ * operations. Errors arrive typed, and answers are checked against the table's schemas.
  */
 import type { CallDefinition } from "../api/operation.js";
 import { importContentType } from "../api/model-definitions.js";
@@ -20,10 +20,10 @@ import { recoverOver } from "./recovery-over-http.js";
 import { connect, type Connection, type ServerAddress } from "./request.js";
 import { pathOf, splitInput } from "./write-input.js";
 
-/** How long an answer may take that stands for minutes of work. */
+/** Time limit for answers of operations that work for minutes. */
 const longMs = 30 * 60_000;
 
-/** @param pollMs how often the progress of a training or of storage work is asked for */
+/** @param pollMs time between two requests for the progress of a training or of storage work */
 export function connectOperations(address: ServerAddress, pollMs = 500): ServerOperations {
   const connection = connect(address);
   const { train, planStorage, applyStorage } = operationTable;
@@ -54,7 +54,7 @@ function callsOver(connection: Connection): CallOperations {
         ]
       : [],
   );
-  // One method for every name of a call: the table's own type, which Object.entries loses.
+  // Object.entries loses the type of the names; there is one method for every call of the table.
   return Object.fromEntries(methods) as unknown as CallOperations;
 }
 

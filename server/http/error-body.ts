@@ -75,7 +75,7 @@ function plainDetails(details: Readonly<Record<string, unknown>>): Record<string
   return plain;
 }
 
-/** The typed error an answer carries; an answer that is not from a Stemma server becomes SERVER_UNREACHABLE. */
+/** The typed error in an answer; SERVER_UNREACHABLE for an answer that is not from a Stemma server. */
 export function errorOfAnswer(status: number, body: Uint8Array, where: string): StemmaError {
   try {
     const parsed = JSON.parse(Buffer.from(body).toString("utf8")) as Partial<ErrorBody> | null;

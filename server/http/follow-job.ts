@@ -1,6 +1,6 @@
 /**
- * Starts a job on a server and follows it to its end: reports its progress, stops it when the caller does.
- * Knows no kind of job.
+ * Starts a job of any kind on a server and follows it to its end: reports its progress, and stops it when the
+ * caller's signal aborts.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { jobSchema, type Job } from "../api/job-schemas.js";
@@ -18,7 +18,7 @@ export interface FollowedJob<Definition extends JobDefinition> extends JobOption
   readonly pollMs: number;
 }
 
-/** @throws what ended the job */
+/** @throws the error that ended the job */
 export async function followJob<Definition extends JobDefinition>(
   connection: Connection,
   { definition, input, pollMs, onProgress, signal }: FollowedJob<Definition>,

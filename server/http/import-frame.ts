@@ -1,7 +1,7 @@
 /**
- * The body of an import: a length (u32 little-endian), that many bytes of JSON (the options,
- * attachments as base64), then the safetensors file as it is. One request, nothing held in memory
- * but the options.
+ * The body of an import: a length (u32, little-endian), that many bytes of JSON (the options, with
+ * attachments as base64), then the safetensors file as it is. So an import is one request, of which only the
+ * options are held in memory.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ImportOptions } from "../api/server-operations.js";

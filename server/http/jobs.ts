@@ -1,6 +1,6 @@
 /**
  * Long work that was started over HTTP: it outlives the request, and clients poll it. The table of jobs is
- * bounded; finished jobs are dropped for new ones. Knows neither HTTP nor what the work is.
+ * bounded: finished jobs are dropped when new ones start. Does not depend on HTTP or on the kind of work.
  */
 import { randomUUID } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
@@ -16,12 +16,12 @@ export interface Jobs<Request, Progress, Report> {
   list(fleet: string): readonly Job<Progress, Report>[];
   /** Asks a job to stop. */
   cancel(fleet: string, job: string): Job<Progress, Report>;
-  /** Stops all and waits for their ends. */
+  /** Stops all jobs and waits until they have ended. */
   close(): Promise<void>;
 }
 
 export interface JobKind<Request, Progress, Report> {
-  /** In messages: "training". */
+  /** Name of the kind in messages, such as "training". */
   readonly what: string;
   /** What to look at where a job is no longer known. */
   readonly hint: string;

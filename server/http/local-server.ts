@@ -1,4 +1,4 @@
-/** How a server that holds a home is found on the same machine: by a file in the home's run folder. */
+/** Finds the server that holds a home on the same machine, by a file in the home's run folder. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../shared/files/node-files.js";

@@ -1,9 +1,12 @@
-/** Reads what a request carries: checked against a schema, refused with HTTP_REQUEST_INVALID naming the field. */
+/**
+ * Reads a request's input and checks it against the operation's schemas. HTTP_REQUEST_INVALID names the field
+ * that is not valid.
+ */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { InputOf, OperationDefinition } from "../api/operation.js";
 
-/** What fastify has of a request. */
+/** The parts of a fastify request that contain input. */
 export interface RequestParts {
   readonly params: unknown;
   readonly query: unknown;
@@ -34,8 +37,8 @@ export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown):
 }
 
 /**
- * A query's texts as the numbers, booleans and lists that its schema has; a text that is none of them stays,
- * so that the schema refuses it.
+ * Converts a query's texts to the numbers, booleans and lists that its schema declares. The schema then
+ * refuses what could not be converted.
  */
 function valuesOfQuery(schema: z.ZodObject, query: unknown): unknown {
   if (typeof query !== "object" || query === null) return query;

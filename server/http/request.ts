@@ -1,6 +1,6 @@
 /**
  * Requests to a Stemma server, over TCP or its local socket, with bodies as streams. Turns failures into
- * typed errors; knows no operations.
+ * typed errors. Does not know the operations.
  */
 import { Agent, errors, type Dispatcher } from "undici";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -27,7 +27,7 @@ export interface ServerRequest {
 
 export interface ServerAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Destroy it where it is not read to its end. */
+  /** The reader must destroy it unless it reads to the end. */
   readonly body: Dispatcher.ResponseData["body"];
 }
 
@@ -37,9 +37,9 @@ export interface Connection {
    * @throws the server's own typed error, SERVER_UNREACHABLE, TIMED_OUT, INTERRUPTED, USAGE (not a URL)
    */
   send(request: ServerRequest): Promise<ServerAnswer>;
-  /** Sends and parses a JSON answer; an empty one is undefined. */
+  /** Sends a request and parses its JSON answer; undefined for an empty answer. */
   sendForJson(request: ServerRequest): Promise<unknown>;
-  /** The server, for the beginning of a message. */
+  /** "The server at …", which error messages begin with. */
   readonly server: string;
   close(): Promise<void>;
 }

@@ -15,7 +15,7 @@ export async function readHttpToken(home: string): Promise<string | undefined> {
   return text === undefined || text.trim() === "" ? undefined : text.trim();
 }
 
-/** The home's token, made when there is none. @throws FILE_FAILED */
+/** Reads the home's token, and creates it when there is none. @throws FILE_FAILED */
 export async function ensureHttpToken(home: string, random: Random): Promise<string> {
   const present = await readHttpToken(home);
   if (present !== undefined) return present;
@@ -41,7 +41,8 @@ export async function ensureHttpToken(home: string, random: Random): Promise<str
 }
 
 /**
- * Whether an Authorization header carries the token; takes the same time for every wrong one of its length.
+ * Whether an Authorization header carries the token. Takes the same time for every wrong token of the right
+ * length.
  */
 export function bearerMatches(header: string | undefined, token: string): boolean {
   if (header === undefined || !header.startsWith("Bearer ")) return false;

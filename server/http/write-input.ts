@@ -1,4 +1,4 @@
-/** An operation's input as the path, query and body of its request. */
+/** Writes an operation's input as the path, query and body of its request. */
 import type { OperationDefinition } from "../api/operation.js";
 
 /** @returns path with its query, and the body's members */

@@ -1,4 +1,4 @@
-/** Operations on how a fleet's models are stored: plan, apply. */
+/** Operations that plan how a fleet's models are stored, and apply such a plan. */
 import { cpus, hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";

@@ -1,4 +1,4 @@
-/** Operations on named data: list, add (read once, hash kept), check (read again, compare). */
+/** Operations on named data: list; add, which keeps its hash; check, which reads it again and compares. */
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import { requireDataset } from "../context/named-data.js";

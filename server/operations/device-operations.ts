@@ -122,7 +122,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
   };
 }
 
-/** The version that a line starts from. It must exist and have its tensors, which a retired version does not. */
+/** The version that a line starts from. It must have its tensors, so it must not be retired. */
 function assignable(
   repository: FleetRepository,
   device: DeviceSummary,
@@ -161,7 +161,7 @@ async function assign(
   return summary;
 }
 
-/** How the device reaches the server; members that are undefined are left out. */
+/** The addresses by which the device reaches the server; members that are undefined are left out. */
 async function enrolmentAddresses({
   live,
   plannedEnrolment,
@@ -178,8 +178,8 @@ async function enrolmentAddresses({
 }
 
 /**
- * Keys and token are made here and leave with the answer; the server keeps the public key and the token's
- * hash.
+ * Creates the device's key and token, which only the answer contains: the server keeps the public key and the
+ * token's hash.
  */
 async function enroll(
   context: OperationsContext,

@@ -1,6 +1,6 @@
 /**
- * Import: a safetensors stream becomes a version. The file is taken to disk first, because which parts are new
- * is known only after the complete model is hashed.
+ * Import: a safetensors stream becomes a version. The file is written to disk first, because only after the
+ * complete model is hashed is it known which parts are new.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -18,7 +18,7 @@ import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 
-/** What must stay free on the disk during an import. */
+/** Bytes that must stay free on the disk during an import. */
 const reserveBytes = 64 * 1024 * 1024;
 
 /**

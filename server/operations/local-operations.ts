@@ -1,6 +1,7 @@
 /**
- * The local door: the operations on a home that is open in this process. A command without a server
- * uses it directly; the server puts HTTP before it. Assembles the parts; each part is beside it.
+ * The operations on a home that is open in this process, assembled from the other files of this folder and
+ * from evaluation, progressive and training. A command without a server uses them directly; a server offers
+ * them over HTTP.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { openNodeHome } from "../repository/node-home.js";

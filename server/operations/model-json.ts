@@ -9,7 +9,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 
 /**
  * @param weightsFile name of the file that will hold the weights
- * @throws MODEL_RETIRED, MODEL_OPAQUE, ARCHITECTURE_INVALID (an element type that TensorFlow.js does not have)
+ * @throws MODEL_RETIRED, MODEL_OPAQUE, ARCHITECTURE_INVALID for an element type that TensorFlow.js lacks
  */
 export async function modelJsonOf(
   { objects, leaves }: Pick<FleetRepository, "objects" | "leaves">,

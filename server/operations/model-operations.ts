@@ -159,8 +159,8 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
     .versions({ includeRetired: true })
     .filter((version) => version.record.bases.includes(versionId))
     .map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
-  // Of a retired version only name, parents and times are shown, even if its objects are still stored. A version
-  // whose objects are missing is described by what is known.
+  // Of a retired version only name, parents and times are shown, even if its objects are still stored. The
+  // same is shown of a version whose objects are missing.
   const hasContent =
     summary.state !== "retired" &&
     repository.objects.has(record.objects.tree) &&
@@ -210,10 +210,10 @@ async function contentOf(
   };
 }
 
-/** What a device or a training wrote as JSON; shown as text where it is not JSON. */
+/** Parses what a device or a training wrote as JSON; returns it as text where it is not JSON. */
 function jsonOf(bytes: Uint8Array): unknown {
   const text = Buffer.from(bytes).toString("utf8");
-  // Canonical bytes hold numbers as bits; callers get the numbers.
+  // Canonical JSON writes doubles as their bits; callers get the numbers.
   try {
     return plainOf(decodeCanonical(bytes));
   } catch {
@@ -226,7 +226,7 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
-/** JSON has no integers beyond 2^53. */
+/** Turns 64-bit integers into texts, since JSON numbers are exact only up to 2^53. */
 function plainOf(value: CanonicalValue | undefined): unknown {
   if (typeof value === "bigint") return String(value);
   if (Array.isArray(value)) return value.map(plainOf);

@@ -20,8 +20,8 @@ import type { RecoveryStream } from "../api/server-operations.js";
 import { refuseOpaque } from "./model-json.js";
 
 /**
- * The environment here that the recorded one is compared with: a training is compared with what a training
- * would have here, an import with this process.
+ * The present environment, which the recorded one is compared with: for a trained model the environment that
+ * a training would have here, for an imported one that of this process.
  */
 async function here(record: SaveRecord): Promise<Environment> {
   return record.objects.provenance === undefined
@@ -45,7 +45,7 @@ function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryRepor
 
 export interface RecoverOptions {
   readonly environment?: EnvironmentPolicy | undefined;
-  /** tfjs: the tensors' bytes one after the other, as the model.json of the version has them. */
+  /** tfjs: the tensors' bytes one after the other, in the order of the version's model.json. */
   readonly form?: RecoveryForm | undefined;
 }
 
@@ -81,8 +81,8 @@ async function* weightsChunks(sources: RecoveredModel["sources"]): AsyncGenerato
 }
 
 /**
- * Recovers, and hashes again what would be returned, without returning it. @throws ROOT_MISMATCH and
- * what recovery throws
+ * Recovers a model and hashes the bytes that a recovery would return.
+ * @throws ROOT_MISMATCH, and what recovery throws
  */
 export async function verifyModel(
   repository: Pick<FleetRepository, "recover">,

@@ -1,4 +1,4 @@
-/** Restoring a backup: into an empty home, without a server. */
+/** Restores a backup into an empty home, without a server. */
 import { nodeHomePorts } from "../repository/node-home.js";
 import { restoreBackup, type RestoredFleet } from "../repository/backup/restore.js";
 

@@ -1,4 +1,4 @@
-/** Operations on retention: rules, what they would do, doing it; and the events that report it. */
+/** Operations on retention: rules, forecasts and application. Emits the events that report an application. */
 import { isStemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -59,8 +59,8 @@ async function applyRetention(
 const maxPlans = 3;
 
 /**
- * Another collection between plan and execution (by a user or the archive) makes the plan stale. Plans again, a
- * few times.
+ * Plans again, a few times, when another collection (by a user or the archive) between planning and execution
+ * has made the plan stale.
  */
 async function collectNow(repository: Pick<FleetRepository, "planCollection" | "collect">): Promise<number> {
   for (let plans = 1; ; plans++) {

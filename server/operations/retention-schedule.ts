@@ -1,6 +1,6 @@
 /**
- * Applies retention rules to every fleet, an hour after the start and once a day from then on. Knows no
- * rules: it asks which fleets have some. What fails is logged and retried the next day.
+ * Applies retention rules to every fleet that has some, an hour after the start and once a day from then on.
+ * It does not interpret the rules. A failure is logged, and the fleet is tried again the next day.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -21,7 +21,7 @@ const hourMs = 3_600_000;
 export interface RetentionSchedule {
   /** Resolves when the round under way, if any, has ended. */
   settled(): Promise<void>;
-  /** No further round; waits for the one under way. */
+  /** Starts no further round, and waits for the one under way. */
   close(): Promise<void>;
 }
 

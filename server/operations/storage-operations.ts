@@ -18,7 +18,7 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
     collect: async ({ fleet, ...plan }) => (await fleets.get(fleet)).collect(plan),
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),
     backup: async ({ fleet, folder }) => {
-      // A server's current folder is not the caller's.
+      // A relative path would mean a folder below the server's working directory, not the caller's.
       if (!isAbsolute(folder))
         throw new StemmaError(
           "USAGE",

@@ -1,4 +1,4 @@
-/** Members that are undefined, left out: over HTTP they are absent, and callers in this process may pass them. */
+/** Leaves out members that are undefined: callers in this process may pass them, HTTP never does. */
 export function withoutUndefined<T extends object>(
   members: T,
 ): { readonly [Key in keyof T]: Exclude<T[Key], undefined> } {

@@ -17,7 +17,7 @@ export interface Activation {
    * this slope itself.
    */
   readonly turningPoints?: (slope: number) => readonly number[];
-  /** Lines below and above, instead of the two parallels to the chord. */
+  /** The lines below and above; when absent, two parallels to the chord serve. */
   readonly lines?: (low: number, high: number) => Lines;
 }
 /** below[0]·x + below[1] ≤ f(x) ≤ above[0]·x + above[1] for x between low and high. */
@@ -31,10 +31,10 @@ const flat = (value: number): readonly [number, number] => [0, value];
 /** Smaller slopes count as zero: they lose their digits in float64. */
 const minSlope = 2 ** -900;
 
-/** Covers underflow in float64. */
+/** Added to offsets to cover underflow in float64. */
 const underflowSlack = 2 ** -1000;
 
-/** Lines of ReLU clipped at `top` (Infinity: not clipped), which is exact, and convex below the top. */
+/** Lines of ReLU clipped at `top` (Infinity: not clipped). It is exact, and convex below the top. */
 function rampLines(low: number, high: number, top: number): Lines {
   if (low >= 0 && high <= top) return { below: [1, 0], above: [1, 0] };
   if (high <= 0) return { below: flat(0), above: flat(0) };
@@ -174,7 +174,7 @@ export class ActivationLayer implements BoundedLayer {
   }
 
   /**
-   * For each element: slope and offset of the line below, slope and offset of the line above. Kept for the
+   * For each element: slope and offset of the line below, slope and offset of the line above. Cached by
    * input, because many backward passes read the same one.
    */
   #linesOf(input: Bounds): Float64Array {
@@ -212,7 +212,7 @@ export class ActivationLayer implements BoundedLayer {
   }
 }
 
-/** Covers the float64 error of a function's value. */
+/** Factor on a function's error that covers the float64 error of its computed value. */
 const pad = 1 + 2 ** -20;
 
 /**

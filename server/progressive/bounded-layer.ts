@@ -1,6 +1,7 @@
 /**
- * What a layer does with bounds: forward, from bounds of its inputs to bounds of its output; and backward,
- * from a linear function of its output to a linear function of its inputs that is nowhere larger. Types only.
+ * What a layer does with bounds. Forward, it computes bounds of its output from bounds of its inputs.
+ * Backward, it replaces a linear function of its output by a linear function of its inputs that is nowhere
+ * larger. Types only.
  */
 import type { Bounds } from "./bounds.js";
 
@@ -14,7 +15,7 @@ export interface LayerOutput {
   readonly slack?: Float64Array;
 }
 
-/** Collects the constant part of a lower bound. */
+/** The constant part of a lower bound; a backward pass adds to it. */
 export interface ConstantTerm {
   value: number;
   /** Sum of the terms' magnitudes, which the rounding error in float64 is proportional to. */
@@ -22,7 +23,7 @@ export interface ConstantTerm {
 }
 
 export interface BoundedLayer {
-  /** Of the output, without the batch dimension. */
+  /** Shape of the output, without the batch dimension. */
   readonly shape: readonly number[];
   /** Multiplications with weights in one pass, forward or backward; absent where they are few. */
   readonly productCount?: number;

@@ -1,4 +1,4 @@
-/** Compiles activations: those named in another layer's settings, and layers of their own. */
+/** Compiles activations, both those named in another layer's settings and separate layers. */
 import {
   ActivationLayer,
   activations,

@@ -1,7 +1,7 @@
 /**
  * Compiles a canonical architecture and what is known of its weights into a network over bounds. Settings
- * mean what they mean in TensorFlow.js's layers. A layer without bounds is refused by name. Does not use
- * the store.
+ * have the meaning that TensorFlow.js's layers give them. A layer without bounds is refused by name. Does not
+ * use the store.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { weightSlots } from "../../shared/model/architecture.js";

@@ -11,7 +11,7 @@ import { decideTopK, type TopK } from "./top-k.js";
 import { tighten } from "./tighten.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** Which are the `top` largest outputs of each of these samples? */
+/** A question: which are the `top` largest outputs of each of these samples? */
 export interface OpenQuestion {
   readonly top: number;
   readonly samples: readonly number[];
@@ -27,7 +27,7 @@ export interface LevelJob {
   readonly questions: readonly OpenQuestion[];
 }
 
-/** For each question, in the order of its samples: the answer, or undefined where the level leaves it open. */
+/** For each question the answers in the order of its samples; undefined where the level leaves one open. */
 export type LevelAnswers = readonly (readonly (TopK | undefined)[])[];
 
 /** Runs a level; `onSample` is called after every sample. */

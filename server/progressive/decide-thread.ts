@@ -1,6 +1,6 @@
 /**
- * The worker thread that decides a level: bounds of many samples take seconds without a pause. It decides
- * one level and ends.
+ * The worker thread that decides one level and ends. The bounds of many samples take seconds to compute,
+ * during which a thread does nothing else.
  */
 import { parentPort } from "node:worker_threads";
 import { StemmaError } from "../../shared/errors.js";

@@ -12,8 +12,8 @@ export function fixedBounds({ shape, exponents, planes }: FixedLevels): WeightBo
   const mid = new Float64Array(count);
   const radius = new Float64Array(count);
   const [first, second, third] = planes;
-  // A magnitude counts steps of 2^(exponent − 149). The unknown planes hold its lowest bits. Multiplying by a
-  // power of two is exact.
+  // A magnitude counts steps of 2^(exponent − 149). The unknown planes hold its lowest bits. A multiplication
+  // by a power of two is exact.
   const steps = Float64Array.from(
     exponents,
     (exponent) => 2 ** (exponent - 149 + 8 * (fixedPlaneCount - planes.length)),

@@ -26,7 +26,7 @@ export interface IntervalNetwork {
   readonly output: number;
   /** The step whose outputs rank the classes: the model's output, or the logits of a softmax at the end. */
   readonly ranking: number;
-  /** Whether a softmax follows the ranking. */
+  /** Whether a softmax follows the ranking step. */
   readonly endsInSoftmax: boolean;
 }
 
@@ -102,7 +102,7 @@ export function minLinearValue(
   propagation: Propagation,
   { step: target, coefficients: start, sufficient }: LinearFunction,
 ): number {
-  /** Coefficients of the steps that the function is now written in. */
+  /** The function in its present form: the coefficients of each step that it depends on. */
   const pending = new Map<number, Float64Array>([[target, start]]);
   const constant: ConstantTerm = { value: 0, magnitude: 0 };
   let best = -Infinity;
@@ -132,9 +132,9 @@ export function minLinearValue(
 }
 
 /**
- * What a margin of the ranking would be if all activations were the midpoints of their bounds and only the
- * layers' own errors (slack) counted, each at its worst. Not a bound: it estimates where tighter bounds may
- * succeed.
+ * The margin of two classes in the ranking if every activation were the midpoint of its bounds and only the
+ * layers' own errors (slack) counted, each at its worst. This is not a bound: it estimates where tighter
+ * bounds may succeed.
  */
 export function firstOrderMargin(
   { steps, ranking }: IntervalNetwork,
@@ -164,7 +164,7 @@ export function firstOrderMargin(
   return constant.value;
 }
 
-/** A step's coefficients, zeros at first. */
+/** A step's coefficients, created as zeros. */
 function pendingOf(pending: Map<number, Float64Array>, step: number, size: number): Float64Array {
   const coefficients = pending.get(step) ?? new Float64Array(size);
   pending.set(step, coefficients);

@@ -7,13 +7,13 @@ import { newBounds, setBounds, sizeOf, type Bounds } from "./bounds.js";
 import { gamma, guard, underflow, unit } from "./rounding.js";
 
 /**
- * Every output element is one input element, or zero: flatten, reshape, permute, pad, crop, repeat,
- * concatenate.
+ * Copies elements: each output element is one input element, or zero. Serves flatten, reshape, permute, pad,
+ * crop, repeat and concatenate.
  */
 export class RoutingLayer implements BoundedLayer {
   /**
-   * @param sources for each output element its index in all inputs joined one after the other, −1 for zero;
-   * absent: the first input in its order
+   * @param sources for each output element the index of its source in the concatenated inputs, or −1 for
+   * zero; when absent, the output has the first input's elements in their order
    */
   constructor(
     readonly shape: readonly number[],
@@ -66,7 +66,7 @@ function concatenated(parts: readonly Float64Array[]): Float64Array {
   return all;
 }
 
-/** Sum of inputs of one shape, added in any order, times a factor (1/n for their mean). */
+/** The sum of inputs of one shape, added in any order, times a factor (1/n for their mean). */
 export class AdditionLayer implements BoundedLayer {
   constructor(
     readonly shape: readonly number[],

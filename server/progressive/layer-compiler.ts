@@ -1,4 +1,4 @@
-/** What compiles one layer of an architecture into layers over bounds. Types only. */
+/** The type of the functions that compile one layer of an architecture into layers over bounds. */
 import type { LeafLayer } from "../../shared/model/model.js";
 import type { BoundedLayer } from "./bounded-layer.js";
 import type { WeightBounds } from "./weight-bounds.js";

@@ -1,4 +1,4 @@
-/** Which layer classes have bounds, and what compiles each. */
+/** The layer classes that have bounds, and the function that compiles each. */
 import {
   compileActivation,
   compileElu,

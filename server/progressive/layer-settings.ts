@@ -1,5 +1,6 @@
 /**
- * Reads the settings of canonical layers with TensorFlow.js's defaults; refuses settings that have no bounds.
+ * Reads the settings of canonical layers with TensorFlow.js's defaults, and refuses settings that have no
+ * bounds.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafLayer } from "../../shared/model/model.js";

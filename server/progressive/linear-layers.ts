@@ -11,7 +11,7 @@ import type { Windows } from "./windows.js";
 import { gamma, guard, largestFloat32, underflow } from "./rounding.js";
 import type { WeightBounds } from "./weight-bounds.js";
 
-/** Error of each weight's product with an input of magnitude 1, from uncertainty and rounding: r + γ(|w| + r). */
+/** r + γ(|w| + r): error of each weight's product with an input of magnitude 1 (uncertainty and rounding). */
 function unitErrors({ mid, radius }: WeightBounds, rounding: number): Float64Array {
   return mid.map((value, i) => radius[i]! + rounding * (Math.abs(value) + radius[i]!));
 }
@@ -40,7 +40,7 @@ function boundsOfSums(
   return { out, slack: error };
 }
 
-/** What each output's sum of this many terms starts from (its bias), and the error of that. */
+/** Where each output's sum of this many terms starts (at its bias), and the error of that start. */
 function initialSums(
   bias: WeightBounds | undefined,
   outputs: number,
@@ -140,7 +140,7 @@ export class ConvolutionLayer implements BoundedLayer {
       const base = p * outputs;
       const count = addConstants(coefficients, base, outputs, this.#start, slack!, constant);
       if (count === 0) continue;
-      // Often only one neuron or a pair has coefficients: the margin of two classes, the bound of a neuron.
+      // Often only one or two neurons have coefficients: for a neuron's bound or the margin of two classes.
       const nonZero =
         count <= 2
           ? [...coefficients.subarray(base, base + outputs).keys()].filter(
@@ -154,7 +154,7 @@ export class ConvolutionLayer implements BoundedLayer {
             for (const j of nonZero) into![i]! += mid[w + j]! * coefficients[base + j]!;
             continue;
           }
-          // Four sums that do not wait for each other: in a single sum every addition waits for the last.
+          // Four independent sums, because in a single sum every addition waits for the one before.
           let a = 0;
           let b = 0;
           let c = 0;
@@ -174,7 +174,7 @@ export class ConvolutionLayer implements BoundedLayer {
   }
 }
 
-/** Adds bias and slack of one position's outputs to the constant. Returns how many coefficients are not zero. */
+/** Adds one position's bias and slack to the constant. Returns how many coefficients are not zero. */
 function addConstants(
   coefficients: Float64Array,
   base: number,

@@ -1,6 +1,6 @@
 /**
- * Pooling over bounds. Maxima are exact; a mean of the n elements inside the image is a sum of n products
- * with 1/n (rounding.ts).
+ * Pooling over bounds. A maximum is exact. A mean covers the n elements of its window that are inside the
+ * image; its error is that of a sum of n products with 1/n (rounding.ts).
  */
 import type { BoundedLayer, ConstantTerm, LayerOutput } from "./bounded-layer.js";
 import { newBounds, setBounds, type Bounds } from "./bounds.js";

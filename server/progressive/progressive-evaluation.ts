@@ -1,8 +1,8 @@
 /**
  * Progressive evaluation (ModelHub §IV-D): a sample is answered from the weights' highest bytes where these
- * make the answer certain. While samples are open, the next byte is read. What three bytes leave open is
- * answered by the real forward pass over all bytes, so every answer is the full-precision one. Bytes and
- * forward pass are ports: this file does not use the store or the training engine.
+ * make the answer certain. While some samples have no answer, the next byte is read. What three bytes leave
+ * open is answered by the real forward pass over all bytes, so every answer is the full-precision one.
+ * Weights and forward pass are ports: this file does not use the store or the training engine.
  */
 import { weightSlots } from "../../shared/model/architecture.js";
 import type { Architecture } from "../../shared/model/model.js";
@@ -21,7 +21,7 @@ export interface ProgressiveRequest {
   /** `count` samples, one after the other. */
   readonly inputs: Float32Array;
   readonly count: number;
-  /** The k of each top-k answer, such as 1 and 5; each is a question of its own. */
+  /** The k of each top-k answer, such as 1 and 5; each is a separate question. */
   readonly tops: readonly number[];
   /** Whether the real forward pass is run for every sample and all answers are compared with it. */
   readonly compare?: boolean;

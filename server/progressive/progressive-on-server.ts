@@ -1,8 +1,8 @@
 /**
- * Progressive evaluation of a stored model on named data: byte planes come from the store, bounds are computed
- * in a worker thread, and the training engine runs the real forward pass in a child process. Nothing is saved.
- * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes; the full-precision
- * answers that they are compared with come from verified tensors.
+ * Progressive evaluation of a stored model on named data: byte planes come from the store, a worker thread
+ * computes bounds, and the training engine runs the real forward pass in a child process. Nothing is saved.
+ * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes. The
+ * full-precision answers, which the others are compared with, come from verified tensors.
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ type ProgressiveEvaluationRequest = OperationInput<"evaluateProgressively">;
 
 /** How many top-k answers one request may ask for. */
 const maxTops = 10;
-/** A tensor of at most one disk page is read completely: no encoding stores it in planes. */
+/** A tensor of at most one disk page is read completely, since no plan stores it in planes. */
 const pageBytes = 4096;
 
 /**

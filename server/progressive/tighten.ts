@@ -1,7 +1,7 @@
 /**
- * Tighter bounds of narrow layers: each neuron of a dense layer is bounded by a backward pass from it to the
- * input, as the outputs are, instead of by its inputs' bounds alone. This costs two backward passes for every
- * neuron, so it is done only where it may lead to an answer. Does not know levels.
+ * Tightens the bounds of narrow layers: each neuron of a dense layer is bounded by backward passes to the
+ * input, like the margins between outputs, and not only by the bounds of its own inputs. This costs two
+ * backward passes for every neuron, so it is done only where it may lead to an answer. Does not know levels.
  */
 import { isExact, newBounds, type Bounds } from "./bounds.js";
 import { minLinearValue, type IntervalNetwork, type Propagation } from "./interval-network.js";
@@ -12,8 +12,8 @@ import { ConvolutionLayer } from "./linear-layers.js";
 const maxProducts = 1e8;
 
 /**
- * Whether tightening a step may help: it is affordable, and before it in its chain of single-input steps is at
- * least one linear layer whose own input is not exact.
+ * Whether tightening a step is affordable and may help. It may help where the chain of single-input steps
+ * before it contains at least one linear layer whose own input is not exact.
  */
 function isWorthTightening({ steps }: IntervalNetwork, propagation: Propagation, step: number): boolean {
   if (!(steps[step]!.layer instanceof ConvolutionLayer)) return false;
@@ -33,8 +33,8 @@ function isWorthTightening({ steps }: IntervalNetwork, propagation: Propagation,
 }
 
 /**
- * Propagates the same sample again with narrow layers tightened. Returns the same propagation where no layer
- * is worth it.
+ * Propagates the same sample again with narrow layers tightened. Returns the given propagation where no layer
+ * is worth tightening.
  */
 export function tighten(network: IntervalNetwork, propagation: Propagation): Propagation {
   const tightened: LayerOutput[] = [];

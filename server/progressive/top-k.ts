@@ -1,7 +1,7 @@
 /**
- * The k classes with the largest outputs: of a full-precision answer, and as far as bounds decide it. A set is
- * decided where each of its members certainly exceeds every other class (ModelHub §IV-D: the k-th lower
- * bound is above the (k+1)-th upper bound). Ties and NaN are never decided.
+ * The k classes with the largest outputs, from full-precision outputs or from bounds of them. Bounds decide a
+ * set where each of its members certainly exceeds every other class (ModelHub §IV-D: the k-th lower bound is
+ * above the (k+1)-th upper bound). They never decide ties and NaN.
  */
 import { hasUnknown, type Bounds } from "./bounds.js";
 import { firstOrderMargin, minMargin, type IntervalNetwork, type Propagation } from "./interval-network.js";
@@ -45,9 +45,9 @@ export function agreesWithFull(decided: TopK, full: TopK | undefined): boolean {
  */
 const softmaxMargin = 2 ** -14;
 const softmaxRange = 70;
-/** With more undecided pairs than this, backward passes are not worth their time. */
+/** With more undecided pairs of classes than this, backward passes are not worth their time. */
 const maxOpenPairs = 100;
-/** For at most so many classes, backward passes also decide their order. */
+/** Backward passes also decide the order of the k classes where k is at most this. */
 const maxOrderedByMargin = 5;
 
 /**
@@ -70,8 +70,8 @@ export function decideTopK(
 }
 
 /**
- * Measured: tightening helps where the bounds miss the margin by no more than a few times the margin that
- * first-order errors leave.
+ * Tightening is tried where the bounds miss the margin by at most this many times the first-order margin.
+ * Measurements showed that it helps only up to a few times.
  */
 const maxMissFactor = 6;
 

@@ -5,7 +5,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { sizeOf } from "./bounds.js";
 
-/** Byte planes of a float32; as a level, all bytes are known. */
+/** Byte planes of a float32. As a level it means that all bytes are known. */
 export const floatPlaneCount = 4;
 
 /**
@@ -61,7 +61,7 @@ export function weightBounds(shape: readonly number[], bytes: Uint8Array, planes
 
 const word = new Uint32Array(1);
 const float = new Float32Array(word.buffer);
-/** The float32 with these bits, which are without a sign and those of a finite number. */
+/** The float32 with these bits, which must have no sign and be those of a finite number. */
 function magnitudeOf(bits: number): number {
   word[0] = bits;
   return float[0]!;

@@ -1,6 +1,6 @@
 /**
- * Reads the weights level by level: from a store, in the byte planes or fixed planes in which it encodes them;
- * or encoded in fixed planes for one evaluation. The bytes of a level include those of the levels before. Uses
+ * Reads the weights level by level, either from the byte planes or fixed planes of a store, or from fixed
+ * planes that are encoded for one evaluation. The bytes of a level include those of the levels before. Uses
  * the store only through a port.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
@@ -10,7 +10,7 @@ import type { Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import { fixedBounds } from "./fixed-bounds.js";
 import { floatPlaneCount, weightBounds, type WeightBounds } from "./weight-bounds.js";
 
-/** A tensor as it is known at a level. */
+/** What is known of a tensor at a level. */
 export interface KnownTensor {
   readonly bounds: WeightBounds;
   /** Stored bytes that were read for it, those of the levels before included. */
@@ -45,8 +45,9 @@ export interface StoredWeights {
   /** Stored bytes of the complete tensor, those of the tensors it is encoded against included. */
   storedBytes(leaf: number): number;
   /**
-   * The tensor with only the highest `planes` bytes of each element, the others zero, and the stored bytes
-   * that had to be read. `known` is how many bytes of each element are known, where these are more.
+   * Returns the tensor with only the highest `planes` bytes of each element, the others zero, and the number
+   * of stored bytes that had to be read. `known` is how many bytes of each element are known, where that is
+   * more than `planes`.
    */
   readHighPlanes(
     leaf: number,

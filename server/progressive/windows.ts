@@ -1,7 +1,7 @@
 /**
- * The windows of convolutions and pooling: for every output position the input positions that it reads, as
- * TensorFlow.js places them ("same" pads what the strides leave over, the larger half at the end). Integer
- * arithmetic only.
+ * The windows of convolutions and pooling: for every output position, the input positions that it reads.
+ * Windows are placed as in TensorFlow.js, where "same" pads what the strides leave over, the larger half at
+ * the end. Uses integer arithmetic only.
  */
 import { StemmaError } from "../../shared/errors.js";
 

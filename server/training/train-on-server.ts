@@ -1,6 +1,6 @@
 /**
- * Training on the server: the engine that devices use, in a child process, from a stored base model or
- * from scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
+ * Training on the server: a child process runs the engine that devices use, from a stored base model or from
+ * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ export async function trainOnServer(
       parameters: request.parameters ?? {},
       dataset,
       seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
-      // How many versions of this name exist: part of the random streams' names (ME9).
+      // The number of versions of this name. It is part of the random streams' names (ME9).
       invocation: repository.versions({ name: request.name, includeRetired: true }).length,
       ...(base === undefined
         ? {}
@@ -80,7 +80,7 @@ export async function trainOnServer(
   }
 }
 
-/** 63 random bits in decimal: every reader of 64-bit numbers accepts them, signed or unsigned. */
+/** 63 random bits in decimal, which signed and unsigned 64-bit readers both accept. */
 function drawSeed(bytes: Uint8Array): string {
   return (Buffer.from(bytes).readBigUInt64LE(0) >> 1n).toString();
 }

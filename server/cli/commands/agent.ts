@@ -1,6 +1,7 @@
 /**
- * `stemma agent …` belongs to the agent's own program (agent/cli), which the server never imports; the
- * `stemma` binary goes there directly. This entry shows it in the help and passes on what comes here.
+ * `stemma agent …` is the agent's own program (agent/cli), which the server never imports. The `stemma`
+ * binary starts it directly. This command lists it in the help, and starts it for callers that use the
+ * server's program.
  */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,7 @@
-/** `stemma bench`: the project's benchmarks (test/bench), one process each, ratios within one run. */
+/**
+ * `stemma bench`: runs the project's benchmarks (test/bench), each in its own process. They print ratios to a
+ * floor that is measured in the same run.
+ */
 import { spawn } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";

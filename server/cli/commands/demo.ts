@@ -24,7 +24,7 @@ export function addDemoCommand(program: Command): void {
     .option("--rounds <n>", "fine-tunes of every line", Number, 3)
     .action(async (choices: DemoChoices, command: Command) =>
       withContext(command, async ({ output, signal }) => {
-        // The demo has a home of its own, whatever the environment says, unless one is named on the line.
+        // The demo ignores STEMMA_HOME: its home is .stemma-demo unless --home names another.
         const named = command.optsWithGlobals<{ home?: string }>().home;
         const home = resolve(named ?? ".stemma-demo");
         const { cleanDemo } = await import("../../demo/demo-home.js");

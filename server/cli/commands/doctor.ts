@@ -1,6 +1,6 @@
 /**
- * `stemma doctor`: is this machine and this home fit to run Stemma? Reads only, apart from a test file of
- * its own.
+ * `stemma doctor`: checks whether this machine and this home are fit to run Stemma. Only reads, except that
+ * it writes a test file and removes it.
  */
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";

@@ -1,4 +1,4 @@
-/** `stemma model eval`: what a model is worth on named data. */
+/** `stemma model eval`: measures a model on named data. */
 import type { Command } from "commander";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -139,7 +139,7 @@ async function evaluateProgressively(
   });
 }
 
-/** The main figure in one line, the rest below. */
+/** The main figure in the first line, the details below. */
 export function describeEvaluation(report: EvaluationReport): string {
   const { metric, samples, evaluation } = report;
   const of =

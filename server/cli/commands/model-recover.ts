@@ -98,7 +98,7 @@ async function recoverFile(
   printReport(context, report, path);
 }
 
-/** Writes the weights first: a model.json that exists has its weights beside it. */
+/** Writes the weights first, so that a model.json never exists without its weights. */
 async function recoverForTfjs(
   reference: string,
   { file, folder, environment, force }: RecoverChoices,
@@ -112,7 +112,7 @@ async function recoverForTfjs(
   const { versionId } = stream.expected;
   const json = await opened.modelJson({
     fleet: options.fleet,
-    // The version that is being recovered: a name may point to a newer one by now.
+    // The id and not the name, which may point to a newer version by now.
     model: versionId,
     weightsFile: basename(paths.weights),
   });
@@ -121,7 +121,7 @@ async function recoverForTfjs(
   printReport(context, report, paths.json);
 }
 
-/** @throws USAGE where neither or both are given */
+/** @throws USAGE where neither is given, or both */
 function tfjsPaths(
   file: string | undefined,
   folder: string | undefined,

@@ -90,7 +90,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
   ];
 }
 
-/** One line, or none where there is nothing to show. */
+/** One line; an empty list where there is nothing to show. */
 function fact(key: string, value: string | undefined): readonly (readonly [string, string])[] {
   return value === undefined ? [] : [[key, value]];
 }

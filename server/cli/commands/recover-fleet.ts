@@ -24,8 +24,8 @@ interface RecoveredLine {
 }
 
 /**
- * Recovers every model of a fleet as of a moment; what is unknown stays unknown. Exit status 5 when some
- * could not be recovered.
+ * Recovers every model that a fleet ran at a moment. A line whose model is not known is listed as unknown.
+ * The exit status is 5 when some model could not be recovered.
  */
 export async function recoverFleet(
   { at, folder, force }: FleetChoices,

@@ -82,7 +82,7 @@ function readyText({ mqttUrl, httpUrl, home }: ReadyServer): string {
   return `stemma server: ${mqttUrl} for devices, ${httpUrl} for people, home ${home}`;
 }
 
-/** What the command line sets, over what server.json sets. */
+/** Joins the options: those of the command line override those of server.json. */
 function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit<ServerOptions, "home"> {
   const { tlsCert, tlsKey } = choices;
   if ((tlsCert === undefined) !== (tlsKey === undefined))

@@ -1,4 +1,4 @@
-/** `stemma storage plan|apply`: how a fleet could be stored in less, and storing it so. */
+/** `stemma storage plan|apply`: plans how to store a fleet in fewer bytes, and re-encodes it as planned. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -177,7 +177,7 @@ function statusOf({ report: { failed, dryRun, left } }: StorageApplied): number 
   return !dryRun && left > 0 ? exitStatus.partly : exitStatus.done;
 }
 
-/** Without a terminal a line is written every two seconds. */
+/** Without a terminal, progress is written as one line every two seconds. */
 const progressEveryMs = 2000;
 function progressLines(output: Output): (line: string) => void {
   let next = performance.now() + progressEveryMs;

@@ -119,7 +119,7 @@ async function collectCommand(
   const affectedPacks = plan.deletePacks.length + plan.repackPacks.length;
   const description = `${plan.dead.length} objects in ${affectedPacks} packs (${plan.repackPacks.length} rewritten)`;
   const names = plan.dead.map((dead) => dead.id);
-  // Superseded copies are garbage although no object is dead.
+  // A pack of superseded copies can be freed although no object is dead, so the packs decide.
   if (isDryRun || affectedPacks === 0) {
     output.print({
       data: plan,

@@ -5,7 +5,7 @@ import { operationTable } from "../../api/operation-table.js";
 import type { CallName, CallOptions, ServerOperations } from "../../api/server-operations.js";
 import { readInput } from "../read-input.js";
 
-/** `health` has a route of its own: without a token it answers less. */
+/** `health` has its own route in app.ts, because without a token it answers less. */
 const ownRoute: ReadonlySet<string> = new Set<CallName>(["health"]);
 
 export function addCallRoutes(app: FastifyInstance, operations: ServerOperations): void {

@@ -47,7 +47,7 @@ async function sendRecovery(
       "stemma-root": report.root,
       "stemma-version-id": report.versionId,
       "stemma-environment": report.environment.verdict,
-      // Headers are bounded: of an environment that differs in very many fields the first are enough.
+      // The size of headers is limited, so only the first 20 differing fields of the environment are sent.
       "stemma-recovery": Buffer.from(
         JSON.stringify({
           ...report,
@@ -59,8 +59,8 @@ async function sendRecovery(
 }
 
 /**
- * Holds each chunk until the next has come, and the last until the report states that the root is the
- * recorded one: a complete body is correct.
+ * Holds each chunk back until the next has come, and the last until the report states that the root is the
+ * recorded one. So a body that arrives completely is correct.
  */
 async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerator<Uint8Array> {
   let held: Uint8Array | undefined;
@@ -73,8 +73,8 @@ async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerat
 }
 
 /**
- * Both forms of an import: framed with all its options, or a bare safetensors file with options in the query
- * (for curl).
+ * Accepts both forms of an import: a frame with all its options, or (for curl) a bare safetensors file with
+ * options in the query.
  */
 async function importModel(operations: ServerOperations, request: FastifyRequest): Promise<ImportReport> {
   const { body, headers } = request;
@@ -83,7 +83,7 @@ async function importModel(operations: ServerOperations, request: FastifyRequest
       "HTTP_REQUEST_INVALID",
       "The body of an import must be a safetensors file, sent as application/octet-stream with ?name=NAME.",
     );
-  // The stream is the body, and no schema reads it.
+  // The body is a stream, which the schema cannot check.
   const { fleet, name, ...options } = readInput(operationTable.import, {
     ...requestParts(request),
     body: {},
@@ -112,7 +112,7 @@ async function* eventLines(
   events: ReturnType<ServerOperations["events"]>,
   fleet: string | undefined,
 ): AsyncGenerator<string> {
-  // The head of the answer is sent with this line, so that the client knows that it is listening.
+  // This line makes the answer's head leave now, so that the client knows that the stream has begun.
   yield ": stemma events\n\n";
   for await (const event of events) {
     if (fleet !== undefined && event.fleet !== fleet && event.event !== "missed") continue;
