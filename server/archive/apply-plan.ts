@@ -1,8 +1,8 @@
 /**
- * Applies a storage plan to a fleet while everything else goes on. Tensors are rewritten one by one into packs
- * of bounded size, each durable before the next, a tensor after those that it is encoded against. A crash
- * between any two steps leaves every tensor readable; the next application continues from what it finds.
- * The fleet's own collection drops superseded copies.
+ * Applies a storage plan to a fleet while the fleet remains in use. Tensors are rewritten one by one into
+ * packs of bounded size. Each pack is durable before the next is begun, and a tensor is written after those
+ * that it is encoded against. So a crash between any two steps leaves every tensor readable, and the next
+ * application continues with what is left. The fleet's garbage collection drops superseded copies.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ArchivePlan } from "./archive-plan.js";
@@ -57,7 +57,7 @@ export async function applyPlan(
   };
 }
 
-/** Bytes of the copies that are read, with their index entries. */
+/** Bytes of the copies that reads use, with their index entries. */
 function storedBytes({ objects }: ApplyTarget, ids: readonly Hash[]): number {
   let bytes = 0;
   for (const id of ids) {

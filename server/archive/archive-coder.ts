@@ -1,6 +1,6 @@
 /**
- * Encodes tensors for the archive: small ones in this thread, large ones in another, so that encoding does not
- * block the server.
+ * Encodes tensors for the archive: small ones in this thread, large ones in another, so that encoding does
+ * not block the server.
  */
 import type { EncodedTensor, References } from "../../shared/delta/encoded.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
@@ -13,7 +13,7 @@ export interface ArchiveCoder {
   close(): Promise<void>;
 }
 
-/** Larger tensors are encoded in a thread: encoding takes about 8 ms per MB on a slow machine. */
+/** Larger tensors are encoded in a thread, because encoding takes about 8 ms per MB on a slow machine. */
 const defaultInlineBytes = 4 * 1024 * 1024;
 
 export function archiveCoder(maxInlineBytes = defaultInlineBytes): ArchiveCoder {

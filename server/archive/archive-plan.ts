@@ -1,6 +1,7 @@
 /**
- * A fleet's storage plan as data: the planner's decisions, the versions they are for, and the measured rates
- * behind them. Shown, saved as a file, and read back; checked before it is used, wherever it comes from.
+ * A fleet's storage plan as data: the planner's decisions, the versions that they are for, and the measured
+ * rates that they depend on. A plan can be shown, saved as a file and read back. It is checked before use,
+ * whatever its source.
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
@@ -19,7 +20,7 @@ export const archiveEncodings = ["packed", "planes", "fixed"] as const;
  */
 export type ArchiveEncoding = (typeof archiveEncodings)[number];
 
-/** Tensors of one kind of edge, and their stored bytes with index entries. */
+/** How many tensors are stored by one kind of edge, and their stored bytes with index entries. */
 export interface KindSummary {
   readonly kind: string;
   readonly tensors: number;
@@ -44,8 +45,8 @@ export interface ArchiveSummary {
   readonly rewrittenBytes: number;
   readonly kinds: readonly KindSummary[];
   /**
-   * Recreation costs of versions, in µs: stored for speed (a ratio of 1), as stored now (null where some tensor
-   * cannot stay as it is), and as planned.
+   * Recreation costs of versions, in µs: stored for speed (a ratio of 1), as stored now (null where some
+   * tensor cannot stay as it is), and as planned.
    */
   readonly materialised: RecreationSummary;
   readonly now: RecreationSummary | null;
@@ -106,7 +107,7 @@ const storagePlan = z.object({
     )
     .max(maxVertices),
 });
-/** What a plan is for and what it would bring, without the storage of each tensor. */
+/** What a plan is for, and its summary, without how each tensor is stored. */
 export const planOverviewMembers = {
   format: z.literal(archivePlanFormat),
   fleet: z.string().min(1).max(256),
@@ -131,7 +132,9 @@ export const planOverviewMembers = {
     diskNeeded: cost,
   }),
 };
-/** A plan as a file or a request body has it; `readArchivePlan` also checks that it does not contradict itself. */
+/**
+ * A plan in a file or request body. `readArchivePlan` also checks that the plan does not contradict itself.
+ */
 export const archivePlanSchema = z.object({
   ...planOverviewMembers,
   plan: storagePlan,
@@ -141,7 +144,7 @@ export const archivePlanSchema = z.object({
     .describe("By snapshot: its tensors, as positions in plan.vertices"),
 }) satisfies z.ZodType<ArchivePlan>;
 
-/** Size limit of a plan that is read from a file or a request body. */
+/** Maximum size of a plan in a file or request body. */
 export const maxPlanBytes = 256 * 1024 * 1024;
 
 /**
@@ -200,7 +203,9 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
   }
 }
 
-/** The second tensor, besides its base, that a planned tensor is predicted with. */
+/**
+ * The second tensor, in addition to the base, that a planned tensor is predicted from; undefined for none.
+ */
 export function previousOf(vertex: {
   readonly detail?: StoragePlan["vertices"][number]["detail"];
 }): Hash | undefined {

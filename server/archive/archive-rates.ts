@@ -1,6 +1,7 @@
 /**
- * What reading, hashing and decoding cost on this machine, measured on generated data, and the recreation costs
- * of edges that follow. Costs are microseconds; they serve to compare edges and predict no exact time.
+ * Measures on generated data what reading, hashing and decoding cost on this machine, and computes the
+ * recreation costs of edges from these rates. Costs are in microseconds. They serve to compare edges, and do
+ * not predict exact times.
  */
 import { z } from "zod";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
@@ -12,7 +13,9 @@ import type { Clock } from "../../shared/ports.js";
 export interface ArchiveRates {
   readonly readUsPerByte: number;
   readonly hashUsPerByte: number;
-  /** Encoded without base, against a base, and predicted on the line through previous and base. */
+  /**
+   * Decoding: encoded without a base, against a base, and predicted on the line through previous and base.
+   */
   readonly aloneUsPerNumber: number;
   readonly deltaUsPerNumber: number;
   readonly extrapolatedUsPerNumber: number;
@@ -35,7 +38,7 @@ const ratesFormat = 1;
 export function encodeRates(rates: ArchiveRates, machine: string): Uint8Array {
   return Buffer.from(`${JSON.stringify({ format: ratesFormat, machine, rates })}\n`);
 }
-/** Undefined where the file is malformed, or another machine's. Never throws. */
+/** Undefined where the file is malformed or was measured on another machine. Never throws. */
 export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | undefined {
   let value: unknown;
   try {
@@ -49,13 +52,14 @@ export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | 
   return parsed.success ? parsed.data.rates : undefined;
 }
 
-/** Size and rounds of the timed work. The fastest round counts, because other programs run on the machine. */
+/** Size and rounds of the timed work. The fastest round counts, because other programs slow rounds down. */
 const timedNumbers = 2 ** 17;
 const smallNumbers = 64;
 const rounds = 15;
 
 /**
- * @param readUsPerByte measured past the disk's cache: models that are seldom recovered are not cached
+ * @param readUsPerByte measured without the operating system's cache, because seldom recovered models are not
+ *   in it
  */
 export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: number): ArchiveRates {
   const base = randomWeights(timedNumbers, undefined, 1);
@@ -100,11 +104,11 @@ function fastest(clock: Clock, work: () => void): number {
     work();
     best = Math.min(best, clock.monotonic() - startMs);
   }
-  // A clock that does not advance must not make anything free.
+  // Where the clock does not advance, a cost must still not be zero.
   return Math.max(best * 1000, 0.01);
 }
 
-/** Weights of about 0.1, or of about one training step away from `from`. */
+/** Weights between −0.1 and 0.1, or weights that differ from `from` by about one training step. */
 function randomWeights(count: number, from: Tensor | undefined, seed: number): Tensor {
   const values = new Float32Array(count);
   const before = from === undefined ? undefined : new Float32Array(from.bytes.buffer);

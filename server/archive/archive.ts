@@ -1,6 +1,7 @@
 /**
- * The archive of a home's fleets: makes and applies storage plans, one at a time per fleet. The machine's rates
- * are measured once and kept: plans made with different rates each time would rewrite tensors back and forth.
+ * The archive of a home's fleets: makes and applies storage plans, one at a time per fleet. The machine's
+ * rates are measured once and kept. If they were measured for each plan, small differences would make
+ * successive plans rewrite tensors back and forth.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
@@ -21,9 +22,9 @@ export interface ArchivePorts {
   readonly files: Files;
   /** Makes and returns a folder on the stores' disk, for the file that measures it. */
   readonly workFolder: () => Promise<string>;
-  /** File of the measured rates; disposable. */
+  /** File of the measured rates. It may be deleted; the rates are then measured again. */
   readonly ratesPath: string;
-  /** Name of this machine: rates measured on another are not used. */
+  /** Name of this machine. Rates that were measured on another machine are not used. */
   readonly machine: string;
   readonly freeBytes: () => Promise<number>;
 }

@@ -1,7 +1,7 @@
 /**
- * Finds the tensors that a tensor may be encoded against, by comparing the trees of versions; no tensor is
- * read. Candidates are a few ancestors, descendants, siblings and neighbours in a series, at the same position
- * in the model (by path where the architectures agree, else by name). Pure; knows no store.
+ * Finds the tensors that a tensor may be encoded against, by comparing the trees of versions. Candidates come
+ * from a few ancestors, descendants, siblings and neighbours in a series, at the same position in the model
+ * (by path where the architectures agree, else by name). Pure; reads no tensors.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
@@ -23,7 +23,7 @@ export interface ArchiveVersion {
   readonly architecture: Hash;
   readonly leaves: readonly ArchiveLeaf[];
 }
-/** Bases of a version of which only the lineage is known, because its tensors are gone. */
+/** Returns the bases of a version whose tensors are gone, so that only its lineage is known. */
 export type Lineage = (versionId: Hash) => readonly Hash[];
 
 export const relations = ["ancestor", "descendant", "sibling", "neighbour"] as const;
@@ -36,7 +36,7 @@ export interface CandidateReference {
   readonly relation: Relation;
 }
 
-/** Candidates of one tensor, in total and per relation. */
+/** Candidates of one tensor, at most: in total and per relation. */
 export const maxCandidates = 8;
 const maxByRelation: Readonly<Record<Relation, number>> = {
   ancestor: 3,
@@ -44,11 +44,11 @@ const maxByRelation: Readonly<Record<Relation, number>> = {
   sibling: 3,
   neighbour: 2,
 };
-/** Versions to go back in search of a changed tensor. */
+/** How many versions to go back in search of a changed tensor. */
 const maxSteps = 64;
 const siblingsEachSide = 2;
 
-/** Candidates of every tensor, likeliest first. */
+/** The candidates of every tensor, most promising relation first. */
 export function candidateReferences(
   versions: readonly ArchiveVersion[],
   lineage: Lineage = () => [],
@@ -58,7 +58,7 @@ export function candidateReferences(
   return finder.found();
 }
 
-/** Finds the tensor at the position in one version that a leaf has in another. */
+/** Finds the tensor of one version at the position that a leaf has in another version. */
 class LeafIndex {
   private readonly byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
   private readonly byName = new Map<Hash, ReadonlyMap<string, Hash>>();
@@ -123,7 +123,7 @@ class Finder {
       this.add({ to: leaf.tensor, from: nearest, previous: before, relation: "ancestor" });
       if (before === undefined) continue;
       this.add({ to: leaf.tensor, from: before, previous: further, relation: "ancestor" });
-      // Also in the other direction: the newest version may be the one that is stored for speed.
+      // Also in the other direction, because the newest version may be the materialised one.
       this.add({ to: before, from: nearest, previous: leaf.tensor, relation: "descendant" });
     }
   }

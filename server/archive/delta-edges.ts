@@ -1,6 +1,6 @@
 /**
- * Edges that store a tensor as a difference from another one. Found among the candidates that the versions'
- * trees give; a sample decides which are worth it.
+ * Edges that store a tensor as a difference from another one. The versions' trees give the candidates; an
+ * estimate from a sample decides which of them are worth offering.
  */
 import { commonBlock, extractBlock } from "../../shared/delta/common-block.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
@@ -43,7 +43,7 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
           : await blockEdges(context, tensor, base)),
       );
     } catch (error) {
-      // A damaged candidate is no reason to leave this tensor out.
+      // A damaged candidate is skipped; this tensor may still be encoded against others.
       if (!isAboutOneTensor(error)) throw error;
     }
   }
@@ -54,7 +54,10 @@ function isSameShape(a: TensorHeader, b: TensorHeader): boolean {
   return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
 }
 
-/** With the candidate as base, and also predicted along the line through its previous tensor and itself. */
+/**
+ * One edge with the candidate as base, and one that predicts on the line through `previous` and the
+ * candidate.
+ */
 async function sameShapeEdges(
   context: EdgeContext,
   tensor: ArchiveTensor,
@@ -123,7 +126,7 @@ function deltaEdge(
   });
 }
 
-/** Larger tensors are not compared by a block, because both are read completely for it. */
+/** Larger tensors are not compared by their common block, because both would be read completely. */
 const maxBlockTensorBytes = 64 * 1024 * 1024;
 
 /**

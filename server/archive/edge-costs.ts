@@ -1,6 +1,6 @@
 /**
- * Edges of an archive's storage graph: their kinds, what the functions that make them get, and what an edge
- * costs. Costs are estimated from samples; no tensor is encoded to find them.
+ * Edges of an archive's storage graph: their kinds, the context of the functions that find them, and their
+ * costs. Costs are estimated from samples; complete tensors are not encoded for it.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import type { Predictor } from "../../shared/delta/encoded.js";
@@ -55,7 +55,7 @@ export function entryBytes(
   return indexEntryBytes({ header, ...(base && { base }), ...(previous && { previous }) }, 2);
 }
 
-/** Bytes of tables and headers, which an estimate from a sample does not count (measured: 10 to 60, by size). */
+/** Bytes of tables and headers, which estimates from samples leave out (measured: 10 to 60, by size). */
 export function sideBytes(byteLength: number): number {
   return 10 + Math.min(80, byteLength / 64);
 }
@@ -69,7 +69,7 @@ export function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boo
   return byteLength > 0 && byteLength <= maxCodedTensorBytes && isSampled(dtype);
 }
 
-/** One way to store a tensor, before it is priced. */
+/** One way to store a tensor, without its costs. */
 export interface StorageWay {
   readonly kind: string;
   /** Without the index entry. */
@@ -99,8 +99,8 @@ export function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, way: Stora
 }
 
 /**
- * Estimates a sample's encoded bytes. Types whose numbers the codec does not know are encoded in planes; their
- * sample is encoded in fact.
+ * Estimates a sample's encoded bytes. Types whose numbers the codec does not know are encoded in planes, for
+ * which there is no estimate: their sample is actually encoded.
  */
 export function estimateSample(
   { codec }: EdgeContext,

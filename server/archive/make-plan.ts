@@ -1,6 +1,7 @@
 /**
- * Makes the plan for a measured graph: the planner's best tree in a form that packs can hold, unless the current
- * storage with a few changes is nearly as good. Pure except for the clock that bounds the search.
+ * Makes the plan for a measured graph. This is the planner's best tree, changed so that packs can store it
+ * (settle-tree.ts). Where the current storage with a few changes is nearly as good, that is the plan instead.
+ * Pure except for the clock that bounds the search.
  */
 import type { Clock } from "../../shared/ports.js";
 import { isWithin, limitsOf } from "../planner/budgets.js";
@@ -25,8 +26,7 @@ export interface PlanRequest {
   /** α of every snapshot's budget; null for no budget. */
   readonly ratio: number | null;
   /**
-   * Time to search for better plans; bringing them into a form that can be written takes at most as long
-   * again.
+   * Time to search for better plans. Changing them so that packs can store them takes at most as long again.
    */
   readonly timeLimitMs: number;
   /** Longest chain of tensors to decode before another one. */
@@ -36,18 +36,18 @@ export interface PlanResult {
   readonly plan: StoragePlan;
   /** For each snapshot its tensors, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
-  /** Recreation cost of each snapshot, in µs, when stored for speed. */
+  /** Minimum recreation cost of each snapshot, in µs (everything stored for speed). */
   readonly leastCosts: readonly number[];
-  /** The same as stored now; null where some tensor cannot stay as it is. */
+  /** Recreation cost of each snapshot as stored now; null where some tensor cannot stay as it is. */
   readonly currentCosts: readonly number[] | null;
 }
 
 /**
- * The plan stays close to the current storage unless another tree saves more than this share: estimates and
- * measured rates vary by as much.
+ * The plan changes the current storage only a little unless another tree takes less storage by more than this
+ * share. Estimates and measured rates vary by as much.
  */
 const rearrangingShare = 0.02;
-/** … and only where staying close writes less than this share of the bytes that the other tree writes. */
+/** The little change must also write less than this share of the bytes that the other tree would write. */
 const writtenShare = 0.5;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
@@ -77,8 +77,9 @@ export function makePlan(
       ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}),
     });
   const storage = (tree: ParentEdges): number => new StorageTree(graph, tree).storageCost;
-  // The planner's tree may use predictions that cannot all be written together. A tree that was found without
-  // any has room for those that can.
+  // The planner's tree may use predictions that cannot all be written together, and settling then replaces
+  // some. A tree without predictions is settled too, which adds those that can be written. The better result
+  // counts.
   const first = settle(checkPlan(graph, found));
   const second = settle(repair(plainTree(graph)));
   const settled =
@@ -103,7 +104,7 @@ export function makePlan(
   };
 }
 
-/** The tree cheapest to store of those without predictions from a second tensor. */
+/** The minimum-storage tree among those without predictions from a second tensor. */
 function plainTree(graph: StorageGraph): ParentEdges {
   return minimumArborescence(graph, {
     first: graph.storage,
@@ -123,7 +124,7 @@ function isWithinBudgets(
   );
 }
 
-/** Bytes to write for a tree. */
+/** Bytes that must be written to change the current storage to a tree. */
 function writtenBytes(graph: StorageGraph, edges: ParentEdges): number {
   return edges.reduce(
     (sum, edge) => (edge < 0 || graph.kinds[edge] === "current" ? sum : sum + graph.storage[edge]!),
@@ -131,7 +132,7 @@ function writtenBytes(graph: StorageGraph, edges: ParentEdges): number {
   );
 }
 
-/** The tree of the current storage; undefined where some tensor cannot stay as it is. */
+/** The current storage as a tree; undefined where some tensor cannot stay as it is. */
 function currentTree(graph: StorageGraph): ParentEdges | undefined {
   const edges = new Int32Array(graph.vertexCount).fill(-1);
   graph.kinds.forEach((kind, edge) => {

@@ -1,6 +1,6 @@
 /**
- * Measures how fast a folder's disk reads bytes that are not cached: writes a temporary file durably and reads
- * it past the cache where the system can.
+ * Measures how fast a folder's disk reads bytes that are not cached. Writes a temporary file durably, and
+ * reads it without the operating system's cache where that is possible.
  */
 import { constants } from "node:fs";
 import { open, rm } from "node:fs/promises";
@@ -10,11 +10,12 @@ import type { Clock } from "../../shared/ports.js";
 const blockBytes = 1024 * 1024;
 const blocks = 8;
 const rounds = 2;
-/** Makes file names unique within the process; the process id does between processes. */
+/** Makes file names unique within the process; the process id makes them unique between processes. */
 let measured = 0;
 
 /**
- * Microseconds per byte. Where the cache cannot be bypassed (a file system in memory), the cache's own speed.
+ * Returns microseconds per byte. Where the cache cannot be bypassed (a file system in memory), this is the
+ * cache's own speed.
  * @throws the file system's errors where the folder cannot be written
  */
 export async function measureDiskUsPerByte(folder: string, clock: Clock): Promise<number> {
@@ -39,7 +40,7 @@ export async function measureDiskUsPerByte(folder: string, clock: Clock): Promis
 }
 
 async function timeReading(path: string, clock: Clock, flags: number): Promise<number | undefined> {
-  // Reading past the cache needs memory aligned to a page, which a WebAssembly memory is.
+  // Reading without the cache needs page-aligned memory; a WebAssembly memory is page-aligned.
   const target = new Uint8Array(new WebAssembly.Memory({ initial: blockBytes / 65_536 }).buffer);
   const file = await open(path, flags).catch(() => undefined);
   if (file === undefined) return undefined;

@@ -1,7 +1,8 @@
 /**
- * Measures a fleet's storage graph: a vertex for every distinct kept tensor, a snapshot for every version, and
- * the edges that the sources find. Reads every tensor once for its sample, position by position in the models,
- * so that tensors to be compared are read close together. Yields to other work between tensors.
+ * Measures a fleet's storage graph: a vertex for every distinct kept tensor, a snapshot for every version,
+ * and the edges that the edge sources find. Every tensor is read once for its sample. Tensors at the same
+ * position of the models are read one after the other, because they are compared with each other. Yields to
+ * other work between tensors.
  */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
@@ -26,7 +27,7 @@ export interface MeasureOptions {
 }
 
 /**
- * `unmeasured` lists the tensors that could not be read.
+ * @returns the graph, and in `unmeasured` the tensors that could not be read
  * @throws FILE_FAILED where the disk fails; the signal's reason
  */
 export async function measureGraph(
@@ -70,8 +71,8 @@ export async function measureGraph(
 }
 
 /**
- * A tensor that is damaged, or was collected meanwhile, does not prevent planning the others: it stays as it
- * is.
+ * The edges into one tensor. A tensor that is damaged, or was collected meanwhile, gets only the edge that
+ * keeps it as it is, so that the others can still be planned.
  */
 async function edgesOf(
   context: EdgeContext,
@@ -90,7 +91,7 @@ async function edgesOf(
   }
 }
 
-/** Every tensor once: by position in the models, and there by the order of the versions. */
+/** Every tensor once, ordered by position in the models, then by the versions' journal order. */
 function byPosition(versions: readonly ArchiveVersion[]): readonly Hash[] {
   const positions = new Map<string, Set<Hash>>();
   for (const { leaves } of [...versions].sort((a, b) => a.position - b.position)) {

@@ -1,6 +1,6 @@
 /**
- * Compares a plan with the store as it is now: tensors to rewrite and in which order, tensors that are done,
- * tensors that the plan no longer fits. Pure, given the store's answers.
+ * Compares a plan with the store's current content. Finds the tensors to rewrite and their order, the tensors
+ * that are done, and the tensors that the plan no longer fits. Writes nothing.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
@@ -27,17 +27,18 @@ export interface StaleTensor {
 }
 
 export interface PendingWork {
-  /** A tensor comes after those that it is encoded against. */
+  /** Tensors to rewrite; a tensor comes after its base. */
   readonly items: readonly ApplyItem[];
-  /** Tensors that the plan keeps as they are, and those that are stored as planned already. */
+  /** Number of tensors that the plan keeps as they are. */
   readonly kept: number;
+  /** Number of tensors that are already stored as planned. */
   readonly done: number;
   readonly stale: readonly StaleTensor[];
-  /** Kept tensors that came after the plan was made. */
+  /** Number of kept tensors that were added after the plan was made. */
   readonly unplanned: number;
 }
 
-/** Kinds of edges that can be written here. */
+/** Kinds of edges that this release can write. */
 const writable: ReadonlySet<string> = new Set([
   edgeKinds.raw,
   edgeKinds.packed,
@@ -72,7 +73,7 @@ function isStoredAsPlanned(
 
 /**
  * @param kept ids of the objects that kept versions need now
- * @throws PLAN_INVALID where the plan has a kind of edge that cannot be written here
+ * @throws PLAN_INVALID where the plan has a kind of edge that this release cannot write
  */
 export function findPendingWork(
   { plan, members }: ArchivePlan,
@@ -124,8 +125,8 @@ function itemOf(vertex: PlannedVertex): ApplyItem {
 }
 
 /**
- * Version by version, because tensors that were saved together share a pack, which can then be dropped as a
- * whole; a tensor's base before the tensor.
+ * Orders the items version by version, and a tensor's base before the tensor. Tensors that were saved
+ * together share a pack; when all of them have been rewritten, the complete pack can be dropped.
  */
 function inWritingOrder(
   items: ReadonlyMap<Hash, ApplyItem>,

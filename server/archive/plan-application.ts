@@ -1,4 +1,4 @@
-/** What applying a storage plan takes, and what it reports. Types and defaults. */
+/** Parameters, report and defaults of applying a storage plan. Types and constants only. */
 import type { ErrorCode } from "../../shared/errors.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
@@ -22,9 +22,9 @@ export interface ApplyParts {
   readonly freeBytes: () => Promise<number>;
 }
 export interface ApplyOptions {
-  /** Stops after this time. */
+  /** Stops after this time; no limit when absent. */
   readonly timeMs?: number | undefined;
-  /** Stops where superseded copies that no collection frees take more than this. */
+  /** Stops where superseded copies that are not collected yet take this many bytes. */
   readonly diskBytes?: number | undefined;
   /** Bytes of one pack. */
   readonly batchBytes?: number | undefined;
@@ -53,17 +53,19 @@ export interface ApplyReport {
   readonly rewritten: number;
   /** Tensors left for the next application. */
   readonly left: number;
-  /** Tensors that were stored as planned before. */
+  /** Tensors that were already stored as planned. */
   readonly already: number;
   /** Tensors left as they were because rewriting them would have gained nothing. */
   readonly notSmaller: number;
   /** Tensors that the plan itself keeps as they are. */
   readonly kept: number;
-  /** Tensors of kept versions that came after the plan was made. */
+  /** Tensors of kept versions that were added after the plan was made. */
   readonly unplanned: number;
   readonly stale: readonly StaleTensor[];
   readonly failed: readonly { readonly tensor: Hash; readonly code: ErrorCode; readonly message: string }[];
-  /** Stored bytes of the planned tensors with their index entries: before, as the plan predicts, and after. */
+  /**
+   * Stored bytes of the planned tensors with their index entries: before, as the plan predicts, and after.
+   */
   readonly bytesBefore: number;
   readonly bytesPredicted: number;
   readonly bytesReached: number;

@@ -15,7 +15,7 @@ import { encodingOfKind, type ApplyItem, type StaleTensor } from "./pending-work
 /** Bytes that must stay free on the disk for other saves. */
 const reserveBytes = 64 * 1024 * 1024;
 const leaseMs = 60 * 60 * 1000;
-/** A collection's plan is stale where versions were recorded meanwhile; then it is made again. */
+/** A collection's plan is stale where versions were recorded meanwhile; a new one is made then. */
 const maxCollectAttempts = 3;
 
 /** Tensors that are written into one pack. */
@@ -29,8 +29,8 @@ interface Batch {
 type Outcome = "written" | "not-smaller" | "deferred";
 
 /**
- * Carries out pending work of one application: tensor by tensor into a batch, each batch committed as one
- * pack, superseded copies collected in between.
+ * Carries out the pending work of one application. Tensors are written one by one into a batch, and each
+ * batch is committed as one pack. Superseded copies are collected in between.
  */
 export class PlanApplier {
   readonly counts = { rewritten: 0, writtenBytes: 0, packs: 0, freedBytes: 0 };
@@ -40,10 +40,10 @@ export class PlanApplier {
   readonly #guard = new ChainGuard(maxChainDepth);
   readonly #endMs: number;
   #batch: Batch | undefined;
-  /** Bytes of new copies whose superseded ones were not collected yet. */
+  /** Bytes of new copies whose superseded copies were not collected yet. */
   #uncollectedBytes = 0;
   #total = 0;
-  /** Items that would be neither smaller nor faster to read by themselves. */
+  /** Items that would not become smaller or faster to read if they were rewritten alone. */
   readonly #gainless = new Set<ApplyItem>();
   /** Whether items are written although they gain nothing. */
   #isForced = false;
@@ -67,7 +67,8 @@ export class PlanApplier {
     this.#total = items.length;
     try {
       const deferred = await this.#writeAll(items);
-      // An item that gains nothing by itself may keep another, which gains, from being written.
+      // While an item that gains nothing is not rewritten, the chain guard may refuse another item that
+      // gains.
       if (deferred.length > 0 && this.#gainless.size > 0 && this.stopped === null) {
         this.#isForced = true;
         await this.#writeAll([...this.#gainless, ...deferred]);
@@ -141,7 +142,10 @@ export class PlanApplier {
     return this.stopped === null;
   }
 
-  /** Damage and concurrent changes concern one tensor; a failing disk concerns all. @throws the latter */
+  /**
+   * Notes damage or a concurrent change, which concern one tensor only.
+   * @throws the error where it concerns all tensors, such as a failing disk
+   */
   #noteFailure(item: ApplyItem, error: unknown): undefined {
     if (
       !isStemmaError(error) ||
@@ -184,7 +188,7 @@ export class PlanApplier {
     }
   }
 
-  /** The encoder may use fewer references than it is offered. */
+  /** Encodes the tensor as planned. The encoder may use fewer references than it is offered. */
   async #encode({ id, kind, base, previous }: ApplyItem): Promise<CodedTensor> {
     const load = async (one: Hash): Promise<Tensor> =>
       tensorOfSource(this.parts.target.objects.openTensor(one));
@@ -249,8 +253,8 @@ export class PlanApplier {
   }
 
   /**
-   * Drops superseded copies. Where a collection is refused, their bytes stay on the disk and count against its
-   * budget until a later one.
+   * Drops superseded copies. Where the collection is refused, their bytes stay on the disk, and count against
+   * `diskBytes`, until a later collection.
    */
   async #collect(): Promise<void> {
     const { target } = this.parts;
@@ -274,7 +278,7 @@ export class PlanApplier {
   }
 }
 
-/** A tensor is rewritten to be smaller, to be decoded through fewer others, or to have another encoding. */
+/** Whether rewriting would not make the tensor smaller, shorten its chain, or give it another encoding. */
 function isNotWorthwhile(
   current: TensorEncoding,
   coded: CodedTensor,

@@ -1,4 +1,4 @@
-/** Plans a fleet's storage: reads the kept versions, measures the graph, plans in a thread. Changes nothing. */
+/** Plans a fleet's storage: reads the kept versions, measures the graph, and plans in a thread. Read-only. */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { maxChainDepth } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
@@ -26,7 +26,9 @@ export interface PlanTools {
   readonly clock: Clock;
 }
 export interface PlanArchiveOptions {
-  /** α: the recreation cost that a version may have, relative to storage for speed; null for no bound. */
+  /**
+   * α: a version's maximum recreation cost, relative to its minimum (stored for speed); null for no bound.
+   */
   readonly ratio: number | null;
   readonly scheme?: PlanningScheme;
   readonly layout?: ArchiveEncoding;
@@ -38,12 +40,12 @@ export interface PlanArchiveOptions {
 }
 
 /**
- * Chains are planned shorter than the store allows, so that uploads encoded against the newest version still
- * fit.
+ * Planned chains are shorter than the store allows, so that uploads can still be encoded against the newest
+ * version.
  */
 export const maxPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
 const defaultTimeLimitMs = 10_000;
-/** Estimating yields to other work after this time. */
+/** Measuring yields to other work after this time. */
 const maxBlockingMs = 8;
 
 /** @throws BUDGET_UNREACHABLE, COLLECTION_REFUSED where a kept version cannot be read, the signal's reason */
@@ -127,8 +129,8 @@ function summarise(
     materialised: recreationOf(leastCosts),
     now: currentCosts === null ? null : recreationOf(currentCosts),
     planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
-    // New copies between two collections, and about as much again for packs that a collection rewrites because
-    // some of their objects stay.
+    // New copies between two collections, and about as much again for packs that a collection rewrites
+    // because some of their objects stay.
     diskNeeded: 2 * Math.min(rewrittenBytes, applyDefaults.collectBytes + applyDefaults.batchBytes),
   };
 }

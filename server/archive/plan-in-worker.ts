@@ -1,4 +1,4 @@
-/** Plans in a thread of its own, so that the server is not blocked. Sends the graph to it in parts. */
+/** Runs the planner in a worker thread, so that the server is not blocked. Sends the graph to it in parts. */
 import { Worker } from "node:worker_threads";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { StorageGraphInput } from "../planner/storage-graph.js";

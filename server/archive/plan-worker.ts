@@ -1,4 +1,4 @@
-/** The planning thread: planning computes for seconds without a pause. Receives the graph in parts. */
+/** The worker thread in which a plan is computed, which takes seconds. Receives the graph in parts. */
 import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../shared/errors.js";

@@ -1,6 +1,6 @@
 /**
- * Reads what planning needs of a fleet: the kept versions with their leaves, and every distinct tensor with its
- * current encoding. Reads trees and names, no tensor.
+ * Reads what planning needs from a fleet: the kept versions with their leaves, and every distinct tensor's
+ * header and current encoding. Reads trees and names, but no tensor bytes.
  */
 import { decodeNames } from "../../shared/model/names.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
@@ -24,19 +24,19 @@ export interface ArchiveContent {
   readonly versions: readonly ArchiveVersion[];
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
   /**
-   * Tensors of kept versions that the store cannot decode now. They stay as they are, as do all tensors of
-   * their versions.
+   * Tensors of kept versions that the store cannot decode now. They stay as they are, and so do other tensors
+   * that only their versions have.
    */
   readonly unreadable: readonly Hash[];
   readonly lineage: Lineage;
 }
 
-/** Versions that are read before other work may run. */
+/** After this many versions, reading yields to other work. */
 const versionsBetweenYields = 16;
 
 /**
- * Reads all kept versions. A version with a tensor that cannot be decoded now is left out: its recreation cost
- * is unknown.
+ * Reads all kept versions. A version with a tensor that cannot be decoded now is left out: its recreation
+ * cost is unknown.
  * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
  */
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
@@ -47,7 +47,7 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
   const versions: ArchiveVersion[] = [];
   let readCount = 0;
   for (const summary of summaries) {
-    // A retired version is kept where it is held or in use; then its tree is live.
+    // A retired version counts as kept while it is held or in use; its tree is live then.
     if (!live.has(summary.record.objects.tree)) continue;
     const version = await readVersion(source.objects, summary);
     if (

@@ -1,9 +1,11 @@
 /**
- * Brings a planned tree into a form that packs can hold and that is worth writing. The planner's edges have one
- * source each; a tensor that is predicted with a second, previous one needs that too. So the source must be
- * below the previous tensor in the tree: then it is decoded when it is needed, and there are no cycles. No
- * chain is longer than allowed, and a tensor that would gain next to nothing stays as it is. Budgets that held
- * before hold afterwards. Pure.
+ * Settles a planned tree: changes it so that packs can store it and every rewrite is worth its cost. Budgets
+ * that held before hold afterwards. Pure.
+ * - The planner's edges have one source each, but a tensor that is predicted from two tensors also needs the
+ *   second one (`previous`). An edge is sound where its source is below the previous tensor in the tree. Then
+ *   the previous tensor is decoded on the way to the source, and there are no cycles.
+ * - No chain is longer than the maximum.
+ * - A tensor that would gain almost nothing keeps its current encoding.
  */
 import { limitsOf, LimitMeter } from "../planner/budgets.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
@@ -12,10 +14,11 @@ import { StorageTree } from "../planner/storage-tree.js";
 import { previousOf } from "./archive-plan.js";
 
 /**
- * A tensor is rewritten for speed, or to save more than this share of its bytes: estimates are no more precise.
+ * A tensor is rewritten for speed, or to save more than this share of its bytes. Smaller savings are within
+ * the error of the estimates.
  */
 const worthwhileShare = 0.02;
-/** Rounds of improvement, at most; each but the last gains something. */
+/** Rounds of improvement, at most. They end earlier when a round gains nothing. */
 const maxRounds = 12;
 const repairRounds = 4;
 
@@ -23,7 +26,7 @@ export interface SettleOptions {
   /** Budget of every snapshot under the scheme; Infinity where there is none. */
   readonly budgets: Float64Array;
   readonly scheme: PlanningScheme;
-  /** Longest chain of tensors to decode before another one. */
+  /** Maximum number of tensors to decode before another one. */
   readonly maxDepth: number;
   /** Ends the improvement early; the returned tree can still be written. */
   readonly isTimeUp?: () => boolean;
@@ -45,7 +48,7 @@ export function settleTree(
 class Settler {
   private readonly tree: StorageTree;
   private readonly meter: LimitMeter;
-  /** For each edge the second vertex that it predicts with; −1 for none. */
+  /** For each edge, the vertex of the second tensor that it predicts from; −1 for none. */
   private readonly previous: Int32Array;
   private readonly maxDepth: number;
   private readonly isTimeUp: () => boolean;
@@ -60,7 +63,7 @@ class Settler {
     this.maxDepth = maxDepth;
     this.isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
-    // A previous tensor that is not a vertex cannot be above the source: such an edge is never sound.
+    // An edge whose previous tensor is not a vertex is never sound; `vertexCount` marks it.
     this.previous = Int32Array.from(graph.details, (detail) => {
       const id = previousOf({ detail });
       return id === undefined ? -1 : (number.get(id) ?? graph.vertexCount);
@@ -71,6 +74,7 @@ class Settler {
     return this.tree.parentEdge;
   }
 
+  /** Moves vertices back to their current storage where the planned change gains almost nothing. */
   keepCurrent(): void {
     const { graph, tree, meter } = this;
     graph.kinds.forEach((kind, edge) => {
@@ -86,17 +90,19 @@ class Settler {
   }
 
   /**
-   * Moves every vertex whose edge is unsound, or whose chain is too long, to its cheapest valid edge. The new
-   * source may have to move in its turn, so this takes some rounds. Vertices that are still invalid after the
-   * last are materialized. Then all are valid: parents are handled before children, and whether a vertex is
-   * valid depends only on the vertices above it.
+   * Moves every vertex whose edge is unsound, or whose chain is too long, to its cheapest valid edge. A move
+   * can make other vertices invalid, so this takes several rounds. Vertices that are still invalid after the
+   * last round are materialised. Then all are valid: parents are handled before children, and whether a
+   * vertex is valid depends only on the vertices above it.
    */
   repair(): void {
     for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestEdge(v))) return;
     this.repairAll((v) => this.materializedEdge(v));
   }
 
-  /** Handles parents first. Returns whether any vertex moved. */
+  /**
+   * Moves each invalid vertex to the edge that `edgeFor` returns, parents first. Returns whether any moved.
+   */
   private repairAll(edgeFor: (v: number) => number): boolean {
     let moved = false;
     for (const v of this.tree.subtree(0).slice(1)) {
@@ -107,6 +113,7 @@ class Settler {
     return moved;
   }
 
+  /** The valid edge into v that is cheapest to store; where there is none, the materialised one. */
   private bestEdge(v: number): number {
     return (
       this.edgesInto(v).find(
@@ -139,13 +146,13 @@ class Settler {
     }
   }
 
-  /** Cheapest to store first. */
+  /** Edges into v, cheapest to store first. */
   private edgesInto(v: number): readonly number[] {
     const { start, items } = this.graph.incoming;
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
 
-  /** Whether the source is not recreated through v, and is itself recreated through the edge's previous vertex. */
+  /** Whether the edge's source is not below v, and is below the edge's previous vertex if there is one. */
   private isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
     const previous = this.previous[edge]!;
@@ -163,6 +170,7 @@ class Settler {
     return depth;
   }
 
+  /** Moves v unless a vertex at or below it becomes invalid. Returns whether it moved. */
   private tryMove(v: number, edge: number): boolean {
     const before = this.tree.parentEdge[v]!;
     this.meter.move(v, edge);
@@ -173,7 +181,7 @@ class Settler {
     return isFine;
   }
 
-  /** The edge from nothing that is cheapest to recreate by: it breaks no budget that can be kept. */
+  /** The edge from the empty vertex with the lowest recreation cost; it breaks no budget that can be kept. */
   private materializedEdge(v: number): number {
     const { graph } = this;
     const edges = this.edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);

@@ -1,7 +1,7 @@
 /**
  * The ways a tensor can be stored, as edges of the planner's graph: as it is now, raw, or encoded without a
- * base (delta-edges.ts has those with one). Each way is a function of one tensor; other sources of edges
- * (another storage tier, a replay of a training) are further functions of the same kind.
+ * base. delta-edges.ts has the edges with a base. Each way is an `EdgeSource`; another storage tier, or the
+ * replay of a training, would be further edge sources.
  */
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
@@ -26,8 +26,8 @@ import type { ArchiveTensor } from "./read-versions.js";
 import { wantedEncodingOf } from "./wanted-encoding.js";
 
 /**
- * Keeps a tensor that cannot be read as it is: it cannot be rewritten. The tensors that it is encoded against
- * stay for it, whatever the plan does with them.
+ * The edge that keeps an unreadable tensor as it is, because it cannot be rewritten. The plan may
+ * re-encode the tensors that it is encoded against: they stay in the store as long as it needs them.
  */
 export function unreadableEdge(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
   const { storedBytes } = tensor.current;
@@ -35,8 +35,8 @@ export function unreadableEdge(context: EdgeContext, tensor: ArchiveTensor): Edg
 }
 
 /**
- * Keeps the tensor as it is; nothing is written for it. Not offered where it is encoded against a tensor that
- * no kept version has, or is not in the wanted encoding (fixed planes are never kept for their size alone).
+ * Keeps the tensor as it is, without writing. Not offered where the tensor is encoded against one that no
+ * kept version has, or is not in the wanted encoding (fixed planes are never kept for their size alone).
  */
 const currentEdge: EdgeSource = async (context, tensor) => {
   const { code, base, previous, storedBytes } = tensor.current;
@@ -56,7 +56,7 @@ function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["deco
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 
-/** Not offered for a tensor that a float scheme reduced: its compact form is its purpose. */
+/** Stores the tensor raw. Not offered for a tensor that a float scheme reduced in order to make it small. */
 const rawEdge: EdgeSource = async (context, tensor) => {
   const { code } = tensor.current;
   if (code === encodingCodes.raw || isSchemeCode(code)) return [];

@@ -1,12 +1,12 @@
 /**
- * Samples of stored tensors: runs of neighbouring elements at positions that depend only on type and length, so
- * that the samples of two versions of a weight can be compared. As a rule each tensor is read once; the memory
- * for samples is bounded.
+ * Samples of stored tensors: runs of neighbouring elements at positions that depend only on type and length,
+ * so that the samples of two versions of a weight can be compared. Each tensor is usually read once; the
+ * memory for samples is bounded.
  */
 import { dtypeBits, type DType } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorSource } from "../../shared/tensor/tensor.js";
 
-/** Elements of a sample; smaller tensors are their own sample. */
+/** Elements of a sample. The sample of a smaller tensor is the complete tensor. */
 export const sampleElements = 16_384;
 const runElements = 64;
 
@@ -62,7 +62,7 @@ export interface TensorSamples {
 
 const defaultHeldBytes = 128 * 1024 * 1024;
 
-/** Samples of a store's tensors; the most recently used are kept, up to `heldBytes`. */
+/** Samples of a store's tensors, in an LRU cache of at most `heldBytes`. */
 export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
   const held = new Map<Hash, Tensor>();
   let bytes = 0;

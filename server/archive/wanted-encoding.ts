@@ -1,5 +1,6 @@
 /**
- * Which encoding of the plan each tensor is wanted in: not every tensor can have the one that the plan names.
+ * Chooses the encoding that each tensor should have. Not every tensor can have the encoding that the plan is
+ * made for.
  */
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { estimateFixedPlanesBytes } from "../../shared/delta/fixed-planes-estimate.js";
@@ -13,21 +14,21 @@ import type { ArchiveTensor } from "./read-versions.js";
 /** Byte planes must save more than the index entry that they need. */
 const minPlanesBytes = 4096;
 /**
- * A larger matrix is not read to see whether fixed planes suit it. It is assumed that they do, and take the
- * usual share of its raw bytes.
+ * A larger matrix is not read to find out whether fixed planes suit it. They are assumed to suit it, and to
+ * take the usual share of its raw bytes.
  */
 const maxFixedEstimateBytes = 64 * 1024 * 1024;
 const usualFixedShare = 0.86;
 
 export interface WantedEncoding {
   readonly layout: ArchiveEncoding;
-  /** Estimated bytes in fixed planes, where the tensor is not stored so yet. */
+  /** Estimated bytes in fixed planes, where the tensor is not stored in them yet. */
   readonly bytes?: number;
 }
 
 const wantedEncodings = new WeakMap<EdgeContext, WeakMap<ArchiveTensor, Promise<WantedEncoding>>>();
 
-/** Computed once for a tensor of a context. */
+/** The wanted encoding of a tensor, computed once per context. */
 export function wantedEncodingOf(context: EdgeContext, tensor: ArchiveTensor): Promise<WantedEncoding> {
   let ofTensors = wantedEncodings.get(context);
   if (ofTensors === undefined) {

@@ -1,19 +1,19 @@
 /**
- * The catalog port: an index over a fleet's versions that pages through them by any of their fields.
- * Disposable: it is rebuilt from the journal whenever it is missing or doubted, and nothing exists in it
- * alone. Knows no store and no journal.
+ * The catalog port: an index over a fleet's versions, which finds versions by any of their fields and returns
+ * them in pages. The catalog is disposable: everything in it is derived from the journal and the store, and
+ * it can be rebuilt from them at any time. It does not access either.
  */
 import type { Approach } from "../../shared/model/model.js";
 import type { ModelMetadata } from "../../shared/model/metadata.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionQuery, VersionStateName } from "./version-query.js";
 
-/** One version as the index keeps it. */
+/** One version in the catalog. */
 export interface CatalogEntry {
   readonly versionId: Hash;
   readonly name: string;
   readonly version: number;
-  /** Of the `recorded` fact in the journal; never changes. */
+  /** Position of the version's `recorded` fact in the journal; never changes. */
   readonly position: number;
   readonly device: string;
   readonly line: string;
@@ -28,7 +28,7 @@ export interface CatalogEntry {
   readonly metadata: ModelMetadata;
 }
 
-/** One page of what a query finds. */
+/** One page of the versions that a query finds. */
 export interface CatalogPage {
   /** In the order that the query names. */
   readonly versionIds: readonly Hash[];
@@ -37,11 +37,11 @@ export interface CatalogPage {
 }
 
 export interface Catalog {
-  /** Versions up to which this implementation is meant to serve. */
+  /** The number of versions that this implementation is designed for, at most. */
   readonly comfortableVersions: number;
-  /** Inserts, or replaces by version id. */
+  /** Inserts entries, replacing those with the same version id. */
   put(entries: readonly CatalogEntry[]): Promise<void>;
-  /** @throws HTTP_REQUEST_INVALID for what `checkQuery` refuses */
+  /** @throws HTTP_REQUEST_INVALID for a query that `checkQuery` refuses */
   find(query: VersionQuery): Promise<CatalogPage>;
   count(): Promise<number>;
   clear(): Promise<void>;

@@ -1,8 +1,8 @@
 /**
- * The catalog in NeDB, in memory only: NeDB does not fsync, drops torn lines silently and lets
- * updates reach prototypes, so it never sees a file, an update operator or a field name from outside.
- * Meant for about 50,000 versions; a larger fleet needs another implementation of the port. Measured with
- * 50,000 versions: 2 s to build, 80 ms to count what a new query finds, 2 ms a page after that.
+ * The catalog in NeDB, in memory only. NeDB does not fsync, drops torn lines silently, and lets updates
+ * change prototypes. So it gets no file, no update operator, and no field name from outside. Designed for
+ * about 50,000 versions; a larger fleet needs another implementation of the port. Measured with 50,000
+ * versions: 2 s to build, 80 ms to count the versions that a new query finds, then 2 ms per page.
  */
 import { LRUCache } from "lru-cache";
 import NeDB from "nedb-promises";
@@ -13,7 +13,9 @@ import { filterOf, type Condition, type QueryFilter } from "./query-filter.js";
 import { checkQuery, defaultLimit, type VersionQuery } from "./version-query.js";
 import { VersionWindows, windowVersions, type Window } from "./version-windows.js";
 
-/** A document: fixed field names, metadata as a list of pairs, so that its keys are values too. */
+/**
+ * A document has fixed field names. Metadata is a list of key-value pairs, so that its keys are values too.
+ */
 interface CatalogDocument extends Omit<CatalogEntry, "versionId" | "metadata"> {
   readonly _id: string;
   readonly metadata: readonly {
@@ -23,11 +25,13 @@ interface CatalogDocument extends Omit<CatalogEntry, "versionId" | "metadata"> {
   }[];
 }
 
-/** Documents inserted in one call; NeDB copies each deeply on the way. */
+/** Documents inserted in one call, at most; NeDB makes a deep copy of each. */
 const chunkEntries = 1000;
-/** Up to this many candidates of an indexed field are searched directly, without windows. */
+/**
+ * Where an indexed field leaves at most this many candidates, they are searched directly, without windows.
+ */
 const maxDirectCandidates = 2 * windowVersions;
-/** Queries whose counts are remembered. */
+/** For how many queries the counts are remembered. */
 const rememberedQueries = 32;
 
 interface Range {
@@ -47,9 +51,12 @@ class NedbCatalog implements Catalog {
   readonly comfortableVersions = 50_000;
   readonly #store: NeDB<CatalogDocument>;
   readonly #windows = new VersionWindows();
-  /** Filter as JSON → versions that it finds in each window, undefined where a version changed since. */
+  /**
+   * Filter as JSON → number of versions that it finds in each window; undefined where a version changed
+   * since.
+   */
   readonly #counts = new LRUCache<string, (number | undefined)[]>({ max: rememberedQueries });
-  /** One call at a time: a search never sees half of a change. */
+  /** Runs one call at a time, so that a search never sees an incomplete change. */
   readonly #queue = new SerialQueue();
 
   constructor(store: NeDB<CatalogDocument>) {
@@ -60,7 +67,7 @@ class NedbCatalog implements Catalog {
     return this.#queue.run(async () => {
       for (let start = 0; start < entries.length; start += chunkEntries) {
         const documents = entries.slice(start, start + chunkEntries).map(documentOf);
-        // Removed and inserted: `update` would go through NeDB's operators.
+        // Removed and inserted again, because `update` would interpret NeDB's operators.
         await this.#store.remove({ _id: { $in: documents.map(({ _id }) => _id) } }, { multi: true });
         await this.#store.insert(documents);
       }
@@ -107,7 +114,7 @@ class NedbCatalog implements Catalog {
   }
 
   async #findDirectly({ indexed, all }: QueryFilter, range: Range): Promise<CatalogPage> {
-    // NeDB uses an index for conditions at the top only, not for those under $and.
+    // NeDB uses an index only for conditions at the top level, not for those under $and.
     const condition = { ...indexed, $and: all };
     return { versionIds: await this.#ids(condition, range), total: await this.#store.count(condition) };
   }
@@ -159,7 +166,9 @@ function keyOf(conditions: readonly Condition[]): string {
   return JSON.stringify(conditions);
 }
 
-/** The range of positions is the one condition at the top, so that NeDB takes the index of positions. */
+/**
+ * The range of positions is the only condition at the top level, so that NeDB uses the index of positions.
+ */
 function windowCondition({ all }: QueryFilter, { from, until }: Window): Condition {
   const position = { $gte: from, $lt: until };
   return all.length === 0 ? { position } : { position, $and: all };

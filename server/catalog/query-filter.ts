@@ -1,16 +1,17 @@
-/** Turns a checked query into conditions of NeDB: every operator is written here, every value is plain. */
+/** Converts a checked query into NeDB conditions. All operators are from this file; all values are plain. */
 import type { MetadataCondition, VersionQuery } from "./version-query.js";
 
 export type Condition = Readonly<Record<string, unknown>>;
 
 /** Conditions that must all hold. */
 export interface QueryFilter {
-  /** On fields that the index looks up directly; absent where the query names none of them. */
+  /** The conditions on indexed fields; undefined where the query has none. */
   readonly indexed: Condition | undefined;
+  /** All conditions, including those on indexed fields. */
   readonly all: readonly Condition[];
 }
 
-/** Fields by whose values documents are looked up. */
+/** Fields of a query that NeDB looks up in an index. */
 export const indexedFields = ["name", "device", "contentId", "base"] as const;
 const plainFields = ["line", "approach", "kind", "state", "architecture"] as const;
 const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte" } as const;
@@ -19,7 +20,7 @@ export function filterOf(query: VersionQuery): QueryFilter {
   const exact: Condition[] = [];
   for (const field of indexedFields) {
     const value = query[field];
-    // A list matches where one of its members does.
+    // NeDB matches a list, such as `bases`, if one of its members matches.
     if (value !== undefined) exact.push({ [field === "base" ? "bases" : field]: value });
   }
   const all = [...exact];

@@ -1,16 +1,16 @@
 /**
- * What a search for versions may ask. A closed set of fields and comparisons, checked here once, so that
- * nothing from outside can become an operator or a field name of the index behind the catalog.
+ * Queries for versions. A query has a fixed set of fields and comparisons and is checked here once, so that
+ * no input can become an operator or a field name of the catalog's database.
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
-/** How far a version has come; only the last is final. */
+/** The states of a version, in the order in which it passes through them; only `retired` is final. */
 export const versionStates = ["recorded", "stored", "released", "retired"] as const;
 export type VersionStateName = (typeof versionStates)[number];
 
-/** Versions on one page when the query names no limit. */
+/** Versions on one page when the query has no limit. */
 export const defaultLimit = 100;
 /** Versions on one page, at most. */
 export const maxLimit = 10_000;
@@ -34,7 +34,7 @@ export const metadataConditionSchema = z.strictObject({
 });
 export type MetadataCondition = Readonly<z.infer<typeof metadataConditionSchema>>;
 
-/** A version is found when it meets every condition; an absent field is no condition. */
+/** A version is found when it meets the conditions of all fields that the query has. */
 export const versionQuerySchema = z
   .strictObject({
     name: text,
@@ -53,7 +53,7 @@ export const versionQuerySchema = z
     /** Exclusive. */
     recordedUntilMs: timeMs,
     metadata: z.array(metadataConditionSchema).max(maxMetadataConditions),
-    /** Retired versions are found only with this, or with `state: "retired"`. */
+    /** Retired versions are found only where this is true, or with `state: "retired"`. */
     includeRetired: z.boolean(),
     /** By position in the journal; "newest" first when absent. */
     order: z.enum(["newest", "oldest"]),
@@ -77,8 +77,8 @@ export function checkQuery(query: unknown): VersionQuery {
 }
 
 /**
- * Reads a condition as a person writes it: `key=value`, `key>=0.5`, with =, <, <=, > or >=. The value is a
- * number or a truth value where it reads as one; in double quotes it is text as it stands.
+ * Parses a condition such as `key=value` or `key>=0.5`, with =, <, <=, > or >=. The value is a number or a
+ * boolean where it can be parsed as one, and text otherwise. A value in double quotes is always text.
  * @throws USAGE
  */
 export function parseMetadataCondition(written: string): MetadataCondition {

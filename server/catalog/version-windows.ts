@@ -1,10 +1,10 @@
 /**
- * Versions in journal order, cut into windows of about as many each. A catalog remembers per query how many
- * versions of each window match, so that a page reads the windows it shows, and a change of one version
- * makes one window count again. Pure numbers.
+ * Divides the versions, in journal order, into windows of about equal size. A catalog remembers for each
+ * query how many versions of each window match. So a page reads only the windows that it shows, and after a
+ * change of one version only its window is counted again. Stores positions only, no versions.
  */
 
-/** Versions of one window. */
+/** Versions in one window. */
 export const windowVersions = 1024;
 
 export interface Window {
@@ -18,6 +18,7 @@ export interface Window {
 export class VersionWindows {
   /** First position of each window. */
   readonly #starts: number[] = [];
+  /** Number of versions in the last window. */
   #lastSize = 0;
   #highest = -1;
 
@@ -25,7 +26,7 @@ export class VersionWindows {
     return this.#starts.length;
   }
 
-  /** The index of the window that a version at this position belongs to. */
+  /** Adds a version, or finds one that was added; returns the index of its window. */
   add(position: number): number {
     if (position > this.#highest) {
       this.#highest = position;

@@ -1,7 +1,10 @@
 /**
- * Recreation budgets of snapshots, and the limits they put on vertices: under the independent scheme a
- * budget bounds a sum over its members; under the parallel scheme it bounds each of them, so there every
- * vertex is a group of its own with the least budget of its snapshots. Knows no algorithm.
+ * Recreation budgets of snapshots, and the limits on groups of vertices that follow from them.
+ * - Independent scheme: a budget bounds the sum of the members' recreation costs, so a snapshot is a group.
+ * - Parallel scheme: a budget bounds each member's recreation cost, so each vertex is a group of its own. Its
+ *   limit is the smallest budget of the snapshots that it belongs to.
+ *
+ * The planning algorithms use these limits; this file does not depend on any of them.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
@@ -9,15 +12,19 @@ import { rowsOf, type Rows, type StorageGraph } from "./storage-graph.js";
 import type { StorageTree } from "./storage-tree.js";
 
 /**
- * A cost may pass its budget by this share of it: sums in another order differ by less, and nothing else
- * does.
+ * A cost may exceed its budget by this share of the budget. The same costs summed in another order differ by
+ * less than this; a plan that really breaks a budget differs by more.
  */
 export const budgetTolerance = 1e-9;
 export function isWithin(cost: number, budget: number): boolean {
   return cost <= budget * (1 + budgetTolerance);
 }
 
-/** α · C_r(SPT, s) for every snapshot (MH §V-B); ratios from 1 on can always be met. */
+/**
+ * The budget of every snapshot s is α · C_r(SPT, s) (MH §V-B): `ratio` is α, and `least` has the recreation
+ * cost of each vertex in the shortest-path tree. Every ratio of 1 or more can be met.
+ * @throws BUDGET_UNREACHABLE where the ratio is below 1
+ */
 export function budgetsByRatio(
   graph: StorageGraph,
   least: Float64Array,
@@ -34,8 +41,8 @@ export function budgetsByRatio(
 }
 
 /**
- * @throws BUDGET_UNREACHABLE where no plan can meet a budget, naming the snapshot furthest from it; USAGE
- * where their number is wrong.
+ * @throws BUDGET_UNREACHABLE where no plan can meet a budget (names the snapshot that exceeds its budget
+ *   most), USAGE where the number of budgets is not the number of snapshots
  */
 export function requireReachable(
   graph: StorageGraph,
@@ -66,15 +73,22 @@ export function requireReachable(
     );
 }
 
-/** Groups of vertices whose summed recreation cost is bounded. */
+/** Groups of vertices; the sum of the recreation costs of each group's members is bounded. */
 export interface Limits {
+  /** Number of groups. */
   readonly count: number;
+  /** Bound of each group. */
   readonly limit: Float64Array;
+  /** Vertices of each group. */
   readonly members: Rows;
+  /** Groups of each vertex. */
   readonly groupsOf: Rows;
 }
 
+/** The limits for budgets by snapshot (Infinity where there is none). */
 export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: PlanningScheme): Limits {
+  // Half of the tolerance: a tree whose updated costs keep these limits also passes `isWithin` after its
+  // costs are summed again.
   const padded = (budget: number): number => budget * (1 + budgetTolerance / 2);
   if (scheme === "independent")
     return {
@@ -95,11 +109,13 @@ export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: Pla
   return { count: graph.vertexCount, limit, members: alone, groupsOf: alone };
 }
 
-/** Follows what every group costs while a tree changes. */
+/** Keeps the recreation cost of every group up to date while the tree changes. */
 export class LimitMeter {
+  /** Recreation cost of each group: the sum over its members. */
   readonly cost: Float64Array;
   /** How many groups are over their limit. */
   exceeded = 0;
+  /** Work arrays of `admits`: by how much a move would raise each group, and the groups that it raises. */
   private readonly rise: Float64Array;
   private readonly touched: Int32Array;
 
@@ -113,7 +129,7 @@ export class LimitMeter {
     this.recompute();
   }
 
-  /** Everything anew, recreation costs included. */
+  /** Computes the recreation costs of all vertices and groups again, which removes accumulated rounding. */
   recompute(): void {
     const {
       tree,
@@ -134,7 +150,10 @@ export class LimitMeter {
     return this.cost[group]! > this.limits.limit[group]!;
   }
 
-  /** Whether every group that a move touches stays within its limit, or was over it and does not grow. */
+  /**
+   * Whether v may move to `edge`: no group whose cost rises may end over its limit. A move that raises no
+   * cost is admitted even while groups are over their limits.
+   */
   admits(v: number, edge: number): boolean {
     const change = this.tree.recreationChange(v, edge);
     if (change <= 0) return true;
@@ -157,8 +176,8 @@ export class LimitMeter {
   }
 
   /**
-   * Moves v and keeps the books; returns how many vertices cost something else now. `onCross` hears of every
-   * group that comes to be over its limit, or no longer is.
+   * Moves v and updates all costs. Returns how many vertices have a new recreation cost. Calls `onCross` for
+   * every group that the move takes over its limit or back within it.
    */
   move(v: number, edge: number, onCross?: (group: number, isOver: boolean) => void): number {
     const change = this.tree.recreationChange(v, edge);

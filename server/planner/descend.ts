@@ -1,16 +1,17 @@
 /**
- * Takes a tree that keeps its budgets down to one where no single swap saves storage within them. Pure local
- * search.
+ * Local search for less storage. Takes a tree that keeps its limits and swaps single parents until no swap
+ * within the limits saves storage: a local optimum.
  */
 import type { LimitMeter } from "./budgets.js";
 
-/** Savings below this share of an edge's cost are rounding. */
+/** A saving below this share of an edge's cost is a rounding error. */
 const minSavingShare = 1e-12;
 
 /**
- * Swaps each vertex to the cheapest parent that every limit admits, those with most to save first, and
- * passes over all until nothing changes. A swap that saves no storage is taken where it lowers recreation
- * cost, because that makes room. Never adds storage, never breaks a limit that holds.
+ * Moves each vertex to the incoming edge that is cheapest to store and that every limit admits. The vertices
+ * that could save most come first. Repeats this over all vertices until nothing changes. A swap that saves no
+ * storage is made where it lowers recreation costs, because that leaves more of a budget for other swaps.
+ * Never adds storage, and never breaks a limit that holds.
  */
 export function descend(meter: LimitMeter, isTimeUp: () => boolean = () => false): void {
   const {

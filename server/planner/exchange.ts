@@ -1,14 +1,20 @@
 /**
- * Exchanges: a swap that saves storage but breaks budgets is taken all the same, other members of the
- * broken snapshots are re-parented to make room, and the whole is kept where it saves storage on balance,
- * else undone. Finds what single swaps cannot: room is a knapsack, and large tensors only fit where small
- * ones move together. Goes beyond the paper's two algorithms, which never take a decision back.
+ * Local search with exchanges, beyond the paper's algorithms. An exchange makes a swap that saves storage
+ * even though it breaks budgets. It then moves other members of the snapshots that are over budget to edges
+ * that are cheaper to recreate by, until the budgets hold again. The exchange is kept where it saves storage
+ * on balance, and is undone otherwise.
+ *
+ * This finds plans that single swaps cannot reach: a budget is a knapsack, and a large tensor often fits only
+ * after several small ones have moved together. PAS-MT and PAS-PT never undo a decision.
  */
 import type { LimitMeter } from "./budgets.js";
 import { descend } from "./descend.js";
 import { roundingShare, TreeEditor, type Effort } from "./tree-editor.js";
 
-/** Tries every cheaper edge of a vertex, making room where it breaks limits; says whether one was taken. */
+/**
+ * Tries every edge into v that is cheaper to store, with repairs of the limits that it breaks. Returns
+ * whether an exchange was made.
+ */
 export function exchangeAt(editor: TreeEditor, v: number): boolean {
   const {
     tree,
@@ -40,8 +46,8 @@ export function exchangeAt(editor: TreeEditor, v: number): boolean {
 }
 
 /**
- * Passes over all vertices, those with most to save first, until nothing changes or the effort is spent.
- * Never adds storage, never breaks a limit.
+ * Tries exchanges at all vertices, those that could save most first. Repeats until nothing changes or the
+ * effort is spent. Never adds storage, and never breaks a limit.
  */
 export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => boolean): void {
   const {
@@ -78,15 +84,15 @@ export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => bool
   }
 }
 
-/** Moves that one disturbance makes before it is repaired. */
+/** Random moves of one disturbance, at most. */
 const maxDisturbed = 4;
-/** Vertices looked at around a disturbance. */
+/** Roughly how many vertices near a disturbance are tried for exchanges. */
 const maxNearby = 200;
 
 /**
- * Disturbs a few neighbouring vertices at random, makes room, takes the surroundings down again, and keeps
- * what did not come out dearer: leaves local optima that exchanges cannot. The same numbers from `random`
- * give the same tree.
+ * Leaves local optima that exchanges cannot leave (iterated local search). Each round moves a few
+ * neighbouring vertices at random, repairs the limits, and tries exchanges near them. The result is kept
+ * where it does not take more storage than before. The same numbers from `random` give the same tree.
  */
 export function disturb(
   meter: LimitMeter,
@@ -127,7 +133,9 @@ export function disturb(
   }
 }
 
-/** A vertex that shares an edge or a group with v. */
+/**
+ * A random vertex of one of v's snapshots, or the source of a random edge into v (v itself where it is 0).
+ */
 function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: number) => number): number {
   const groups = graph.memberships;
   const count = groups.start[v + 1]! - groups.start[v]!;
@@ -146,7 +154,7 @@ function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: num
   return from === 0 ? v : from;
 }
 
-/** The vertices of the snapshots that vertices belong to, and what can be rebuilt from them. */
+/** The moved vertices, the targets of edges from them, and the other members of their snapshots. */
 function nearbyVertices({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
   const found = new Set<number>(moved);
   for (const v of moved) {

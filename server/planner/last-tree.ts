@@ -1,15 +1,19 @@
 /**
- * LAST of Khuller, Raghavachari and Young 1995, the paper's baseline: walks the cheapest tree depth first
- * and splices in a shortest path wherever a vertex has become dearer to rebuild than `ratio` times its
- * least. Bounds every vertex by itself, so it cannot use what one member of a snapshot leaves to another.
+ * LAST (Khuller, Raghavachari and Young 1995), the paper's baseline. Walks the minimum-storage tree depth
+ * first. Wherever the recreation cost of a vertex exceeds `ratio` times its minimum, the vertex's shortest
+ * path is added to the tree. LAST bounds each vertex separately. So it cannot use the part of a snapshot's
+ * budget that one member leaves unused for another member.
  */
 import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
 /**
- * The balanced tree: C_r(T, v) ≤ ratio · least(v) for every vertex, ratio = 1 + ε. In an undirected graph
- * whose edges have one weight, storage is within 1 + 2/ε of the cheapest tree's. Where the graph has edges
- * the other way they are used on the way back up, as there.
+ * The balanced tree: C_r(T, v) ≤ ratio · C_r(SPT, v) for every vertex, with ratio = 1 + ε. In an undirected
+ * graph whose edges have one weight each, its storage is at most 1 + 2/ε times that of the minimum-storage
+ * tree; a storage graph gives no such guarantee. Where an edge from a vertex to its parent exists, the walk
+ * also uses it on the way back up, as the original algorithm does.
+ * @param cheapest the minimum-storage tree
+ * @param shortest the shortest-path tree
  */
 export function lastTree(
   graph: StorageGraph,
@@ -36,7 +40,7 @@ export function lastTree(
     for (let x = v; x !== 0 && cost[x]! > least[x]!; x = from[shortest[x]!]!) path.push(shortest[x]!);
     for (const edge of path.reverse()) relax(edge);
   };
-  // Depth first: a vertex once on the way down, and (as −v) once on the way back to its parent.
+  // Depth first. The stack has each vertex twice: v for the way down, −v for the way back to its parent.
   const children = childrenOf(walked);
   const waiting: number[] = [...children[0]!];
   for (let v = waiting.pop(); v !== undefined; v = waiting.pop()) {
@@ -59,8 +63,8 @@ function childrenOf(tree: StorageTree): number[][] {
 }
 
 /**
- * For each vertex the edge from it to its parent that is cheapest to apply; −1 where there is none
- * (materialised, or one-way).
+ * For each vertex, the edge from it to its parent with the lowest recreation cost. −1 where there is none:
+ * the vertex is materialised, or the graph has only the edge from the parent.
  */
 function leastReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
   const reverse = new Int32Array(graph.vertexCount).fill(-1);

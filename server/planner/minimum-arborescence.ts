@@ -1,12 +1,16 @@
 /**
- * The cheapest spanning tree of a directed graph from its root: Edmonds' and Chu–Liu's algorithm with
- * mergeable heaps and a union-find that can be rolled back (after Tarjan 1977 and Gabow et al. 1986),
- * O(E log V). Edges are compared by a first and, where it ties, a second weight. Knows no snapshots.
+ * Minimum spanning arborescence: the cheapest spanning tree of a directed graph from its root. This is the
+ * algorithm of Chu, Liu and Edmonds with mergeable heaps and a union-find that can be rolled back (Tarjan
+ * 1977, Gabow et al. 1986), in O(E log V). Edges are compared by a first weight, and by a second one where
+ * the first is equal. Does not use snapshots or budgets.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
-/** Leftist heaps of edges in arrays, one node an edge; what is added to a whole heap waits at its root. */
+/**
+ * Leftist heaps of edges, stored in arrays: the node of an edge has the edge's number. A number that is added
+ * to all weights of a heap is noted at its root and passed down later (lazy propagation).
+ */
 class EdgeHeaps {
   private readonly left: Int32Array;
   private readonly right: Int32Array;
@@ -24,7 +28,7 @@ class EdgeHeaps {
     this.addFirst = new Float64Array(first.length);
     this.addSecond = new Float64Array(first.length);
   }
-  /** Hands a node's waiting addition on to its children. */
+  /** Passes a node's noted addition down to its children. */
   private push(node: number): void {
     const [byFirst, bySecond] = [this.addFirst[node]!, this.addSecond[node]!];
     if (byFirst === 0 && bySecond === 0) return;
@@ -39,7 +43,10 @@ class EdgeHeaps {
     this.addFirst[heap]! += byFirst;
     this.addSecond[heap]! += bySecond;
   }
-  /** The heap of both; −1 is the empty heap. Recursion follows right spines, which are logarithmic. */
+  /**
+   * Merges two heaps; −1 is the empty heap. The recursion follows the right spines, whose length is
+   * logarithmic.
+   */
   merge(a: number, b: number): number {
     if (a < 0) return b;
     if (b < 0) return a;
@@ -58,12 +65,12 @@ class EdgeHeaps {
     this.rank[a] = 1 + Math.min(leftRank, rightRank);
     return a;
   }
-  /** The heap without its least edge, which is the node `heap` itself. */
+  /** Removes the cheapest edge, which is the root `heap` itself; returns the remaining heap. */
   pop(heap: number): number {
     this.push(heap);
     return this.merge(this.left[heap]!, this.right[heap]!);
   }
-  /** The heap without its least edge, and with that edge's weights taken off all others. */
+  /** As `pop`, and subtracts the removed edge's weights from all remaining edges. */
   popAndSubtract(heap: number): number {
     const rest = this.pop(heap);
     if (rest >= 0) this.add(rest, -this.first[heap]!, -this.second[heap]!);
@@ -71,7 +78,7 @@ class EdgeHeaps {
   }
 }
 
-/** Sets that merge, and can be taken apart again in reverse. */
+/** Union-find whose joins can be undone, last one first. A root's `parent` is minus the size of its set. */
 class RollbackSets {
   private readonly parent: Int32Array;
   private readonly undo: number[] = [];
@@ -103,22 +110,28 @@ class RollbackSets {
   }
 }
 
+/** A cycle that was contracted to one vertex. */
 interface Contraction {
+  /** Root of the joined set. */
   readonly set: number;
+  /** State of the union-find before the contraction. */
   readonly moment: number;
+  /** Edges of the cycle. */
   readonly edges: readonly number[];
 }
 
 export interface EdgeWeights {
   readonly first: Float64Array;
   readonly second: Float64Array;
-  /** Edges that may be used; absent: all. */ readonly usable?: (edge: number) => boolean;
+  /** Which edges may be used; all when absent. */
+  readonly usable?: (edge: number) => boolean;
 }
 
 /**
- * The spanning arborescence from vertex 0 with the least sum of first weights, among those the least sum of
- * second weights. Exact where sums of weights are (integers below 2⁵³); otherwise to rounding.
- * @throws STORAGE_GRAPH_INVALID where the usable edges do not reach every vertex.
+ * The spanning arborescence from vertex 0 with the smallest sum of first weights; of several such, the one
+ * with the smallest sum of second weights. Exact where sums of weights are exact (integers below 2⁵³),
+ * otherwise up to rounding.
+ * @throws STORAGE_GRAPH_INVALID where the usable edges do not reach every vertex
  */
 export function minimumArborescence(
   graph: StorageGraph,
@@ -157,7 +170,7 @@ export function minimumArborescence(
       seenFrom[u] = origin;
       u = sets.find(from[edge]!);
       if (seenFrom[u] !== origin) continue;
-      // A cycle: from here on one vertex, entered by the cheapest edge into any of its members.
+      // A cycle is contracted to one vertex. The edges into it are the edges into its members.
       const moment = sets.moment;
       const edges: number[] = [];
       let merged = -1;
@@ -175,6 +188,8 @@ export function minimumArborescence(
     }
     for (const edge of pathEdges) chosen[sets.find(to[edge]!)] = edge;
   }
+  // Expands the cycles, last one first: each keeps all its edges except the one into the vertex that the
+  // chosen edge from outside enters.
   for (const { set, moment, edges } of contractions.reverse()) {
     const entering = chosen[set]!;
     sets.rollback(moment);
@@ -185,8 +200,8 @@ export function minimumArborescence(
 }
 
 /**
- * The cheapest tree to store (MST of the paper); of several, the one with the least sum of edges' recreation
- * costs.
+ * The minimum-storage tree, ignoring budgets (the paper's MST). Of several such trees, the one with the
+ * smallest sum of its edges' recreation costs.
  */
 export function minimumStorageTree(graph: StorageGraph): ParentEdges {
   return minimumArborescence(graph, { first: graph.storage, second: graph.recreation });

@@ -1,26 +1,28 @@
 /**
- * PAS-MT (MH §IV-C): starts from a tree that costs little to store and, one vertex at a time, chooses
- * another parent where that takes most recreation cost off the snapshots over budget for the storage it
- * adds, until all are within. The same step repairs any tree, so PAS-PT and the search use it too.
+ * PAS-MT (MH §IV-C). Starts from the minimum-storage tree and swaps one vertex's parent at a time until every
+ * snapshot is within its recreation budget. Each step makes the swap with the best ratio of recreation cost
+ * saved in snapshots over budget to storage cost added. The same step repairs any tree, so PAS-PT and the
+ * archive's plan (make-plan.ts) use it too.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
 import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, Rows, StorageGraph } from "./storage-graph.js";
 
-/**
- * How much a swap at v counts, by v: over how many members of groups over their limit its change sums
- * (equation 1). Under the parallel scheme the paper's equation 2 counts each snapshot over budget once,
- * by its largest change, which is the same for everything below v; `snapshotsOnce` does that.
- */
 export interface RepairOptions {
   readonly isTimeUp?: () => boolean;
   /**
-   * Members of each snapshot, to count snapshots instead of vertices (equation 2).
+   * Members of each snapshot, given for the parallel scheme. A swap at v changes the recreation cost of every
+   * vertex below v by the same amount, and the swap's gain is that amount times a weight:
+   * - absent: the number of members below v, summed over the groups that are over their limits (equation 1);
+   * - given: the number of snapshots over budget with such a member, each counted once (equation 2).
    */
   readonly snapshotsOnce?: Rows;
 }
 
-/** PAS-MT from the cheapest tree. The result may still be over budget where no single swap gains anything. */
+/**
+ * Runs PAS-MT from `cheapest`, the minimum-storage tree. Snapshots can still be over budget at the end, where
+ * no single swap gains anything.
+ */
 export function pasMt(
   graph: StorageGraph,
   cheapest: ParentEdges,
@@ -33,9 +35,9 @@ export function pasMt(
 }
 
 /**
- * Swaps parents until every limit holds, no swap gains, or time is up; returns whether all limits hold.
- * Swaps that cost no storage come first, the largest gain foremost; then by gain per storage added.
- * A swap with a gain never makes a cycle: whatever is below v costs at least as much to rebuild as v.
+ * Swaps parents until every limit holds, no swap gains anything, or time is up. Returns whether all limits
+ * hold. Swaps that add no storage come first, by gain; then the others, by gain per storage added. A swap
+ * with a gain cannot make a cycle: every vertex below v has at least v's recreation cost.
  */
 export function reparentUntilWithin(
   meter: LimitMeter,
@@ -56,13 +58,16 @@ export function reparentUntilWithin(
   return true;
 }
 
-/** Gains below this share of what a vertex costs are rounding, and would be taken for ever. */
+/** A gain below this share of a vertex's recreation cost is rounding; such swaps could repeat for ever. */
 const minGainShare = 1e-10;
 
 /**
- * For every vertex the best swap for a weight of 1. The weight is the same for all swaps of a vertex, so
- * its best swap changes only where a move changes recreation costs: of the vertex, or of what it could
- * be rebuilt from.
+ * Caches each vertex's best swap, computed for a weight of 1. All swaps of a vertex have the same weight, so
+ * its best swap stays the best until the recreation cost of the vertex, or of a source of an edge into it,
+ * changes.
+ *
+ * `free` swaps add no storage and are compared by gain; `paid` swaps add some and are compared by gain per
+ * storage added.
  */
 class SwapTable {
   private readonly freeEdge: Int32Array;
@@ -80,7 +85,7 @@ class SwapTable {
     this.isStale = new Uint8Array(count).fill(1);
   }
 
-  /** The swap to take, or −1 where none gains. */
+  /** The edge of the best swap over all vertices, given their weights; −1 where no swap gains anything. */
   best(weight: Float64Array): number {
     let free = -1;
     let freeGain = 0;
@@ -102,7 +107,7 @@ class SwapTable {
     return free >= 0 ? free : paid;
   }
 
-  /** Tells the table that v was moved. */
+  /** Call after v was moved: marks the vertices whose best swap may have changed. */
   noteMove(v: number): void {
     const {
       outgoing: { start, items },
@@ -154,7 +159,10 @@ class SwapTable {
   }
 }
 
-/** Σ over groups over their limit of their members below v, kept up as the tree changes. */
+/**
+ * Weights of equation 1: for each vertex v, the number of members at or below v, summed over the groups that
+ * are over their limits. Updated with every move.
+ */
 class MemberWeights {
   readonly weight: Float64Array;
   constructor(private readonly meter: LimitMeter) {
@@ -162,7 +170,7 @@ class MemberWeights {
     for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.count(group, 1);
   }
   refresh(): void {
-    /* every move keeps it up */
+    /* `move` keeps the weights up to date */
   }
   move(v: number, edge: number): void {
     const { meter, weight } = this;
@@ -181,7 +189,10 @@ class MemberWeights {
   }
 }
 
-/** How many snapshots have a member below v that is over its limit; counted anew for every swap. */
+/**
+ * Weights of equation 2: for each vertex v, the number of snapshots with a member at or below v that is over
+ * its limit. Counted again before every swap.
+ */
 class SnapshotWeights {
   readonly weight: Float64Array;
   private readonly seenBy: Int32Array;

@@ -1,7 +1,8 @@
 /**
- * PAS-PT (MH §IV-C): grows a tree from the empty vertex along the edges cheapest to store, taking a vertex
- * in only where every snapshot it belongs to can still be within budget; what could not be taken in is
- * attached as cheaply to rebuild as possible, and the swaps of PAS-MT make room for it.
+ * PAS-PT (MH §IV-C). Grows a tree from the empty vertex v0 along the edges with the lowest storage cost (as
+ * Prim's algorithm does). A vertex is attached only where every snapshot that it belongs to can still be
+ * within its budget. The vertices that remain are attached by their shortest paths, and the swaps of PAS-MT
+ * bring the snapshots that are over budget back within it.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
 import { reparentUntilWithin, type RepairOptions } from "./pas-mt.js";
@@ -9,8 +10,10 @@ import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
 /**
- * PAS-PT. Vertices that are not in the tree yet count with their least recreation cost (the paper takes
- * c_r(v0, v), which is more where the edge from v0 is not the cheapest way). The result may be over budget.
+ * Runs PAS-PT. A vertex that is not in the tree yet counts with its minimum recreation cost. (The paper uses
+ * c_r(v0, v), which is larger where the edge from v0 is not the cheapest path.) Snapshots can be over budget
+ * in the result.
+ * @param shortest the shortest-path tree
  */
 export function pasPt(
   graph: StorageGraph,
@@ -32,10 +35,11 @@ export function pasPt(
   return tree.parentEdge;
 }
 
+/** The growing tree, the edges that may extend it, and an estimate of every group's recreation cost. */
 class Growth {
   readonly tree: StorageTree;
   private readonly queue: EdgeQueue;
-  /** Cost of each group: actual for its members in the tree, the least for those outside. */
+  /** Cost of each group: the actual cost of members in the tree, the minimum cost of the others. */
   private readonly estimate: Float64Array;
 
   constructor(
@@ -68,6 +72,7 @@ class Growth {
     }
   }
 
+  /** Whether all groups of v stay within their limits where v costs `rise` more than its minimum. */
   private hasRoom(v: number, rise: number): boolean {
     const { groupsOf, limit } = this.limits;
     for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++) {
@@ -76,6 +81,7 @@ class Growth {
     }
     return true;
   }
+  /** Adds `rise` to the estimates of v's groups. */
   private charge(v: number, rise: number): void {
     const { groupsOf } = this.limits;
     for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++)
@@ -86,7 +92,10 @@ class Growth {
     for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++)
       if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.queue.push(outgoing.items[at]!);
   }
-  /** Stores vertices of the tree by the new one where that is cheaper to store and no dearer to rebuild. */
+  /**
+   * Moves vertices of the tree below the new vertex v where that lowers their storage cost and does not raise
+   * their recreation cost.
+   */
   private reparentTo(v: number): void {
     const {
       graph: { outgoing, to },
@@ -104,7 +113,7 @@ class Growth {
   }
 }
 
-/** Edges by storage, then recreation cost: a binary heap. */
+/** Priority queue (a binary heap) of edges, by storage cost and then by recreation cost. */
 class EdgeQueue {
   private readonly heap: number[] = [];
   constructor(private readonly graph: StorageGraph) {}
@@ -126,7 +135,7 @@ class EdgeQueue {
     }
     heap[at] = edge;
   }
-  /** The least edge, or −1. */
+  /** Removes and returns the first edge; −1 where the queue is empty. */
   pop(): number {
     const { heap } = this;
     if (heap.length === 0) return -1;

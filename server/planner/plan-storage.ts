@@ -1,7 +1,8 @@
 /**
- * Plans how a repository is stored: least storage with every snapshot's recreation cost within its budget
- * (MH Problem 1). Runs the paper's algorithms, improves what they find, searches beyond them, and keeps the
- * best tree that keeps the budgets. Pure: graph and budgets in, plan out; it may run in a worker.
+ * Makes a storage plan: the smallest storage cost with every snapshot's recreation cost within its budget (MH
+ * Problem 1). Runs the paper's algorithms, improves their trees, continues with a local search, and returns
+ * the cheapest tree found that keeps all budgets. Pure except for the clock that may bound the search, so it
+ * can run in a worker.
  */
 import { seededNumbers } from "../../shared/random/seeded-numbers.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -20,26 +21,26 @@ import { describePlan, type PlanAlgorithm, type PlanCandidate, type StoragePlan 
 import { StorageTree } from "./storage-tree.js";
 
 /**
- * Every snapshot's budget: a ratio α to its least possible cost, or one cost each in the graph's order
- * (Infinity: none).
+ * The recreation budgets of all snapshots: a ratio α to each snapshot's minimum recreation cost, or one cost
+ * per snapshot in the graph's order (Infinity for no budget).
  */
 export type Budgets = { readonly ratio: number } | { readonly costs: ArrayLike<number> };
 
 export interface PlanProgress {
   readonly step: PlanAlgorithm;
-  /** Least storage found within budgets so far. */
+  /** Smallest storage cost found within the budgets so far. */
   readonly storageCost: number;
 }
 export interface PlanOptions {
   readonly scheme?: PlanningScheme;
   /**
-   * Stops looking for better plans after this time; a plan within the budgets comes back in any case. Without
-   * it the same input gives the same plan.
+   * Ends the search for better plans after this time; the returned plan keeps the budgets in any case. When
+   * absent, the same input always gives the same plan.
    */
   readonly time?: { readonly clock: Clock; readonly limitMs: number };
   /**
-   * Work of the search beyond the paper's algorithms, in edges looked at; 0: none but single swaps. Default
-   * by the graph's size, a few seconds at most.
+   * Work of the local search, counted in edges looked at and vertices moved; 0 for single swaps only. The
+   * default depends on the number of edges and takes a few seconds at most.
    */
   readonly effort?: number | undefined;
   readonly seed?: number | undefined;
@@ -52,16 +53,14 @@ export interface ReferenceTree {
   readonly tree: ParentEdges;
 }
 
-/** Effort when the caller names none: by edge, and at most. */
+/** The default effort: per edge of the graph, and its maximum. */
 const effortPerEdge = 2e4;
 const maxEffort = 6e7;
-/** How many of the improved trees go through exchanges, and which share of the effort each may take. */
+/** How many of the improved trees are searched by exchanges, and the share of the effort for each. */
 const maxExchanged = 3;
 const exchangeShare = 0.5;
 
-/**
- * @throws BUDGET_UNREACHABLE where no plan can keep a budget.
- */
+/** @throws BUDGET_UNREACHABLE where no plan can keep a budget */
 export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
   const scheme = options.scheme ?? "independent";
   const least = minRecreationCosts(graph);
@@ -74,7 +73,7 @@ export function planStorage(graph: StorageGraph, budgets: Budgets, options: Plan
   const isTimeUp = deadline(options.time);
   const keeper = new BestKeeper(graph, costs, scheme, options.onProgress);
   for (const { algorithm, tree } of referenceTrees(graph, costs, { scheme, isTimeUp, limits })) {
-    // The cheapest of all trees within the budgets: nothing is left to look for.
+    // The minimum-storage tree keeps the budgets: no plan is better.
     if (keeper.offer(algorithm, tree) && algorithm === "mst") break;
   }
   const leastStorageCost = keeper.storageOf("mst");
@@ -92,8 +91,8 @@ export function planStorage(graph: StorageGraph, budgets: Budgets, options: Plan
 }
 
 /**
- * The trees of the paper's algorithms, cheap ones first; MST, PAS-MT and PAS-PT may break budgets, the
- * others never do. LAST gets the largest ratio that all budgets admit.
+ * The trees of the paper's algorithms, quickest to compute first. Those of MST, PAS-MT and PAS-PT may break
+ * budgets; those of SPT and LAST never do. LAST gets the largest ratio that all budgets admit.
  */
 export function* referenceTrees(
   graph: StorageGraph,
@@ -136,7 +135,7 @@ interface Kept {
   readonly isRefined: boolean;
 }
 
-/** Judges every tree by costs summed anew, and keeps the cheapest that keeps all budgets. */
+/** Sums the costs of every candidate tree again, and remembers the cheapest tree that keeps all budgets. */
 class BestKeeper {
   readonly candidates: PlanCandidate[] = [];
   readonly trees: ReferenceTree[] = [];
@@ -160,14 +159,14 @@ class BestKeeper {
     return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost;
   }
 
-  /** What an algorithm of the paper returned; says whether it keeps the budgets. */
+  /** Takes the tree that an algorithm of the paper returned. Returns whether it keeps the budgets. */
   offer(algorithm: PlanAlgorithm, tree: ParentEdges): boolean {
     const { storageCost, isWithinBudgets } = this.consider(algorithm, tree, false);
     this.candidates.push({ algorithm, storageCost, isWithinBudgets });
     this.trees.push({ algorithm, tree });
     return isWithinBudgets;
   }
-  /** A tree made from one that was offered. */
+  /** Takes a tree that was improved from an offered one (`isRefined`), or an offered one itself. */
   consider(
     algorithm: PlanAlgorithm,
     tree: ParentEdges,
@@ -185,7 +184,10 @@ class BestKeeper {
   }
 }
 
-/** Improves the trees found so far by swaps within the limits, then by exchanges and disturbances. */
+/**
+ * Improves the paper's trees that keep the budgets: all by single swaps, the best few by exchanges, and the
+ * best one by disturbances.
+ */
 function search(
   graph: StorageGraph,
   limits: Limits,

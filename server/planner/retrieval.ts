@@ -1,15 +1,19 @@
 /**
- * What it costs to retrieve a snapshot from a planned tree, under the paper's three schemes (MH Table III):
- * one matrix after the other, all at once, or with what several paths share done once, under a memory
- * bound where there is one (MH5). Pure; the schedule it finds is what a recovery may follow.
+ * The recreation cost of a snapshot in a planned tree under the paper's three retrieval schemes (MH5, MH
+ * Table III):
+ * - independent: one matrix after the other, so the costs of all paths are added up
+ * - parallel: all matrices concurrently, so the most expensive path counts
+ * - reusable: the parts that paths share are done once, within a memory bound if one is given
+ *
+ * Pure. A recovery can follow the schedule that `retrieveShared` returns.
  */
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
-/** Schemes under which a plan can be optimised. */
+/** Schemes for which a plan can be made. */
 export const planningSchemes = ["independent", "parallel"] as const;
 export type PlanningScheme = (typeof planningSchemes)[number];
 
-/** Recreation costs of every snapshot, by its number, from the recreation costs of vertices. */
+/** The recreation cost of every snapshot, in the graph's order, from the recreation costs of the vertices. */
 export function snapshotCosts(
   graph: StorageGraph,
   recreation: Float64Array,
@@ -25,34 +29,36 @@ export function snapshotCosts(
   });
 }
 
-/** One step of a retrieval: rebuild a vertex by its edge. */
+/** One step of a retrieval: recreate a vertex by its edge. */
 export interface RetrievalStep {
   readonly vertex: number;
   readonly edge: number;
 }
 export interface SharedRetrieval {
-  /** Σ recreation costs of all steps. */
+  /** Sum of the recreation costs of all steps. */
   readonly cost: number;
   /**
-   * Most bytes held at once: kept branching points, and what a step reads and makes. Results are handed over
-   * as soon as nothing is rebuilt from them.
+   * Largest number of bytes in memory at one time: the kept branching points, and the source and target of
+   * the current step. A result leaves memory as soon as nothing else is recreated from it.
    */
   readonly peakBytes: number;
   readonly steps: readonly RetrievalStep[];
 }
 
-/** The way from the nearest kept vertex (itself not in it) to a vertex, last step first. */
+/** The path from the nearest kept vertex (exclusive) to a vertex, as a list with the last step first. */
 interface Walk {
   readonly vertex: number;
   readonly before: Walk | undefined;
 }
 
 /**
- * Retrieves a snapshot with shared work done once: in a tree, the Steiner tree of its members is the union
- * of their paths. Of a vertex's branches the one that needs most memory comes last. Where keeping a
- * branching point would pass `memoryLimitBytes`, the walk to it is repeated from the nearest kept vertex
- * instead, so the cost lies between the reusable and the independent scheme's. What one step reads and
- * makes is held whatever the limit is.
+ * Schedules the retrieval of a snapshot so that shared work is done once (reusable scheme). In a tree, the
+ * Steiner tree of the members is the union of their paths. Of a vertex's branches, the one that needs most
+ * memory comes last.
+ *
+ * Where keeping a branching point would exceed `memoryLimitBytes`, it is dropped and recreated from the
+ * nearest kept vertex for the next branch. The cost is then between those of the reusable and the independent
+ * scheme. The source and target of one step are held even where they exceed the limit.
  */
 export function retrieveShared(
   graph: StorageGraph,
@@ -81,8 +87,8 @@ export function retrieveShared(
     for (let at = walk; at !== undefined; at = at.before) way.push(at.vertex);
     for (const vertex of way.reverse()) take(vertex, heldBytes);
   };
-  // Everything below v, which is in memory. Only branches before the last recurse, so long chains do not
-  // deepen the stack.
+  // Recreates everything below v, which is in memory. The last branch continues in the loop, so long chains
+  // do not deepen the call stack.
   const descend = (v: number, walk: Walk | undefined, heldBytes: number): void => {
     for (let below = children.get(v); below !== undefined; below = children.get(v)) {
       for (const child of below.slice(0, -1)) {
@@ -104,7 +110,7 @@ export function retrieveShared(
   return { cost, peakBytes, steps };
 }
 
-/** Children by vertex in the union of the members' paths; vertices without any are left out. */
+/** The children of each vertex in the union of the members' paths; vertices without children are left out. */
 function unionOfPaths(
   graph: StorageGraph,
   parentEdge: ParentEdges,
@@ -125,9 +131,7 @@ function unionOfPaths(
   return children;
 }
 
-/**
- * Orders every list of children by the bytes that their branches need, least first, and returns those needs.
- */
+/** Sorts every list of children by the bytes that their branches need, fewest first. Returns these bytes. */
 function sortByMemory(
   { byteLengths }: StorageGraph,
   children: ReadonlyMap<number, number[]>,

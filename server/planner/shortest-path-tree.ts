@@ -1,16 +1,16 @@
 /**
- * The tree in which every vertex is rebuilt as cheaply as it can be (SPT of the paper), and of those trees
- * the one cheapest to store.
+ * The shortest-path tree (the paper's SPT): every vertex has its minimum recreation cost. Of several such
+ * trees, the one with the smallest storage cost.
  */
 import { minimumArborescence } from "./minimum-arborescence.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
-/** Edges on a cheapest path, sums compared to this share: addition in another order must not hide one. */
+/**
+ * Paths whose costs differ by less than this share count as equal: the order of additions changes the sums.
+ */
 const tieShare = 1e-12;
 
-/**
- * Least recreation cost of every vertex: no tree rebuilds any of them for less. Dijkstra with a binary heap.
- */
+/** The minimum recreation cost of every vertex over all trees, by Dijkstra's algorithm with a binary heap. */
 export function minRecreationCosts(graph: StorageGraph): Float64Array {
   const { vertexCount, outgoing, to, recreation } = graph;
   const cost = new Float64Array(vertexCount).fill(Number.POSITIVE_INFINITY);
@@ -62,8 +62,8 @@ export function minRecreationCosts(graph: StorageGraph): Float64Array {
 }
 
 /**
- * The cheapest tree to store among those that rebuild every vertex at its least cost. Exactly optimal where
- * every budget is just that.
+ * The tree with the smallest storage cost among those that give every vertex its minimum recreation cost. It
+ * is the optimal plan where every snapshot's budget is its minimum recreation cost (α = 1).
  */
 export function shortestPathTree(
   graph: StorageGraph,

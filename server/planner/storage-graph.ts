@@ -1,29 +1,32 @@
 /**
- * The matrix storage graph of ModelHub's archive problem (MH §IV-C, Definition 1): vertices are tensors
- * (or byte segments of one), vertex 0 is the empty one, a directed edge is one way to store its target
- * given its source, with what it costs to keep and to apply. Knows no store, no codec and no plan; kinds
- * of edges are open words that only who measures and who applies a plan understand.
+ * The matrix storage graph of ModelHub's archive problem (MH §IV-C, Definition 1). A vertex is a tensor, or a
+ * byte segment of one; vertex 0 is the empty vertex v0. A directed edge is one way to store its target given
+ * its source, with a storage cost and a recreation cost. There may be several edges between two vertices
+ * (MH7).
+ *
+ * Independent of store, codec and plan: the kind of an edge is an arbitrary text that only the code that
+ * measures edges and the code that applies a plan interpret.
  */
 import { StemmaError } from "../../shared/errors.js";
 
-/** Plain data that travels with an edge into the plan, for who applies it. */
+/** Plain data that is copied from an edge into the plan, for the code that applies the plan. */
 export type EdgeDetail = Readonly<Record<string, string | number | boolean | null>>;
 
 export interface VertexInput {
   /** Unique name: a tensor's hash, or hash and segment. */
   readonly id: string;
-  /** Bytes in memory once recreated. */
+  /** Bytes of the recreated vertex in memory. */
   readonly byteLength: number;
 }
 export interface EdgeInput {
-  /** The vertex from which the target is rebuilt; absent: from nothing (materialised). */
+  /** The vertex that the target is recreated from; absent where the target is materialised (from v0). */
   readonly from?: string | undefined;
   readonly to: string;
-  /** How it is stored: `raw`, `delta`, `planes`, `remote`, `replay`, …; any word. */
+  /** How the target is stored: `raw`, `delta`, `planes`, `remote`, `replay`, or any other text. */
   readonly kind: string;
-  /** Cost to keep, as a rule bytes; finite, not negative. */
+  /** Cost to store the target by this edge, usually in bytes; finite and not negative. */
   readonly storageCost: number;
-  /** Cost to rebuild the target once the source is there, as a rule microseconds; finite, not negative. */
+  /** Cost to recreate the target from the source, usually in microseconds; finite and not negative. */
   readonly recreationCost: number;
   readonly detail?: EdgeDetail | undefined;
 }
@@ -38,39 +41,42 @@ export interface StorageGraphInput {
   readonly snapshots: readonly SnapshotInput[];
 }
 
-/** Lists of numbers by row, side by side: those of row i are `items[start[i]] … items[start[i + 1] − 1]`. */
+/** Lists of numbers in one array: row i has `items[start[i]]` to `items[start[i + 1] - 1]`. */
 export interface Rows {
   readonly start: Int32Array;
   readonly items: Int32Array;
 }
 
 /**
- * The graph by number, checked. Plain data: it can be handed to a worker. Vertex 0 is the empty one and has
- * the id "".
+ * A checked graph whose vertices, edges and snapshots are numbered; arrays are indexed by these numbers.
+ * Plain data, so it can be sent to a worker. Vertex 0 is the empty vertex and has the id "".
  */
 export interface StorageGraph {
-  /** Vertices with the empty one. */
+  /** Number of vertices, including the empty one. */
   readonly vertexCount: number;
   readonly edgeCount: number;
   readonly vertexIds: readonly string[];
   readonly byteLengths: Float64Array;
+  /** Source and target vertex of each edge. */
   readonly from: Int32Array;
   readonly to: Int32Array;
+  /** Storage cost and recreation cost of each edge. */
   readonly storage: Float64Array;
   readonly recreation: Float64Array;
   readonly kinds: readonly string[];
   readonly details: readonly (EdgeDetail | undefined)[];
-  /** Edges into a vertex, cheapest to store first. */
+  /** Edges into each vertex, lowest storage cost first. */
   readonly incoming: Rows;
+  /** Edges from each vertex. */
   readonly outgoing: Rows;
   readonly snapshotIds: readonly string[];
-  /** Vertices of a snapshot. */
+  /** Vertices of each snapshot. */
   readonly members: Rows;
-  /** Snapshots of a vertex. */
+  /** Snapshots of each vertex. */
   readonly memberships: Rows;
 }
 
-/** Edge i is this vertex's way of being stored; −1 for the empty vertex. */
+/** A spanning tree: for each vertex the edge by which it is stored; −1 for the empty vertex. */
 export type ParentEdges = Int32Array;
 
 function invalid(message: string, details: Record<string, unknown> = {}): StemmaError {
@@ -78,9 +84,9 @@ function invalid(message: string, details: Record<string, unknown> = {}): Stemma
 }
 
 /**
- * Checks and numbers a graph.
- * @throws STORAGE_GRAPH_INVALID for names that repeat or are unknown, costs that are no finite numbers from
- * 0 on, an edge from a vertex to itself, or a vertex that no chain of edges reaches from the empty one.
+ * Checks a graph and numbers its vertices, edges and snapshots.
+ * @throws STORAGE_GRAPH_INVALID for repeated or unknown names, costs that are negative or not finite, an edge
+ *   from a vertex to itself, or a vertex that no path reaches from the empty vertex
  */
 export function buildStorageGraph(input: StorageGraphInput): StorageGraph {
   const number = numberVertices(input.vertices);
@@ -180,7 +186,7 @@ function numberSnapshots(
   };
 }
 
-/** Rows by key: row k lists the positions at which `keys` holds k. */
+/** Groups positions by key: row k lists the positions i with `keys[i] === k`. */
 export function rowsOf(rowCount: number, keys: Int32Array): Rows {
   const start = new Int32Array(rowCount + 1);
   for (const key of keys) start[key + 1]!++;
@@ -193,7 +199,7 @@ export function rowsOf(rowCount: number, keys: Int32Array): Rows {
   return { start, items };
 }
 
-/** The same relation from the other side. */
+/** Transposes a relation: where row r of `rows` contains c, row c of the result contains r. */
 export function transpose(rows: Rows, columnCount: number): Rows {
   const byColumn = rowsOf(columnCount, rows.items);
   const rowAt = new Int32Array(rows.items.length);

@@ -1,6 +1,6 @@
 /**
- * A storage plan as data: how every vertex is stored, what that costs, and what each snapshot's recreation
- * will cost. Shown, kept as JSON, checked against a graph again before it is applied. Applies nothing.
+ * A storage plan as data: how every vertex is stored, its storage cost, and the recreation cost of each
+ * snapshot. A plan can be shown and saved as JSON; it is checked against a graph again before it is applied.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { isWithin } from "./budgets.js";
@@ -11,16 +11,17 @@ import { StorageTree } from "./storage-tree.js";
 export const storagePlanFormat = 1;
 
 /**
- * `search` is the one of exchange.ts, from the best tree that the others gave; `current` changes what lies
- * already as little as it can.
+ * Where a plan's tree came from. `mst`, `spt` and `last` are the paper's baselines. `search` is the local
+ * search of exchange.ts, started from the best tree of the others. `current` is the current storage with few
+ * changes (archive/make-plan.ts).
  */
 export const planAlgorithms = ["mst", "spt", "last", "pas-mt", "pas-pt", "search", "current"] as const;
 export type PlanAlgorithm = (typeof planAlgorithms)[number];
 
-/** How one vertex is to be stored. */
+/** How one vertex will be stored. */
 export interface PlannedVertex {
   readonly vertex: string;
-  /** What it is rebuilt from; null: from nothing. */
+  /** The vertex that it is recreated from; null where it is materialised. */
   readonly from: string | null;
   readonly kind: string;
   readonly storageCost: number;
@@ -29,14 +30,14 @@ export interface PlannedVertex {
 }
 export interface PlannedSnapshot {
   readonly snapshot: string;
-  /** Bound on its recreation cost under the plan's scheme; null: none. */
+  /** Bound on its recreation cost under the plan's scheme; null for no budget. */
   readonly budget: number | null;
-  /** Predicted recreation cost by retrieval scheme (reusable: without a memory bound). */
+  /** Predicted recreation cost under each retrieval scheme; `reusable` is without a memory bound. */
   readonly independent: number;
   readonly parallel: number;
   readonly reusable: number;
 }
-/** What one algorithm reached, for the comparison that a plan shows. */
+/** The result of one algorithm, for the comparison that a plan shows. */
 export interface PlanCandidate {
   readonly algorithm: PlanAlgorithm;
   readonly storageCost: number;
@@ -45,17 +46,17 @@ export interface PlanCandidate {
 export interface StoragePlan {
   readonly format: typeof storagePlanFormat;
   readonly scheme: PlanningScheme;
-  /** Where the kept tree came from. */
+  /** The algorithm that found the plan's tree. */
   readonly algorithm: PlanAlgorithm;
-  /** Whether swaps within the budgets improved it afterwards. */
+  /** Whether the tree was improved afterwards by swaps within the budgets. */
   readonly isRefined: boolean;
   /** Whether the time bound ended the search early. */
   readonly isCutShort: boolean;
   readonly storageCost: number;
-  /** Storage of the cheapest tree without budgets: no plan stores less. */
+  /** Storage cost of the minimum-storage tree, which ignores budgets: no plan has a smaller one. */
   readonly leastStorageCost: number;
   readonly candidates: readonly PlanCandidate[];
-  /** Every vertex once, what is rebuilt from another after it. */
+  /** Every vertex once; a vertex comes after the one that it is recreated from. */
   readonly vertices: readonly PlannedVertex[];
   readonly snapshots: readonly PlannedSnapshot[];
 }
@@ -65,7 +66,7 @@ export type PlanHeader = Pick<
   "scheme" | "algorithm" | "isRefined" | "isCutShort" | "leastStorageCost" | "candidates"
 >;
 
-/** Words a tree as a plan; costs are summed anew from the graph. */
+/** Describes a tree as a plan. All costs are summed again from the graph. */
 export function describePlan(
   graph: StorageGraph,
   parentEdge: ParentEdges,
@@ -103,17 +104,17 @@ export function describePlan(
   };
 }
 
-/** Sums in another order differ by no more than this share. */
+/** The same costs summed in another order differ by no more than this share. */
 const roundingShare = 1e-9;
 function isAbout(a: number, b: number): boolean {
   return Math.abs(a - b) <= roundingShare * Math.max(Math.abs(a), Math.abs(b));
 }
 
 /**
- * Checks a plan, however it came here, against a graph, and returns the edges it stands for: every vertex
- * stored once by an edge that the graph has at these costs, rebuilt from nothing in the end, sums as
- * stated, budgets kept.
- * @throws PLAN_INVALID naming what is wrong; the plan must then be made anew.
+ * Checks a plan from any source against a graph, and returns the edges that it consists of. Every vertex must
+ * be stored once, by an edge that the graph has at the stated costs, and be recreated from the empty vertex
+ * in the end. The stated sums must be right, and the budgets must hold.
+ * @throws PLAN_INVALID with the reason; a new plan must be made then
  */
 export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
   const refuse = (what: string): StemmaError =>

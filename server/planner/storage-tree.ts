@@ -1,17 +1,20 @@
 /**
- * A spanning tree of the storage graph that algorithms change one edge at a time: every vertex has one
- * incoming edge, and the recreation cost of each is kept along its path. Knows no budgets.
+ * A spanning tree of the storage graph, which algorithms change one edge at a time. Every vertex except the
+ * empty one is stored by one incoming edge. The tree keeps the recreation cost of every vertex up to date:
+ * the sum over the edges of its path. It does not use budgets.
  */
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
 
 export class StorageTree {
-  /** The edge into each vertex; −1 for the empty one and for vertices that are not attached yet. */
+  /** The edge into each vertex; −1 for the empty vertex and for vertices that are not attached yet. */
   readonly parentEdge: ParentEdges;
-  /** C_r(T, v): what it costs to rebuild v along its path. */
+  /** C_r(T, v): the recreation cost of each vertex, summed along its path. */
   readonly recreation: Float64Array;
+  /** The children of each vertex as doubly linked lists; −1 ends a list. */
   private readonly firstChild: Int32Array;
   private readonly next: Int32Array;
   private readonly previous: Int32Array;
+  /** Work array of `subtree`. */
   private readonly stack: Int32Array;
 
   constructor(
@@ -33,14 +36,12 @@ export class StorageTree {
   isAttached(v: number): boolean {
     return v === 0 || this.parentEdge[v]! >= 0;
   }
-  /** The vertex from which v is rebuilt; −1 for the empty one. */
+  /** The vertex that v is recreated from; −1 for the empty vertex. */
   parent(v: number): number {
     const edge = this.parentEdge[v]!;
     return edge < 0 ? -1 : this.graph.from[edge]!;
   }
-  /**
-   * By how much the recreation costs of v and everything below it change where v is stored by `edge` instead.
-   */
+  /** By how much the recreation costs of v and of all vertices below it change if v is stored by `edge`. */
   recreationChange(v: number, edge: number): number {
     return this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]! - this.recreation[v]!;
   }
@@ -54,7 +55,7 @@ export class StorageTree {
     return sum;
   }
 
-  /** Whether x is v or rebuilt through v. */
+  /** Whether x is v or is recreated through v. */
   isBelow(x: number, v: number): boolean {
     while (x > 0) {
       if (x === v) return true;
@@ -63,7 +64,7 @@ export class StorageTree {
     return x === v;
   }
 
-  /** v and everything rebuilt through it, parents first. The list is valid until the next call. */
+  /** v and all vertices that are recreated through it, parents first. Valid until the next call. */
   subtree(v: number): Int32Array {
     const { stack } = this;
     let length = 0;
@@ -75,14 +76,14 @@ export class StorageTree {
     return stack.subarray(0, length);
   }
 
-  /** Stores an unattached v by `edge`, whose source is attached. */
+  /** Attaches v by `edge`. The edge's source must be attached, and v must not. */
   attach(v: number, edge: number): void {
     this.parentEdge[v] = edge;
     this.link(v, this.graph.from[edge]!);
     this.recreation[v] = this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]!;
   }
 
-  /** Stores v by another edge, whose source is not below v. */
+  /** Stores v by another edge. The edge's source must not be below v. */
   move(v: number, edge: number): void {
     const change = this.recreationChange(v, edge);
     this.unlink(v);
@@ -91,7 +92,7 @@ export class StorageTree {
     if (change !== 0) for (const x of this.subtree(v)) this.recreation[x]! += change;
   }
 
-  /** Recreation costs anew from the root on, which takes off what many moves have added in rounding. */
+  /** Computes all recreation costs again from the root, which removes the rounding errors of many moves. */
   recompute(): void {
     const { graph, recreation, parentEdge } = this;
     for (const v of this.subtree(0)) {

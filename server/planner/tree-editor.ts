@@ -1,31 +1,37 @@
 /**
- * A tree under limits whose moves can be taken back, and that makes room for moves that broke limits. Knows
- * no strategy.
+ * Edits a tree under limits: moves can be undone, and further moves repair the limits that a move broke. The
+ * strategy of the search is in exchange.ts.
  */
 import type { LimitMeter } from "./budgets.js";
 import type { StorageTree } from "./storage-tree.js";
 
 /**
- * Work that may still be done, in edges looked at and vertices moved, so that a search ends by count and not
- * by the clock.
+ * Work that may still be done, in edges looked at and vertices moved. A search that is bounded by this count,
+ * and not by time, gives the same result on every machine.
  */
 export interface Effort {
   left: number;
 }
 
-/** Room is not made where more limits than this are broken: that would rearrange a whole family. */
+/** Where a move breaks more limits than this, no repair is tried: too many vertices would have to move. */
 const maxBrokenLimits = 24;
-/** Swaps that making room may take. */
+/** Swaps of one repair, at most. */
 const maxRepairs = 24;
-/** Changes below this share of what they change are rounding. */
+/** A change below this share of the changed cost is a rounding error. */
 export const roundingShare = 1e-9;
 
 export class TreeEditor {
   readonly tree: StorageTree;
-  /** Storage added since the editor was made; sums only differences, so it is for comparing moves. */
+  /**
+   * Storage cost added since the editor was constructed. It is a sum of differences with rounding errors, so
+   * it serves to compare moves only.
+   */
   added = 0;
+  /** Moves that can be undone: each vertex with the edge it had before. */
   private readonly log: { readonly vertex: number; readonly edge: number }[] = [];
+  /** Groups over their limits. */
   private readonly broken = new Set<number>();
+  /** Work array of `cheapestRoom`; all zero between calls. */
   private readonly weight: Float64Array;
 
   constructor(
@@ -36,7 +42,7 @@ export class TreeEditor {
     this.weight = new Float64Array(this.tree.graph.vertexCount);
   }
 
-  /** A point to return to. */
+  /** The current position in the log, for `undoTo`. */
   get mark(): number {
     return this.log.length;
   }
@@ -60,7 +66,7 @@ export class TreeEditor {
       this.shift(vertex, edge);
     }
   }
-  /** Makes what was done final. */
+  /** Makes all moves so far final. */
   keep(): void {
     this.log.length = 0;
   }
@@ -76,8 +82,8 @@ export class TreeEditor {
   }
 
   /**
-   * Re-parents members of broken groups, but not `fixed` vertices, until all limits hold, for less than
-   * `most` storage; says whether it could.
+   * Moves vertices on the paths of broken groups' members, except `fixed` ones, until all limits hold. Adds
+   * less than `most` storage. Returns whether all limits hold; if not, the caller undoes the moves.
    */
   makeRoom(fixed: ReadonlySet<number>, most: number): boolean {
     for (let repairs = 0; this.broken.size > 0; repairs++) {
@@ -92,8 +98,8 @@ export class TreeEditor {
   }
 
   /**
-   * The swap with the most needed recreation cost taken off per storage added, for less than `most`; −1 where
-   * there is none.
+   * The edge of the swap that takes most recreation cost off the broken groups per storage added, among swaps
+   * that add less than `most` storage; −1 where there is none.
    */
   private cheapestRoom(fixed: ReadonlySet<number>, most: number): number {
     const { tree, weight } = this;
@@ -119,7 +125,7 @@ export class TreeEditor {
         if (added >= most) break;
         const gain = now - tree.recreation[from[edge]!]! - apply[edge]!;
         if (gain <= now * roundingShare) continue;
-        // What saves storage as well is best of all; more than the excess is not needed.
+        // A swap that also saves storage is best. A gain beyond the excess of the groups has no value.
         const ratio = added <= 0 ? Number.POSITIVE_INFINITY : Math.min(gain * count, excess) / added;
         if (ratio > bestRatio) {
           bestRatio = ratio;
@@ -131,8 +137,8 @@ export class TreeEditor {
   }
 
   /**
-   * Counts, in `weight`, the members of broken groups below each vertex, and sums by how much the groups are
-   * over.
+   * Counts in `weight`, for each vertex, the members of broken groups at or below it. Returns the vertices
+   * with such members, and the sum by which the groups exceed their limits.
    */
   private countBrokenBelow(): { readonly touched: readonly number[]; readonly excess: number } {
     const {

@@ -1,7 +1,8 @@
 /**
- * Keeps the catalog up to date with the state: built from the records at the first query, updated before
- * every later one by the versions that changed since, rebuilt on demand. Metadata is objects of their own in
- * the store, so it is read only from the first query on that asks for it.
+ * Keeps the catalog up to date with the state. The catalog is built from the records at the first query.
+ * Before every later query, it is updated with the versions that changed since. It can be rebuilt on demand.
+ * Metadata is in separate objects of the store, so it is not read before a query first has a condition on
+ * metadata.
  */
 import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -36,14 +37,14 @@ export class CatalogKeeper {
     this.#source = source;
   }
 
-  /** Finds among all versions as they are at the call. @throws HTTP_REQUEST_INVALID */
+  /** Finds versions, including all changes before the call. @throws HTTP_REQUEST_INVALID */
   async find(query: VersionQuery): Promise<CatalogPage> {
     const needsMetadata = (query.metadata ?? []).length > 0;
     const catalog = await this.#updates.run(() => this.#upToDate(needsMetadata));
     return await catalog.find(query);
   }
 
-  /** Notes that these versions differ from what the catalog has. */
+  /** Notes that these versions changed, so that the next query updates their entries. */
   changed(versionIds: Iterable<Hash>): void {
     for (const versionId of versionIds) this.#changed.add(versionId);
   }
@@ -68,7 +69,7 @@ export class CatalogKeeper {
       else if (changed.size > 0) await this.#catalog.put(await this.#entriesOf(changed));
       return this.#catalog;
     } catch (error) {
-      // Half of a change may be in it.
+      // The catalog may contain an incomplete change, so the next query rebuilds it.
       this.#catalog = undefined;
       throw error;
     }
@@ -115,12 +116,12 @@ export class CatalogKeeper {
       contentId: record.contentId,
       architecture: record.architecture,
       bases: record.bases,
-      // A retired version's metadata may be collected; it is still found by its record's fields.
+      // The metadata of a retired version may be collected; the version is still found by its other fields.
       metadata: summary.state === "retired" ? {} : await this.#metadataOf(versionId, record),
     };
   }
 
-  /** One damaged object does not hide the other versions: this one is found by its other fields. */
+  /** Empty where the metadata is damaged: the query must not fail, and finds this version by other fields. */
   async #metadataOf(versionId: Hash, { objects }: SaveRecord): Promise<ModelMetadata> {
     if (!this.#hasMetadata || objects.metadata === undefined) return {};
     try {

@@ -1,6 +1,6 @@
 /**
- * Checks what is on disk: the journal's chain, every version's record, tree and small objects, the presence of
- * every tensor, and the bytes of all objects or of a sample. Reports problems and repairs nothing.
+ * Checks a fleet on disk: the journal's chain, every version's record, tree and small objects, the presence
+ * of every tensor, and the bytes of all objects or of a sample. Reports problems and repairs nothing.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
@@ -24,7 +24,7 @@ export async function checkFleet(
   context: RepositoryContext,
   { sample }: { readonly sample?: number } = {},
 ): Promise<CheckReport> {
-  // A collection in between would remove objects that were listed.
+  // On the maintenance queue, because a concurrent collection would remove objects that were listed.
   return await context.maintenanceQueue.run(async () => {
     const problems: Problem[] = [];
     await checkJournal(context, problems);
@@ -102,7 +102,7 @@ async function checkOne(
   }
 }
 
-/** The reason why a tensor cannot be read: it is missing or damaged, or one that it is encoded against is. */
+/** Why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
 function unreadableError(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
   const known = objects.problems().find(({ id }) => id === tensor);
   if (known !== undefined) return known.error;
@@ -125,8 +125,8 @@ async function checkObjects(
   problems: Problem[],
   reported: ReadonlySet<Hash>,
 ): Promise<{ readonly objects: number; readonly bytes: number }> {
-  // Objects that cannot be read and are not needed go with the next collection and are not checked. Damaged
-  // ones are: they keep collections from running.
+  // Unreadable objects that no version needs are removed by the next collection, so they are not checked.
+  // Damaged objects are checked, because they prevent collections.
   const damaged = new Set(objects.problems().map(({ id }) => id));
   const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);

@@ -1,11 +1,14 @@
-/** Garbage collection of a fleet: live objects, plan, execution. The store moves and deletes. */
+/**
+ * Garbage collection of a fleet: finds the live objects, and plans and runs collections. The store itself
+ * rewrites and deletes packs.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectKind } from "../../shared/model/model.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
-/** Kinds that are needed by more than versions (replays, recipes by hash); never collected by this release. */
+/** Kinds that not only versions need (replays, recipes by hash). This release never collects them. */
 const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "dataset"]);
 
 function liveNow(
@@ -56,8 +59,8 @@ export async function collect(
   return await context.maintenanceQueue.run(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
-    // Live objects are computed again under the store's lock, so that versions recorded since count: their facts
-    // were applied under that lock.
+    // Live objects are computed again under the store's lock. Facts are applied under the same lock, so
+    // versions that were recorded after the plan was made are included.
     return await context.objects.collect(plan, () => liveNow(context));
   });
 }

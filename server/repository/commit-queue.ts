@@ -1,8 +1,8 @@
 /**
- * The one door to the journal: every fact of a fleet goes through here, in batches that share one
- * fsync and one turn of the lock that collection takes. What waits while a batch is written forms
- * the next. Decisions (version numbers, checks against the state) are made inside the batch, in
- * order, so that they see everything before them.
+ * The only way into the journal: every fact of a fleet is written here. Facts are written in batches. A batch
+ * is written with one fsync and while holding the lock that a collection also takes. Submissions that arrive
+ * while a batch is written form the next batch. Decisions (version numbers, checks against the state) are
+ * made when the batch is written, in order, so that each one sees the results of all earlier ones.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Fact } from "../../shared/journal/fact.js";
@@ -11,10 +11,10 @@ import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { applyFact, nextVersionNumber, type FleetState } from "./state/state.js";
 
-/** What a submission sees while its batch is assembled. */
+/** What a submission can read and reserve while its facts are decided. */
 export interface Draft {
   readonly state: FleetState;
-  /** Reserves the next number of a name; earlier submissions of the batch count. */
+  /** Reserves the next version number of a name, after the numbers reserved earlier in the batch. */
   takeVersion(name: string): number;
   /** Versions that earlier submissions of the batch record. */
   readonly recordedHere: ReadonlySet<Hash>;
@@ -26,11 +26,11 @@ export interface Submission {
    * REFERENCE_MISSING.
    */
   readonly requiredObjects: readonly Hash[];
-  /** Facts to append; throws to refuse. An empty list appends nothing. */
+  /** Returns the facts to append, possibly none. Throws to refuse the submission. */
   decide(draft: Draft): readonly Fact[];
-  /** Runs after the facts were applied, before anything else is decided. */
+  /** Runs after the facts were applied and before the next batch is decided. */
   readonly onApplied?: (positions: readonly number[]) => void;
-  /** Decided while nothing else is in flight, as a retirement must not overtake an assignment. */
+  /** Decided in a batch of its own. A retirement needs this, because it must not overtake an assignment. */
   readonly isExclusive?: boolean;
 }
 
@@ -39,7 +39,7 @@ interface PendingSubmission extends Submission {
   reject(error: unknown): void;
 }
 
-/** Submissions in one batch, so that one fsync never waits for a huge write. */
+/** Submissions in one batch, at most, so that no fsync waits for a huge write. */
 const maxBatchSubmissions = 1024;
 
 export class CommitQueue {
@@ -65,12 +65,13 @@ export class CommitQueue {
   }
 
   async #drain(): Promise<void> {
-    // After one turn of the event loop, submissions made in this turn share the first batch.
+    // Waits for one turn of the event loop, so that all submissions of the current turn share the first
+    // batch.
     await new Promise<void>((resolve) => {
       setImmediate(resolve);
     });
     while (this.#waiting.length > 0) await this.#write(this.#takeBatch());
-    // In the same turn as the last check of the queue, so that no submission in between is missed.
+    // Reset synchronously after the last check of the queue, so that no submission in between is missed.
     this.#draining = undefined;
   }
 
@@ -94,10 +95,10 @@ export class CommitQueue {
         });
         return;
       } catch (error) {
-        // A collection ran between the check and the lock: only submissions that lost an object are refused.
+        // A collection ran between the check and the lock. Only submissions that lost an object are refused.
         if (isStemmaError(error, "REFERENCE_MISSING") && !open.every((one) => isPresent(this.objects, one)))
           continue;
-        // Submissions that were settled before are not affected: a promise settles once.
+        // Submissions that were already settled are not affected, because a promise settles only once.
         for (const one of open) one.reject(error);
         return;
       }

@@ -1,4 +1,4 @@
-/** What the parts of an open repository share. Data and ports only; the parts are functions beside it. */
+/** Data and ports that the functions of an open repository share. */
 import type { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import type { FileJournal } from "../../shared/journal/open-journal.js";
 import type { SaveRecord } from "../../shared/model/model.js";
@@ -19,11 +19,12 @@ export interface RepositoryContext {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log | undefined;
-  /** Of this process, recorded with what is saved here unless the save names another. */
+  /** The environment of this process; recorded with models saved here unless the save names another one. */
   readonly environment: Environment;
   readonly objects: PackStore;
   readonly journal: FileJournal;
   readonly state: FleetState;
+  /** `records`, `byDevice` and `damaged`: see VersionTable. */
   readonly records: Map<Hash, SaveRecord>;
   readonly byDevice: Map<string, VersionState[]>;
   readonly damaged: Map<Hash, unknown>;
@@ -31,8 +32,8 @@ export interface RepositoryContext {
   readonly queue: CommitQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
-  /** Collections, checks and backups run one after the other: a backup copies packs that a collection would delete. */
+  /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */
   readonly maintenanceQueue: SerialQueue;
-  /** Next sequence of each (device, line) saved here. */
+  /** Highest sequence number used by each device and line; keys are from sequenceKey. */
   readonly sequences: Map<string, number>;
 }

@@ -25,12 +25,12 @@ export interface VersionSummary {
   readonly state: VersionStateName;
   readonly tags: readonly string[];
   readonly held: boolean;
-  /** The hold: by whom, since when and why. */
+  /** The hold, with its author, time and reason. */
   readonly hold?: Hold;
   readonly retired?: { readonly atMs: number; readonly because: string };
   /** Bytes of all tensors. */
   readonly tensorBytes: number;
-  /** Bytes of the tensors that this version added and did not inherit. */
+  /** Bytes of the tensors that this version added, without inherited ones. */
   readonly ownBytes: number;
 }
 
@@ -66,7 +66,7 @@ export interface ModelDiff {
   readonly a: Hash;
   readonly b: Hash;
   readonly sameArchitecture: boolean;
-  /** Neither has an architecture. */
+  /** Whether neither model has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
   readonly changes: readonly {
@@ -145,20 +145,24 @@ export interface FleetRepository {
     readonly line?: string;
     readonly includeRetired?: boolean;
   }): readonly VersionSummary[];
-  /** From the version back through its bases, newest first; first base first. */
+  /**
+   * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
+   */
   lineage(versionId: Hash): readonly VersionSummary[];
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
   save(model: ModelSource, options: SaveOptions): Promise<SaveReport>;
   /**
-   * Records a version whose objects are in the store already; used by ingest. The record bytes are kept as
-   * received (best put into the same pack as kind "record"; they get a pack of their own where the store lacks
-   * them). Appends the fact under the collection lock; recording again returns the same summary.
+   * Records a version whose objects are in the store already; used by ingest. The record bytes are stored as
+   * received. Callers should write them into the version's pack as kind "record"; otherwise they get a pack
+   * of their own. Appends the fact under the collection lock. Recording the same version again returns the
+   * same summary.
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
   record(recordBytes: Uint8Array): Promise<VersionSummary>;
   /** Reads the model back from disk, compares the roots and appends the fact `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
+  /** Appends the fact `released`: the device may delete its copy. @throws NOT_ALLOWED before it is stored */
   release(versionId: Hash, because: string): Promise<VersionSummary>;
 
   recover(
@@ -168,22 +172,23 @@ export interface FleetRepository {
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];
   /**
-   * One page of the versions that the query finds, through the catalog (an index, rebuilt from the journal).
+   * Finds one page of versions through the catalog.
    * @throws HTTP_REQUEST_INVALID
    */
   list(query: VersionQuery): Promise<VersionPage>;
 
+  /** Moves the tag of a name to a version, or removes it where `versionId` is null. */
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
-  /** @throws MODEL_HELD, MODEL_IN_USE where it is assigned to or active on a device */
+  /** @throws MODEL_HELD, MODEL_IN_USE where the version is assigned to, or active on, a device */
   retire(versionId: Hash, because: string): Promise<void>;
-  /** Throws what `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
+  /** Throws the error that `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
   /** `by` names the person or program. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
   hold(versionId: Hash, because: string, by?: string): Promise<void>;
   unhold(versionId: Hash, because: string, by?: string): Promise<void>;
   /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
-  /** Journal position up to which a backup exists (it has the entries before it); 0 without one. */
+  /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** Position and time of the last restore; null where the fleet was never restored. */
   restoredTo(): { readonly position: number; readonly atMs: number } | null;
@@ -193,16 +198,16 @@ export interface FleetRepository {
   /** Whether the version was ever assigned to the device: then the device may still have it. */
   wasAssigned(device: string, versionId: Hash): boolean;
   datasets(): readonly DatasetState[];
-  /** Appends any other fact and applies it to the state. */
+  /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 
-  /** Ids of every object that must stay (owner maps, records, leases, holds …). */
+  /** Ids of all objects that a collection must keep. */
   liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
   check(options?: { readonly sample?: number }): Promise<CheckReport>;
   reindex(): Promise<{ readonly versions: number }>;
-  /** What the fleet takes on disk. */
+  /** Counts of the fleet's versions and objects, and their bytes on disk. */
   stats(): Promise<{
     readonly versions: number;
     readonly tensors: number;
@@ -212,7 +217,7 @@ export interface FleetRepository {
       readonly storedBytes: number;
       /** Bytes of the decoded tensors. */
       readonly byteLength: number;
-      /** Length of the longest chain of tensors to decode before another one. */
+      /** The largest number of tensors that must be decoded before another one. */
       readonly deepest: number;
     };
     readonly objects: number;

@@ -1,4 +1,4 @@
-/** What a fleet takes on disk, compared with snapshots of every version. */
+/** Counts a fleet's bytes on disk, and the bytes that a complete snapshot of every version would take. */
 import { rawEncodingCode } from "../../shared/objects/pack-format.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";

@@ -1,6 +1,6 @@
 /**
- * The home: Stemma's own folder with fleets, key, lock and run folder, written by one process at a time.
- * Knows the folder's structure and not what is in a fleet (open-repository.ts opens fleets).
+ * The home: Stemma's own folder with fleets, key, lock and run folder. Only one process at a time writes to
+ * it. This file defines the folder's structure; open-repository.ts opens the fleets.
  *
  *     format.json             {"kind":"stemma-home","format":1}
  *     lock                    held by the one process that writes the home
@@ -25,10 +25,10 @@ export interface HomePorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: Log;
-  /** Of this process; recorded with models that are imported or trained here. */
+  /** The environment of this process; recorded with models that are imported or trained here. */
   readonly environment?: Environment;
   /**
-   * Takes the writer's lock of a folder; absent where no other process can reach the files (in memory).
+   * Takes the writer's lock of a folder. Absent where no other process can access the files (in memory).
    * @throws HOME_LOCKED
    */
   readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
@@ -50,7 +50,7 @@ export interface Home {
   fleetFolder(fleet: string): string;
   /** Fleets that exist, sorted. */
   fleets(): Promise<readonly string[]>;
-  /** Releases the lock; open repositories must be closed before. */
+  /** Releases the lock. Close open repositories first. */
   close(): Promise<void>;
 }
 
@@ -71,13 +71,13 @@ export function homePathOf(
 }
 
 /**
- * Locks and opens a home, making it first where there is none.
- * @throws HOME_LOCKED (a server or command writes it), HOME_FORMAT_UNKNOWN, KEY_INVALID
+ * Locks and opens a home; creates it where there is none.
+ * @throws HOME_LOCKED (another server or command has it open), HOME_FORMAT_UNKNOWN, KEY_INVALID
  */
 export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   const { files } = ports;
   await makeFolderDurably(files, path);
-  // Before the lock: nothing is written into a folder that is not a home.
+  // Checked before the lock is taken, so that nothing is written into a folder that is not a home.
   const isNew = await checkFormat(files, path);
   const lock = await ports.lock?.(path);
   try {
@@ -114,7 +114,7 @@ function formatPath(home: string): string {
   return join(home, "format.json");
 }
 
-/** Names in a home, besides temporary and lock files. */
+/** Names of files and folders in a home, except temporary and lock files. */
 const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
 
 /** A name in the folder that does not belong to a home, or undefined. */
@@ -155,8 +155,8 @@ async function checkFormat(files: Files, home: string): Promise<boolean> {
 }
 
 /**
- * The run folder that an earlier start recorded; undefined where there is none. Needs no lock: commands reach a
- * running server through it.
+ * The run folder that an earlier start recorded; undefined where there is none. Does not need the lock,
+ * because commands use it to connect to a running server.
  */
 export async function readRunFolder(files: Files, home: string): Promise<string | undefined> {
   try {
@@ -169,8 +169,9 @@ export async function readRunFolder(files: Files, home: string): Promise<string 
 }
 
 /**
- * <home>/run where that is short enough, else a folder of unguessable name below the temporary
- * folder (only its maker can have made it), recorded in run.json so that commands find it.
+ * Returns <home>/run where that is short enough, else a folder below the system's temporary folder. Its name
+ * cannot be guessed, so no other user can have created it before. The folder is recorded in run.json, so that
+ * commands find it.
  */
 async function findRunFolder({ files, random }: HomePorts, home: string): Promise<string> {
   const inside = join(home, "run");

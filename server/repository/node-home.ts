@@ -13,7 +13,7 @@ export function nodeHomePorts(log?: Log): HomePorts {
     clock: nodeClock(),
     random: nodeRandom(),
     lock: lockHome,
-    // Backend "none": this process trains nothing; a training records its own environment.
+    // Backend "none", because this process does not train; a training process records its own environment.
     environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
     ...(log === undefined ? {} : { log }),
   };

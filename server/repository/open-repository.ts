@@ -1,6 +1,6 @@
 /**
- * Opens one fleet of a home: packs, journal, and the state folded from it. Composes the FleetRepository from
- * the functions of this folder.
+ * Opens one fleet of a home: its packs, its journal, and the state that follows from the journal. Composes
+ * the FleetRepository from the functions of this folder.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -43,14 +43,14 @@ import {
 } from "./state/version-table.js";
 
 /**
- * Opens a fleet, making it where there is none (a name costs nothing; devices are what is enrolled).
+ * Opens a fleet; creates it where there is none. A fleet needs no registration; only devices are enrolled.
  * @throws NAME_INVALID, JOURNAL_CORRUPT, PACK_CORRUPT, HEAD_SIGNATURE_INVALID
  */
 export async function openRepository(home: Home, fleet: string): Promise<FleetRepository> {
   return await openRepositoryIn(home, fleet, home.fleetFolder(fleet));
 }
 
-/** As openRepository, for a fleet that is in another folder of the home while it is restored. */
+/** Like openRepository, for a fleet that is in another folder of the home while it is being restored. */
 export async function openRepositoryIn(home: Home, fleet: string, folder: string): Promise<FleetRepository> {
   const context = await openContext(home, fleet, folder);
   return repositoryOf(context, home);
@@ -126,7 +126,9 @@ async function openContext(
   }
 }
 
-/** Longest time between a pack's commit and the fact that refers to it; collections wait for it. */
+/**
+ * Maximum time between a pack's commit and the fact that refers to it; collections keep packs for this time.
+ */
 const recordGraceMs = 60_000;
 
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {

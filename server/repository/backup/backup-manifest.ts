@@ -1,4 +1,4 @@
-/** The manifest of a fleet's backup: its schema, and reading and writing its file. */
+/** The manifest of a fleet's backup: its schema, and functions that read and write its file. */
 import { join } from "node:path";
 import { z } from "zod";
 import { StemmaError } from "../../../shared/errors.js";
@@ -14,15 +14,15 @@ export interface BackedUpPack {
   readonly sha256: Hash;
 }
 
-/** Written last: a backup that was interrupted leaves the manifest of the one before. */
+/** Written last, so that an interrupted backup leaves the manifest of the previous one. */
 export interface BackupManifest {
   readonly kind: "stemma-backup";
   readonly format: 1;
   readonly fleet: string;
   readonly madeAtMs: number;
-  /** Of the journal at the moment of the backup; its length is the backup's position. */
+  /** The journal's signed head at the time of the backup; its length is the backup's position. */
   readonly head: SignedHead;
-  /** Folder of the journal's copy, beside the manifest. */
+  /** Name of the folder with the journal's copy, in the same folder as the manifest. */
   readonly journal: string;
   readonly packs: readonly BackedUpPack[];
 }

@@ -1,8 +1,8 @@
 /**
- * Backs up a fleet while it is served. The journal's position is taken first and the packs are listed after it,
- * so every fact in the copy has its objects there; no collection runs meanwhile. The manifest is written last:
- * an interrupted backup leaves the previous one valid. A second backup into the same folder copies only new
- * packs.
+ * Backs up a fleet while it is served. The journal's position is taken first, the packs are listed
+ * afterwards, and no collection runs meanwhile. So the copy has all objects that its facts refer to. The
+ * manifest is written last, so an interrupted backup leaves the previous one valid. A second backup into the
+ * same folder copies only new packs.
  *
  *     server-key.json                        signs heads and receipts: keep the backup as safe as the home
  *     fleets/<fleet>/backup.json             manifest
@@ -72,9 +72,7 @@ export async function backupFleet(
   });
 }
 
-/**
- * A folder keeps backups of one history: overwriting another history would destroy what may be its only copy.
- */
+/** A folder has backups of one history only: another history's backup may be its only copy. */
 async function refuseOtherHistory(
   { journal, fleet }: RepositoryContext,
   { head, fleet: backedUp }: BackupManifest,

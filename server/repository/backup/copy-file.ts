@@ -1,4 +1,7 @@
-/** Copies a file in chunks, hashing it. Under its name the copy is either complete and durable, or absent. */
+/**
+ * Copies a file in chunks and hashes it. The copy appears under its name only when it is complete and
+ * durable.
+ */
 import type { Files, OpenFile } from "../../../shared/ports.js";
 import { Sha256 } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -29,7 +32,8 @@ export async function readChunks(
 }
 
 /**
- * Temporary name → write → fsync → rename; the caller fsyncs the folder once for all files (`syncFolder`).
+ * Writes to a temporary name, then fsyncs and renames. The caller fsyncs the folder once for all files
+ * (`syncFolder`).
  */
 export async function copyFile(files: Files, from: string, to: string): Promise<CopiedFile> {
   const temporary = `${to}.tmp`;

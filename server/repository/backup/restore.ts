@@ -1,7 +1,8 @@
 /**
  * Restores a backup into an empty home. Everything is verified before anything is written: the packs' hashes,
- * the journal's chain, its head's signature. A fleet appears under its name only when it is complete and its
- * journal has, as its next fact, the position it was restored to; devices announce everything after that again.
+ * the journal's chain, its head's signature. A fleet appears under its name only when it is complete and
+ * the fact `restored`, with the backup's position, was appended to its journal. Devices then announce again
+ * everything that was recorded after that position.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
@@ -30,8 +31,8 @@ export interface RestoredFleet {
 }
 
 /**
- * Reads and verifies everything in a backup folder. @throws BACKUP_INVALID, JOURNAL_CORRUPT,
- * HEAD_SIGNATURE_INVALID, FILE_MISSING
+ * Reads and verifies everything in a backup folder.
+ * @throws BACKUP_INVALID, JOURNAL_CORRUPT, HEAD_SIGNATURE_INVALID, FILE_MISSING
  */
 export async function verifyBackup(files: Files, folder: string): Promise<readonly BackupManifest[]> {
   const manifests: BackupManifest[] = [];
@@ -112,7 +113,7 @@ export async function restoreBackup(
   }
 }
 
-/** Leftovers of an interrupted restore do not count. @throws BACKUP_INVALID */
+/** Accepts a home that has only the leftovers of an interrupted restore. @throws BACKUP_INVALID otherwise */
 async function refuseNonEmptyHome(files: Files, home: string): Promise<void> {
   const stray = (await findForeignName(files, home)) ?? (await files.list(join(home, "fleets"))).find(isName);
   if (stray !== undefined)
@@ -134,7 +135,7 @@ function reportOf({ fleet, head, madeAtMs, packs }: BackupManifest, versions: nu
   };
 }
 
-/** How many versions the facts of a verified journal record, retired ones included. */
+/** The number of versions that a verified journal records, including retired ones. */
 async function countVersions(files: Files, journalFolder: string): Promise<number> {
   const state = emptyState();
   for (const { first, path } of await listSegments(files, journalFolder)) {
@@ -188,7 +189,7 @@ async function recordRestore(
         `The journal of ${fleet} does not lead to the head that was backed up. Use another backup.`,
         { fleet },
       );
-    // Every byte was hashed above; this checks that everything the facts refer to is present.
+    // Every byte was hashed before; this checks that all objects that the facts refer to are present.
     const [problem] = (await repository.check({ sample: 0 })).problems;
     if (problem !== undefined)
       throw new StemmaError(

@@ -1,8 +1,8 @@
-/** The retention port of a fleet. Types only. */
+/** The retention port of a fleet: rules that retire versions by age. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { KeepReason, RetentionScope } from "./retention-plan.js";
 
-/** A rule that is set, with its complete text. */
+/** A rule in force, with its complete text. */
 export interface RetentionSetting {
   readonly scope: RetentionScope;
   readonly rule: string;
@@ -10,7 +10,7 @@ export interface RetentionSetting {
   readonly by?: string;
 }
 
-/** A version, and why it is retired or kept. */
+/** A version that is retired or kept, and the reason. */
 export interface Fate {
   readonly versionId: Hash;
   readonly name: string;
@@ -33,7 +33,7 @@ export interface RetentionForecast {
   readonly retire: readonly Fate[];
   /** Bytes of all packs now. */
   readonly bytesBefore: number;
-  /** Bytes that a collection after this retirement would free. */
+  /** Bytes that a collection would free after these versions are retired. */
   readonly freedBytes: number;
   /** Bytes that a collection would free now. */
   readonly freeableBytes: number;
@@ -48,17 +48,17 @@ export interface RetentionOutcome {
 export interface RetentionOptions {
   /** Plans as if this rule were set, or removed where `rule` is null. */
   readonly trying?: { readonly scope: RetentionScope; readonly rule: string | null };
-  /** Versions that running work needs, with the reason; called when the plan is made. */
+  /** Returns the versions that running work needs, with the reason. Called when the plan is made. */
   readonly busy?: () => ReadonlyMap<Hash, string>;
   readonly listKept?: boolean;
-  /** Facts appended in one batch, which delays saves; 2048 when absent. */
+  /** Facts appended in one batch; saves wait for the batch. 2048 when absent. */
   readonly batchSize?: number;
 }
 
 export interface FleetRetention {
   settings(): readonly RetentionSetting[];
   /**
-   * Sets a scope's rule, or removes it (null); returns all rules that hold then.
+   * Sets a scope's rule, or removes it (null). Returns all rules in force afterwards.
    * @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to remove
    */
   set(scope: RetentionScope, rule: string | null, by?: string): Promise<readonly RetentionSetting[]>;

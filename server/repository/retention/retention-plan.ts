@@ -1,19 +1,19 @@
 /**
- * Plans which versions retention rules keep and which they retire: a pure function of versions, rules and time.
- * Knows no store and no journal; retention.ts applies the plan.
+ * Plans which versions retention rules keep and which they retire: a pure function of versions, rules and
+ * time. retention.ts applies the plan.
  *
- * Kept whatever the rule: heads, holds, tags, versions that a device runs or was assigned last, versions that a
- * device was not yet allowed to delete, versions that running work needs, and versions that the repository
- * would refuse to retire.
+ * Some versions are kept whatever the rule: the head of a series, held and tagged versions, versions that a
+ * device runs or was assigned last, versions that a device was not yet allowed to delete, versions that
+ * running work needs, and versions that the repository would refuse to retire.
  *
  * Properties (tested): retiring any part of the plan does not change the rest of it, and a version that is
- * retired at one time is retired at every later time. Both hold because the *oldest* version of a period
- * is kept: no version that ages later can take its place.
+ * retired at one time is retired at every later time. Both hold because the *oldest* version of a period is
+ * kept: no version that ages later can take its place.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { ageMs, periodName, printAge, type RetentionRule, type ThinningStage } from "./retention-rules.js";
 
-/** Where a rule holds. A name's rule takes precedence over its line's, and a line's over the fleet's. */
+/** What a rule applies to. A name's rule takes precedence over its line's, and a line's over the fleet's. */
 export type RetentionScope =
   | { readonly of: "fleet" }
   | { readonly of: "line"; readonly line: string }
@@ -23,16 +23,16 @@ export interface ScopedRule {
   readonly rule: RetentionRule;
 }
 
-/** What retention needs to know of a version that is not retired. */
+/** The data of a version that the plan needs; only for versions that are not retired. */
 export interface RetainableVersion {
   readonly versionId: Hash;
   readonly name: string;
   readonly version: number;
   readonly device: string;
   readonly line: string;
-  /** Journal order. */
+  /** Position in the journal. */
   readonly position: number;
-  /** By the server's clock: a device's own may be wrong. */
+  /** Time by the server's clock, because a device's clock may be wrong. */
   readonly recordedAtMs: number;
   readonly bases: readonly Hash[];
   readonly tags: readonly string[];
@@ -75,7 +75,7 @@ export interface RetentionPlan<Version> {
   readonly retire: readonly Retired<Version>[];
 }
 
-/** The rule that holds for a version: the most specific one. */
+/** The rule that applies to a version: the most specific one. */
 export function ruleFor(
   rules: readonly ScopedRule[],
   { name, line }: Pick<RetainableVersion, "name" | "line">,
@@ -134,7 +134,7 @@ function seriesOf<Version extends RetainableVersion>(versions: readonly Version[
 interface Judgement<Version> {
   readonly rules: readonly ScopedRule[];
   readonly nowMs: number;
-  /** Filled by the judgement. */
+  /** Filled by judgeSeries. */
   readonly keep: Map<Hash, Kept<Version>>;
   readonly retire: Map<Hash, Retired<Version>>;
 }
@@ -175,7 +175,7 @@ function reasonBeforeRules(
   return version === head ? { reason: "head", because: "the newest of its line and name" } : undefined;
 }
 
-/** A rule's verdict on each version of a series, by age alone. */
+/** A rule's verdict on each version of a series by age, without the reasons that take precedence. */
 function judgeByAge<Version extends RetainableVersion>(
   series: readonly Version[],
   { whole, stages }: RetentionRule,
@@ -199,7 +199,7 @@ function judgeByAge<Version extends RetainableVersion>(
         ? { goes: whole.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(whole)}` }
         : { reason: "young", because: `not older than ${printAge(whole)}` },
     );
-  // Oldest first; positions decide between equal times.
+  // Oldest first; versions with equal times are ordered by position.
   let candidates = series.filter(isOld).sort((a, b) => a.recordedAtMs - b.recordedAtMs || byPosition(a, b));
   for (const stage of stages) {
     const survivors = thin(candidates, stage, verdicts);
@@ -211,7 +211,7 @@ function judgeByAge<Version extends RetainableVersion>(
   return verdicts;
 }
 
-/** Keeps the oldest version of each period and returns these. Candidates are ordered oldest first. */
+/** Keeps the oldest version of each period, and returns these versions. `candidates` must be oldest first. */
 function thin<Version extends RetainableVersion>(
   candidates: readonly Version[],
   { every }: ThinningStage,
@@ -229,7 +229,9 @@ function thin<Version extends RetainableVersion>(
   return [...oldest.values()];
 }
 
-/** Keeps direct bases of kept versions where their rule demands it; all ancestors would be too many. */
+/**
+ * Keeps the direct bases of kept versions where the bases' rule asks for it; all ancestors would be too many.
+ */
 function keepBases<Version extends RetainableVersion>(
   versions: readonly Version[],
   rules: readonly ScopedRule[],

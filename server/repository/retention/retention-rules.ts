@@ -9,23 +9,24 @@
  *     AGE     = NUMBER ("hours" | "days" | "weeks" | "months" | "years")
  *     PERIOD  = "hour" | "day" | "week" | "month" | "year"
  *
- * "heads, release bases and holds for ever, else 90 days, then one a week": every version is kept for 90 days;
- * of older ones one version a week is kept. Heads, holds and tags are kept whatever the rule; the printed rule
- * names them for clarity. As an age a month is 30 days and a year 365 (so the package ms, with years of 365.25
- * days and no months, cannot parse ages); periods are those of the UTC calendar, weeks begin on Monday.
+ * "heads, release bases and holds for ever, else 90 days, then one a week": every version is kept for 90
+ * days; of older ones one version a week is kept. Heads, holds and tags are kept whatever the rule; the
+ * printed rule names them for clarity. As an age a month is 30 days and a year 365 (so the package ms, with
+ * years of 365.25 days and no months, cannot parse ages); periods are those of the UTC calendar, weeks begin
+ * on Monday.
  */
 import { StemmaError } from "../../../shared/errors.js";
 
 export const periods = ["hour", "day", "week", "month", "year"] as const;
 export type Period = (typeof periods)[number];
 
-/** "90 days". */
+/** An age such as "90 days". */
 export interface Age {
   readonly count: number;
   readonly unit: Period;
 }
 
-/** From here on one version per period is kept, until an age or, with null, for ever. */
+/** A stage that keeps one version per period, until an age or (null) for ever. */
 export interface ThinningStage {
   readonly every: Period;
   readonly until: Age | null;
@@ -39,8 +40,8 @@ export interface RetentionRule {
   /** Versions up to this age are kept; null keeps every version for ever. */
   readonly whole: Age | null;
   /**
-   * Older versions are thinned, each stage working on those that the one before kept. Versions older than the
-   * last stage's `until` are retired.
+   * Older versions are thinned in stages; each stage works on the versions that the previous one kept.
+   * Versions older than the last stage's `until` are retired.
    */
   readonly stages: readonly ThinningStage[];
 }
@@ -72,7 +73,7 @@ function invalid(text: string, why: string): StemmaError {
   );
 }
 
-/** Reads a rule word by word; commas are words, line ends are spaces. */
+/** Reads a rule word by word. A comma counts as a word, and a line end as a space. */
 class RuleReader {
   readonly #words: readonly string[];
   #at = 0;
@@ -187,7 +188,7 @@ function periodOf(word: string | undefined): Period | undefined {
   return periods.find((period) => word === period || word === `${period}s`);
 }
 
-/** Each stage begins where the one before ends. @throws RETENTION_RULE_INVALID */
+/** Checks that each stage ends later than the previous one. @throws RETENTION_RULE_INVALID */
 function checkOrder(text: string, { whole, stages }: Pick<RetentionRule, "whole" | "stages">): void {
   let before = whole;
   stages.forEach(({ until }, index) => {
@@ -225,12 +226,12 @@ export function printRetentionRule({ bases, releaseBases, whole, stages }: Reten
 }
 
 /**
- * Name of the period of the UTC calendar that a moment is in: "2026-11-21T09", "2026-11-21", "2026-W47",
+ * The name of the UTC calendar period that contains a time: "2026-11-21T09", "2026-11-21", "2026-W47",
  * "2026-11", "2026".
  */
 export function periodName(every: Period, atMs: number): string {
   const iso = new Date(atMs).toISOString();
-  // Years beyond 9999 have a sign and six digits: cut from the end, not from the start.
+  // Cut from the end, because years beyond 9999 have a sign and six digits.
   switch (every) {
     case "hour":
       return iso.slice(0, -11);

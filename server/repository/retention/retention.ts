@@ -1,7 +1,7 @@
 /**
- * Retention of one fleet: rules as facts, the plan over the fleet's state, the bytes it would free, and its
- * application through the commit queue. retention-plan.ts decides which versions are kept; collection, not
- * retention, frees the space.
+ * Retention of one fleet. Sets rules as facts, plans over the fleet's state, forecasts the bytes that a plan
+ * would free, and applies plans through the commit queue. retention-plan.ts decides which versions are kept.
+ * Retention itself frees no space; collections do.
  */
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -31,7 +31,7 @@ import {
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
 import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "../state/state.js";
 
-/** A version as the plan sees it, with the state that it was made from. */
+/** A version as input of the plan, with the state that it was made from. */
 interface Candidate extends RetainableVersion {
   readonly state: VersionState;
 }
@@ -89,7 +89,7 @@ async function setRetention(
   return settingsOf(context);
 }
 
-/** The rules that hold, with the one to try in place of its own. @throws RETENTION_RULE_INVALID */
+/** The rules in force; `trying` replaces the rule of its scope. @throws RETENTION_RULE_INVALID */
 function rulesOf(context: RepositoryContext, trying: RetentionOptions["trying"]): readonly ScopedRule[] {
   const rules = new Map<string, ScopedRule>();
   for (const { scope, rule } of settingsOf(context)) {
@@ -146,7 +146,8 @@ function candidateOf(
     recordedAtMs,
     tags: [...tags],
     distributed: context.state.distributed.has(versionId),
-    // A version whose record cannot be read is a series of its own: it replaces no other version.
+    // A version whose record cannot be read is a series of its own, so that no other version is retired for
+    // it.
     device: record?.device ?? `\0${versionId}`,
     line: record?.line ?? "",
     bases: record?.bases ?? [],
@@ -204,8 +205,8 @@ function reasonOf({ scope, because }: Retired<Candidate>): string {
 }
 
 /**
- * The versions that would be retired now, and the bytes that a collection after it would free. The store plans
- * that collection, so shared tensors, leases, packs and encodings count as they would then.
+ * The versions that would be retired now, and the bytes that a collection would free afterwards. The store
+ * plans that collection, so shared tensors, leases, packs and encodings are all taken into account.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED
  */
 async function forecastRetention(
@@ -236,9 +237,9 @@ async function forecastRetention(
 }
 
 /**
- * Retires versions by the rules. Each batch is decided exclusively, against the state that it is appended to:
- * versions that were held, tagged, assigned or activated meanwhile are kept. After a crash the next application
- * retires the rest, with the same result.
+ * Retires versions by the rules. Each batch is decided exclusively, against the state that it is appended to.
+ * So versions that were held, tagged, assigned or activated meanwhile are kept. After a crash, the next
+ * application retires the remaining versions, with the same result.
  * @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED where facts of a newer Stemma may keep something
  */
 async function applyRetention(

@@ -1,6 +1,6 @@
 /**
- * Appends facts of callers (ingest, commands) after checking them against the state. Facts that contradict the
- * state are refused here, so that the fold over the journal never has to refuse one.
+ * Appends facts from callers (ingest, commands) after checking them against the state. Facts that contradict
+ * the state are refused here, so that reading the journal never has to refuse one.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -14,8 +14,9 @@ import { parseRetentionRule } from "../retention/retention-rules.js";
 import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
 
 /**
- * See FleetRepository.append. @throws FACT_INVALID, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_HELD, MODEL_IN_USE,
- * DEVICE_UNKNOWN, NAME_INVALID
+ * See FleetRepository.append.
+ * @throws FACT_INVALID, MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_HELD, MODEL_IN_USE, DEVICE_UNKNOWN,
+ *   NAME_INVALID
  */
 export async function appendFacts(
   context: RepositoryContext,
@@ -27,7 +28,7 @@ export async function appendFacts(
   );
   return await context.queue.submit({
     requiredObjects: [],
-    // Retirement must not cross an assignment or a hold on its way to the disk.
+    // A retirement is decided alone, so that it sees every assignment and hold before it.
     isExclusive: checked.some(({ type }) => type === "retired"),
     decide: ({ state, recordedHere }: Draft) => {
       for (const fact of checked) checkAgainst(state, recordedHere, fact);
@@ -115,7 +116,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "assigned":
       requireDevice(state, fact.device);
       return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
-    // A device may report an activation before its version is recorded here; the fact is true nevertheless.
+    // A device may report an activation before its version is recorded here, so the version is not checked.
     case "revoked":
     case "quarantined":
     case "session":
@@ -141,7 +142,7 @@ function checkRetention({ line, name, rule }: FactOf<"retention">): void {
     );
   if (line !== null) checkName("line", line);
   if (name !== null) checkName("model", name);
-  // Parsed before it is kept: a rule in the journal must be readable when it is applied.
+  // Parsed before it is written, because a rule in the journal must be readable when it is applied.
   if (rule !== null) parseRetentionRule(rule);
 }
 

@@ -4,13 +4,13 @@
  *
  * An activation happened within an interval: device clock ± error, and not after the server received it. Two
  * activations of a line are certainly in order when their sessions differ, when their intervals do not touch,
- * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version is
- * the answer when no other can have been the last one activated. The server's clock is the reference time.
+ * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version
+ * is the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
 import type { FleetMoment } from "../fleet-repository.js";
 import { activationInterval, type ActivationState, type DeviceState, type FleetState } from "./state.js";
 
-/** Answers for every line of every device that was enrolled at `atMs`, by device and line name. */
+/** The answers for every line of every device that was enrolled at `atMs`, sorted by device and line. */
 export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): readonly FleetMoment[] {
   const moments: FleetMoment[] = [];
   for (const device of [...state.devices.values()].sort((a, b) => compareText(a.device, b.device))) {
@@ -76,12 +76,13 @@ function lineAsOf(
   };
 }
 
-/** Activations of a history that are compared with one another; of a longer history only the relevant ones are. */
+/** A history up to this length is compared completely; of a longer one, only the relevant part is. */
 const maxComparedActivations = 500;
 
 /**
- * The part of a long history that matters at the moment: without activations that are certainly before one that
- * had certainly happened. Comparing fewer can make the answer less certain, but never a different one.
+ * The part of a long history that matters at the time `atMs`. Leaves out activations that are certainly
+ * before one that had certainly happened by then. Comparing fewer activations can make the answer less
+ * certain, but never different.
  */
 function relevantHistory(history: readonly ActivationState[], atMs: number): readonly ActivationState[] {
   if (history.length <= maxComparedActivations) return history;

@@ -1,12 +1,12 @@
 /**
- * Keeps exact models and reduced ones (made lossy by a float scheme) under different names: a name alone means
- * its newest version, which must not change from exact to reduced. Pure.
+ * Keeps exact models and reduced ones (made lossy by a float scheme) under different names. A name without a
+ * version refers to its newest version, and this must not change from exact to reduced. Pure.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../fleet-repository.js";
 
 /**
- * @param newest newest version of the name, retired ones included
+ * @param newest the name's newest version, which may be retired
  * @throws MODEL_REDUCED
  */
 export function checkExactness(

@@ -1,7 +1,7 @@
 /**
- * Encodes facts as journal bytes: JSON with fixed members in a fixed order, hashes as base64url (hexadecimal
- * ones are read too), checked when written and when read. A fact of a type that this release does not know is
- * kept as it is (see state.ts).
+ * Encodes facts as journal bytes: JSON with fixed members in a fixed order, and hashes as base64url
+ * (hexadecimal hashes can also be read). Facts are checked when they are written and when they are read. A
+ * fact of a type that this release does not know is kept as it is (see state.ts).
  */
 import { z } from "zod";
 import { StemmaError } from "../../../shared/errors.js";
@@ -11,7 +11,7 @@ import { hashBytes, hexOf, isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 const shortHash = /^[0-9A-Za-z_-]{43}$/;
-/** 32 bytes have 256 bits and 43 characters 258: the spare bits of the last one are zero. */
+/** 43 characters have 258 bits, a hash has 256: the two spare bits of the last character must be zero. */
 function isShortHash(value: unknown): value is string {
   return (
     typeof value === "string" &&
@@ -27,7 +27,7 @@ const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const at = { atMs: time };
-/** Parameters of a dataset's reader; few and short. */
+/** Parameters of a dataset's reader, limited in number and length. */
 const readerParameters = z
   .record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)]))
   .refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
@@ -91,8 +91,7 @@ const factSchemas = {
 } satisfies Record<Fact["type"], z.ZodRawShape>;
 
 /**
- * Written facts have no unknown members, which reading would lose; read facts may have members that a newer
- * release added.
+ * Facts are written without unknown members. Facts that are read may have members that a newer release added.
  */
 const writeSchemas = new Map<string, z.ZodType>(
   Object.entries(factSchemas).map(([type, shape]) => [
@@ -125,14 +124,14 @@ function check(schema: z.ZodType, fact: Fact): Fact {
   throw invalid(`${fact.type}.${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
 }
 
-/** A fact as it may be written. @throws FACT_INVALID */
+/** Checks a fact before it is written. @throws FACT_INVALID */
 export function checkFact(fact: Fact): Fact {
   const schema = writeSchemas.get(fact.type);
   if (schema === undefined) throw invalid(`there is no type ${JSON.stringify(fact.type)}`);
   return check(schema, fact);
 }
 
-/** Members that hold hashes of their own. */
+/** Names of members whose values are hashes. */
 const hashMembers = new Set(["versionId", "hash"]);
 
 function shortenHash(name: string, value: unknown): unknown {

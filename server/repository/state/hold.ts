@@ -8,12 +8,12 @@ export interface Hold {
   readonly by?: string;
 }
 
-/** "by ann@workshop since 2026-11-21 09:30Z: incident 7". */
+/** For example "by ann@workshop since 2026-11-21 09:30Z: incident 7". */
 export function describeHold({ atMs, because, by }: Hold): string {
   return `${by === undefined ? "" : `by ${by} `}since ${new Date(atMs).toISOString().slice(0, 16).replace("T", " ")}Z${because === "" ? "" : `: ${because}`}`;
 }
 
-/** A hold is not replaced by another. @throws MODEL_RETIRED, MODEL_HELD */
+/** Checks that a version can be held. A hold never replaces another one. @throws MODEL_RETIRED, MODEL_HELD */
 export function checkHoldable(version: {
   readonly versionId: Hash;
   readonly name: string;

@@ -2,12 +2,16 @@
 import { StemmaError } from "../../../shared/errors.js";
 import { isName } from "../../../shared/wire/topics.js";
 
-/** The device that a home's own imports and trainings are recorded under; no real device may be called so. */
+/**
+ * The device name under which a home's own imports and trainings are recorded. No real device may have it.
+ */
 export const ownDevice = "server";
-/** Their line. */
+/** The line under which they are recorded. */
 export const ownLine = "models";
 
-/** Models, lines, tags and datasets: printable, without a colon, which separates name and version. */
+/**
+ * Names of models, lines, tags and datasets: printable, and without ":", which separates name and version.
+ */
 const modelPattern = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}:]{1,200}$/u;
 
 const rules = {
@@ -33,7 +37,7 @@ export function checkName(
   return name;
 }
 
-/** A tag must not read as a version number. @throws NAME_INVALID */
+/** Checks a tag, which must not look like a version number. @throws NAME_INVALID */
 export function checkTag(tag: string): string {
   checkName("tag", tag);
   if (/^[0-9]+$/.test(tag))
@@ -45,7 +49,7 @@ export function checkTag(tag: string): string {
   return tag;
 }
 
-/** A device's name as enrolment may give it. @throws NAME_INVALID */
+/** Checks a device's name before enrolment. @throws NAME_INVALID */
 export function checkDeviceName(device: string): string {
   checkName("device", device);
   if (device === ownDevice)
@@ -63,7 +67,8 @@ export type ModelReferenceText =
   | { readonly kind: "tag"; readonly name: string; readonly tag: string };
 
 /**
- * Reads `name`, `name:version` or `name:tag`. Ids are tried by the caller, because a name may look like one.
+ * Parses `name`, `name:version` or `name:tag`. The caller also tries the reference as a version id, because a
+ * name may look like an id.
  */
 export function parseModelReference(reference: string): ModelReferenceText {
   const colon = reference.indexOf(":");

@@ -1,6 +1,8 @@
 /**
- * Keeps a fleet's save records in one file, so that opening reads one file instead of one per version.
- * Disposable and never trusted: a record is used only where its bytes hash to the version id.
+ * Caches a fleet's save records in one file, so that opening a fleet reads one file instead of one per
+ * version. The cache may be deleted, and it is never trusted: a record is used only where its bytes hash to
+ * the version id.
+ *
  * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Appended to without fsync; a torn end
  * is overwritten.
  */
@@ -15,7 +17,7 @@ import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 
 const magic = Buffer.from("STEMRECC");
 const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
-/** Records beyond this are read from the packs. */
+/** Maximum size of the cache; records that do not fit are read from the packs. */
 const maxCacheBytes = 1024 * 1024 * 1024;
 /** Records that are collected in memory before they are written together. */
 const flushRecords = 256;
@@ -23,7 +25,7 @@ const maxConcurrentReads = 32;
 
 export interface DecodedCache {
   readonly records: Map<Hash, Uint8Array>;
-  /** End of the last complete record, in bytes; 0 where there is no cache. */
+  /** End of the last complete record, in bytes; 0 where there is no valid cache. */
   readonly end: number;
 }
 
@@ -73,7 +75,7 @@ export class RecordCache {
       try {
         decoded = decodeRecordCache(await files.read(path));
       } catch {
-        /* an unreadable cache is no cache */
+        /* an unreadable cache is ignored */
       }
     return { cache: new RecordCache(files, path, decoded.end), records: decoded.records };
   }
@@ -83,7 +85,7 @@ export class RecordCache {
     if (this.#pending.length >= flushRecords) void this.flush();
   }
 
-  /** Writes the collected records. Never rejects: records that are not in the cache are read from the packs. */
+  /** Writes the collected records. Never rejects, because missing records are read from the packs. */
   flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
@@ -128,7 +130,7 @@ export async function loadRecords(
     maxConcurrentReads,
     async (versionId): Promise<readonly [Hash, SaveRecord] | undefined> => {
       try {
-        // A record that the store has lost is damage, even where the cache has it.
+        // A record that is missing in the store counts as damaged, even where the cache has it.
         const known = objects.has(versionId) ? cached.get(versionId) : undefined;
         const bytes = known ?? (await objects.read("record", versionId));
         if (known === undefined) cache.add(bytes);

@@ -1,8 +1,8 @@
 /**
- * Finds the objects that must stay, by counting references from versions to objects (EV7: one for every tensor
- * of a version, inherited ones too). Built at first use from the trees in the store and updated as versions are
- * recorded; `settle` brings it up to date with the state. Save records are never collected, so that names,
- * parents and times outlive a retirement.
+ * Finds the objects that must stay, by counting references from versions to objects (EV7: one for every
+ * tensor of a version, including inherited ones). The index is built at first use from the trees in the
+ * store, and is updated when versions are recorded. `settle` brings it up to date with the state. Save
+ * records are never collected, so that the names, parents and times of retired versions remain.
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -65,14 +65,14 @@ export class ReferenceIndex {
       this.#count(versionId, record, leaves);
     }
     for (const versionId of this.#counted) {
-      // A version that is not retired was recorded meanwhile; it stays counted.
+      // A version that is not retired stays counted: it was recorded after `kept` was computed.
       if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
       const { record, leaves } = await this.#read(versionId);
       this.#discount(versionId, record, leaves);
     }
   }
 
-  /** Live objects as of now, without waiting; call `settle` before. */
+  /** The live objects according to the current counts; call `settle` first. */
   live(): ReadonlySet<Hash> {
     const live = new Set<Hash>(this.#counts.keys());
     for (const versionId of this.state.versions.keys()) live.add(versionId);
@@ -80,8 +80,8 @@ export class ReferenceIndex {
   }
 
   /**
-   * What would be live if these versions, none of them held or in use, were retired. @throws
-   * COLLECTION_REFUSED
+   * The objects that would be live if these versions were retired. None of them may be held or in use.
+   * @throws COLLECTION_REFUSED
    */
   async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
     const gone = new Map<Hash, number>();

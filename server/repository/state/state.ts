@@ -1,15 +1,16 @@
 /**
- * A fleet's state as a fold over its facts, in journal order. Pure: no clock, no store, no files;
- * the same facts give the same state on every machine.
+ * A fleet's state: the result of applying all its facts in journal order. Pure: the same facts give the same
+ * state on every machine.
  *
- * Invariants
- * - a version's number is the count of its name's `recorded` facts up to it; numbers never go back or change
- * - the same record again changes nothing, nor does an activation that repeats the last one of its line
- * - `retired` and `released` are final; `stored` follows `recorded`; a fact about a version that is not
- *   recorded changes nothing and is counted in `ignoredFacts`
- * - facts of a type that this release does not know (written by a newer one of the same journal format)
- *   change nothing and are counted in `unknownFacts`: everything can be read, and nothing may be deleted
- *   while there are any, because such a fact may keep an object (see collection.ts)
+ * Invariants:
+ * - The version numbers of a name increase in journal order and never change.
+ * - Recording the same version again changes nothing. An activation that repeats the last one of its line
+ *   changes nothing.
+ * - `retired` and `released` are final; `stored` follows `recorded`. A fact about a version that is not
+ *   recorded changes nothing and is counted in `ignoredFacts`.
+ * - A fact of a type that this release does not know (written by a newer release with the same journal
+ *   format) changes nothing and is counted in `unknownFacts`. The fleet can still be read, but nothing may be
+ *   deleted, because such a fact may keep an object (see collection.ts).
  */
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hold } from "./hold.js";
@@ -78,7 +79,7 @@ export interface RetentionState {
 }
 
 export interface FleetState {
-  /** Facts applied: the next one has this position. */
+  /** Number of facts applied, which is the position of the next one. */
   length: number;
   readonly versions: Map<Hash, VersionState>;
   /** Name → its versions in journal order. */
@@ -124,7 +125,7 @@ export function nextVersionNumber(state: FleetState, name: string): number {
   return (state.names.get(name)?.at(-1)?.version ?? 0) + 1;
 }
 
-/** Applies the fact at `position`; positions come in order, each once. */
+/** Applies the fact at `position`. Facts must be applied in order, each once. */
 export function applyFact(state: FleetState, position: number, fact: Fact): void {
   state.length = position + 1;
   switch (fact.type) {
@@ -308,8 +309,8 @@ function applyActivated(state: FleetState, position: number, fact: FactOf<"activ
   changeDevice(state, fact.device, (device) => {
     let history = device.activations.get(fact.line);
     if (history === undefined) device.activations.set(fact.line, (history = []));
-    // Only an exact repetition of the last one is ignored: a clock that was set back can give a new activation
-    // an older time.
+    // Only an exact repetition of the last activation is ignored. An older time does not mean a repetition:
+    // the device's clock may have been set back.
     const last = history.at(-1);
     if (
       last !== undefined &&
@@ -329,14 +330,14 @@ function applyActivated(state: FleetState, position: number, fact: FactOf<"activ
   });
 }
 
-/** Entries before this position are in a backup; the backup that a fleet was restored from counts. */
+/** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */
 export function backedUpTo(state: FleetState): number {
   return [...state.backups, ...state.restores].reduce((most, { position }) => Math.max(most, position), 0);
 }
 
 /**
- * Versions that are assigned to, or active on, a line of a device, with the text of that use. Revoked devices do
- * not count.
+ * The versions that are assigned to, or active on, a line of a device, each with a description of the use.
+ * Revoked devices do not count.
  */
 export function versionsInUse(state: FleetState): Map<Hash, string> {
   const inUse = new Map<Hash, string>();
@@ -353,8 +354,8 @@ export function versionsInUse(state: FleetState): Map<Hash, string> {
 }
 
 /**
- * The interval in which an activation can have happened, from the device's clock, its error and the time at
- * which the server received it; in ms of the server's clock.
+ * The interval in which an activation can have happened, in ms of the server's clock. It follows from the
+ * device's clock, the error of this clock, and the time at which the server received the activation.
  */
 export function activationInterval(activation: ActivationState): {
   readonly from: number;
@@ -363,7 +364,7 @@ export function activationInterval(activation: ActivationState): {
   const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
   if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
   const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
-  // A device clock that is certainly ahead of the server's contradicts it: then only the server's time counts.
+  // Where the device's clock is certainly ahead of the server's, only the server's time counts.
   const from = deviceAtMs - deviceClockErrorMs;
   return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
 }

@@ -1,6 +1,6 @@
 /**
- * Looks versions up by id, reference, filter or lineage, joining the fleet's state with the save records in
- * memory. Pure; knows no files.
+ * Looks up versions by id, reference, filter or lineage, from the fleet's state and the save records in
+ * memory. Pure.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -42,7 +42,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
   };
 }
 
-/** @throws the error that kept the record from being read */
+/** @throws the error with which reading the version's record failed */
 export function findVersion(table: VersionTable, versionId: Hash): VersionSummary | undefined {
   const version = table.state.versions.get(versionId);
   if (version === undefined) return undefined;
@@ -115,7 +115,7 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   return newest.versionId;
 }
 
-/** Adds a version to its device's; call in journal order. */
+/** Adds a version to the list of its device. Call in journal order. */
 export function indexByDevice(
   byDevice: Map<string, VersionState[]>,
   version: VersionState,
@@ -155,7 +155,8 @@ export function listVersions(
 }
 
 /**
- * The version and its ancestors, each once, first bases before the others, as far as they are known here.
+ * The version and its known ancestors, each once. The ancestors through a first base come before those
+ * through later bases.
  */
 export function lineageOf(table: VersionTable, versionId: Hash): readonly VersionSummary[] {
   const found: VersionSummary[] = [];

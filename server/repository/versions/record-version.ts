@@ -1,6 +1,6 @@
 /**
- * Records a version: checks everything its save record refers to, then appends its fact to the journal. Only
- * after this may the version be announced or acknowledged.
+ * Records a version: checks everything that its save record refers to, then appends its fact to the journal.
+ * The version must not be announced or acknowledged before this is done.
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
@@ -88,7 +88,7 @@ export async function recordVersion(
   return await appendRecorded(context, checked, recordBytes);
 }
 
-/** The fact that a version exists. It does not name packs, because packs are rewritten. */
+/** The fact that records a version. It does not name packs, because packs are rewritten. */
 export function recordedFact(
   atMs: number,
   { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">,
@@ -105,7 +105,7 @@ export function recordedFact(
   };
 }
 
-/** Appends the fact of a version that was checked, or saved here. @throws REFERENCE_MISSING */
+/** Appends the fact of a version that was checked or was saved by this process. @throws REFERENCE_MISSING */
 export async function appendRecorded(
   context: RepositoryContext,
   checked: CheckedVersion,
@@ -151,7 +151,7 @@ export function sequenceKey({ device, line }: { readonly device: string; readonl
   return `${device}\0${line}`;
 }
 
-/** Notes a record's sequence: the next save of its line continues after the highest one. */
+/** Notes a record's sequence number. The next save of its line continues after the highest number. */
 export function noteSequence(sequences: Map<string, number>, record: SaveRecord): void {
   const key = sequenceKey(record);
   sequences.set(key, Math.max(sequences.get(key) ?? 0, record.sequence));

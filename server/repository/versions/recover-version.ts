@@ -1,4 +1,4 @@
-/** Recovers a version, and confirms by reading it back that a version is stored. */
+/** Recovers versions, confirms that they are stored by reading them back, and releases them. */
 import { StemmaError } from "../../../shared/errors.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
@@ -12,7 +12,7 @@ import { requireVersion } from "../state/version-table.js";
 
 export interface RecoverVersionOptions {
   readonly environment?: EnvironmentPolicy | undefined;
-  /** The environment to compare with; this process's when absent. */
+  /** The environment to compare with; that of this process when absent. */
   readonly here?: Readonly<Record<string, string>> | undefined;
 }
 

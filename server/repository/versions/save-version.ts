@@ -1,4 +1,4 @@
-/** Saves a model that this process has: writes its pack, then its fact, then reports. */
+/** Saves a model of this process: writes its pack, then appends its fact. */
 import { StemmaError } from "../../../shared/errors.js";
 import type { ModelSource } from "../../../shared/model/model.js";
 import type { SaveBase } from "../../../shared/save/plan-save.js";
@@ -12,7 +12,7 @@ import { checkName, ownDevice, ownLine } from "../state/naming.js";
 import { appendRecorded, recordedFact, sequenceKey } from "./record-version.js";
 import { requireVersion } from "../state/version-table.js";
 
-/** After this time a collection may take a save's objects; recording then fails with REFERENCE_MISSING. */
+/** After this time, a collection may delete a save's objects; recording then fails with REFERENCE_MISSING. */
 const saveLeaseMs = 60 * 60 * 1000;
 
 /** See FleetRepository.save. */
@@ -26,8 +26,8 @@ export async function saveVersion(
   checkExactness(options.name, options.scheme, newest && requireVersion(context, newest.versionId));
   const bases = await loadBases(context, options.bases ?? []);
   if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
-  // Tensors that the store has are not written again, so they must not be collected before the fact refers to
-  // them.
+  // Tensors that are already in the store are not written again, so they must not be collected before the
+  // fact refers to them.
   const lease = context.objects.lease(
     [...model.leaves, ...bases.flatMap(({ leaves }) => leaves)]
       .map(({ tensor }) => tensor)
@@ -116,9 +116,7 @@ function factBytes(
     .length;
 }
 
-/**
- * Concurrent saves of one line each get their own number. A failed save leaves a gap, which has no meaning.
- */
+/** Concurrent saves of one line get different numbers. A failed save leaves a gap, which has no effect. */
 function takeSequence({ sequences }: RepositoryContext, device: string, line: string): number {
   const key = sequenceKey({ device, line });
   const sequence = (sequences.get(key) ?? 0) + 1;
