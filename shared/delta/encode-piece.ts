@@ -76,7 +76,7 @@ export function encodePiece(
     : undefined;
 }
 
-/** Measures how large differences are; uses the arrays of scales for the sums. */
+/** Measures the magnitudes of the differences; uses the arrays of scales for the sums. */
 function measureScales({ memory, arrays, kind, view }: Piece, prediction: number): Scales {
   const { rows, columns, inner } = view;
   const { f32 } = arrays.heap;

@@ -1,6 +1,6 @@
 /**
- * What the codec reads and writes: a tensor's encoding by code and bytes, and the references it needs. Pack
- * entries and transfer manifests carry these codes; a code never changes its meaning.
+ * The types that the codec reads and writes: a tensor's encoding as code and bytes, and the references it
+ * needs. Pack entries and transfer manifests carry these codes; a code never changes its meaning.
  */
 import type { Tensor, TensorHeader } from "../tensor/tensor.js";
 

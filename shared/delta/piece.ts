@@ -26,7 +26,7 @@ export const predictors: readonly Predictor[] = ["none", "base", "extrapolated"]
 /** The other bits of a piece's flags. */
 export const flagBits = { rows: 4, columns: 8, inner: 16, inUnits: 32 } as const;
 
-/** Beyond a factor of ±4 an extrapolation predicts nothing. */
+/** An extrapolation by more than a factor of ±4 is not a useful prediction. */
 export const maxAlpha64 = 256;
 
 export interface Prediction {
@@ -117,7 +117,7 @@ export function preparePrediction(
   loadLanes(piece, references.previous!, arrays.previous);
   memory.kernels.predict(arrays.base, arrays.previous, count, alpha64 / 64, arrays.prediction);
   if (kind.shift > 0) {
-    // Rounded to the numbers that the type has, so that differences are whole steps.
+    // Rounded to numbers that the type can represent, so that differences are whole steps.
     const half = 1 << (kind.shift - 1);
     const keep = -(1 << kind.shift);
     for (let i = arrays.prediction >> 2, end = i + count; i < end; i++) u32[i] = (u32[i]! + half) & keep;

@@ -1,6 +1,6 @@
 /**
- * The two alphabets of 64 symbols, differences and exponents: what each symbol stands for, and how often to
- * expect it where no table was sent.
+ * The two alphabets of 64 symbols, differences and exponents: what each symbol means, and how often it is
+ * expected where no table was sent.
  */
 import { symbolCount, type SymbolDefinition } from "./huffman.js";
 

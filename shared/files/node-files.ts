@@ -194,7 +194,9 @@ export interface NodeFilesOptions {
   readonly folderMode?: number | undefined;
 }
 
-/** Files on this machine's disk. New files are private to the user unless `options` says otherwise. */
+/**
+ * Files on this machine's disk. New files are private to the user unless `options` sets other permissions.
+ */
 export function nodeFiles(options: NodeFilesOptions = {}): Files {
   const { fileMode = 0o600, folderMode = 0o700 } = options;
   return {
@@ -202,7 +204,7 @@ export function nodeFiles(options: NodeFilesOptions = {}): Files {
     async read(path) {
       try {
         const bytes = await readFile(path);
-        // A plain array, as the files in memory return: slice() of a Buffer would not copy.
+        // A Uint8Array, as the in-memory files return, because slice() of a Buffer would not copy.
         return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
       } catch (error) {
         throw fileError(error, "read", path);

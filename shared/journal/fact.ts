@@ -1,4 +1,7 @@
-/** The facts of a journal: everything that changes over time. Types only. (docs/formats.md, "Facts") */
+/**
+ * The facts of a journal, which record everything that changes over time. Types only. (docs/formats.md,
+ * "Facts")
+ */
 import type { Hash } from "../tensor/tensor.js";
 
 interface At {

@@ -52,7 +52,7 @@ export interface LoadedJournal {
   readonly log: MerkleLog;
   /** Where the last complete append ends in the last segment. */
   readonly lastSegmentBytes: number;
-  /** What follows it in the last segment; never acknowledged. */
+  /** The bytes after it in the last segment, which were never acknowledged. */
   readonly torn: Uint8Array;
 }
 

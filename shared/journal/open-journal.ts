@@ -172,7 +172,7 @@ class OpenedJournal<F> implements FileJournal<F> {
   }
 
   async #flush(): Promise<void> {
-    // Appends of the same turn share the group.
+    // Appends made in the same turn of the event loop share the group.
     await Promise.resolve();
     while (this.#queue.length > 0) {
       const group: Waiting[] = [];
@@ -279,7 +279,7 @@ class OpenedJournal<F> implements FileJournal<F> {
     this.#segments.push({ first: this.#length, path });
   }
 
-  /** Writes the head without fsync: a head may be older than the entries. A failure loses nothing. */
+  /** Writes the head without fsync: a head may be older than the entries. A failure loses no entries. */
   async #writeHead(): Promise<void> {
     try {
       const { publicKey, signature } =

@@ -1,6 +1,6 @@
 /**
- * A version's typed metadata: names and texts, numbers or truth values that queries can use. Stored once by
- * content.
+ * A version's typed metadata: names with texts, numbers or booleans as values, which queries can use. Stored
+ * once by content.
  */
 import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";

@@ -6,7 +6,7 @@ import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 import type { Names } from "./model.js";
 
-/** A names object holds at most one file header verbatim; both are bounded. */
+/** A names object may hold one file header verbatim, which has a limit of its own. */
 export const maxNamesBytes = 64 * 1024 * 1024;
 const limits = { maxBytes: maxNamesBytes, maxDepth: 4 };
 

@@ -1,10 +1,10 @@
 /**
- * Save records as bytes: canonical JSON of at most 64 KiB whose hash is the version id. Written once and
- * kept as received; nothing here encodes a decoded record again. In the bytes a hash is base64url (43
- * characters), and what follows from other fields is left out: `kind` is "architecture" where
- * objects.architecture is named and else "opaque", `architecture` is that or 32 zero bytes, and the
- * content id is that of architecture and root. A clock error that is not known is left out too. Bytes that
- * state these fields nevertheless are read, and the fields are checked.
+ * Save records as bytes: canonical JSON of at most 64 KiB whose hash is the version id. Written once and kept
+ * as received; nothing here encodes a decoded record again. In the bytes a hash is base64url (43 characters),
+ * and fields that follow from others are left out: `kind` is "architecture" where objects.architecture is
+ * named and else "opaque", `architecture` is that or 32 zero bytes, and the content id is that of
+ * architecture and root. A clock error that is not known is left out too. Bytes that state these fields
+ * nevertheless are read, and the fields are checked.
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf, isHash, objectId, zeroHash } from "../tensor/hash.js";

@@ -25,10 +25,10 @@ export type ChangeKind = "changed" | "added" | "removed" | "renamed" | "moved" |
 
 export interface Change {
   readonly kind: ChangeKind;
-  /** In `a` (in `b` when added). */
+  /** The path in `a` (in `b` for an added leaf). */
   readonly path: string;
   readonly name: string;
-  /** In `b`, where it differs. */
+  /** The path in `b`, where it differs. */
   readonly otherPath?: string;
   readonly otherName?: string;
   readonly a?: Leaf;

@@ -27,7 +27,7 @@ interface Host {
   readonly linksOf: (id: Hash) => Links | undefined;
 }
 
-/** The tensors of the store, and those of the pack being written that the store lacks. */
+/** Gives access to the tensors of the store, and to those of the pack being written that the store lacks. */
 export class OwnTensors implements StoredTensors {
   readonly #host: Host;
   readonly #own: ReadonlyMap<Hash, UnsealedEntry>;
@@ -82,7 +82,7 @@ export class OwnTensors implements StoredTensors {
     );
   }
 
-  /** A tensor that another is coded against. @param verify compare it with its id first */
+  /** Reads a tensor that another is coded against. @param verify compare it with its id first */
   async reference(id: Hash, verify: boolean): Promise<Tensor> {
     const { header } = this.entry(id);
     const reading = this.#ownEntry(id) === undefined ? this.#host.reading : this.#reading;

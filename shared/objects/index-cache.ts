@@ -47,9 +47,7 @@ export function encodeIndexCache(packs: Iterable<PackIndex>): Uint8Array {
   return Buffer.concat([start, ...parts, hashBytes(sha256(start, ...parts))]);
 }
 
-/**
- * The cached packs by name, decoded only where `wanted` has the name; an empty map where the file is damaged.
- */
+/** Returns the cached packs whose names are in `wanted`, by name; an empty map where the file is damaged. */
 export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, PackIndex> {
   const packs = new Map<string, PackIndex>();
   const text = new TextDecoder();

@@ -1,6 +1,6 @@
 /**
  * Pins on objects that a collection must not delete: leases with an expiry time, and the pins of running
- * saves. In memory only.
+ * saves. They are in memory only.
  */
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
@@ -91,7 +91,7 @@ export class Leases {
     };
   }
 
-  /** These objects are referenced now: pins in their grace time release them. */
+  /** Call when these objects are referenced: pins in their grace time release them. */
   referenced(objects: Iterable<Hash>): void {
     const inGrace = [...this.#pins].filter((held) => held.deadlineMs !== Number.POSITIVE_INFINITY);
     if (inGrace.length === 0) return;

@@ -1,6 +1,6 @@
 /**
  * The object store in memory: the same contract and the same collection as the packs on files, for tests and
- * simulation. Nothing survives.
+ * simulation. Nothing survives the process.
  */
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";

@@ -78,7 +78,7 @@ export class ObjectIndex {
     for (const { entry } of this.#locations.values()) yield storedObject(entry);
   }
 
-  /** Tensors that are coded against others. */
+  /** The tensors that are coded against others. */
   *coded(): Iterable<Hash> {
     for (const [id, { entry }] of this.#locations) if (entry.base !== undefined) yield id;
   }
@@ -122,7 +122,7 @@ export class ObjectIndex {
     this.#chains = undefined;
   }
 
-  /** Sets the copy that is read; undefined removes the object. */
+  /** Sets the copy that reads use; undefined removes the object. */
   #locate(id: Hash, located: Located | undefined): void {
     for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
       const count = (this.#referenceCounts.get(next) ?? 0) - 1;
@@ -138,7 +138,7 @@ export class ObjectIndex {
       this.#referenceCounts.set(next, (this.#referenceCounts.get(next) ?? 0) + 1);
   }
 
-  /** Adds a pack. A damaged object is readable again once this pack's copy of it is the one that is read. */
+  /** Adds a pack. A damaged object becomes readable again where reads now use this pack's copy of it. */
   add(pack: PackIndex): void {
     if (this.#packs.has(pack.name)) return;
     this.#packs.set(pack.name, pack);
@@ -160,7 +160,10 @@ export class ObjectIndex {
     this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16);
   }
 
-  /** The objects of a pack that stay when `dead` is removed: the copies that are read, without the dead. */
+  /**
+   * The objects of a pack that stay when `dead` is removed: the copies that reads use, without the dead
+   * objects.
+   */
   kept(pack: PackIndex, dead: ReadonlySet<Hash>): Located[] {
     return pack.entries.flatMap((entry) => {
       const located = this.#locations.get(entry.id);
@@ -169,7 +172,8 @@ export class ObjectIndex {
   }
 
   /**
-   * What a collection would do if only `live` and `pinned`, and what they are coded against, stayed.
+   * What a collection would do if only the objects of `live` and `pinned`, and those they are coded against,
+   * stayed.
    * @throws COLLECTION_REFUSED when an object of `live` is missing
    */
   plan(live: ReadonlySet<Hash>, pinned: ReadonlySet<Hash>): CollectionPlan {
@@ -184,7 +188,7 @@ export class ObjectIndex {
     let touchedBytes = 0;
     for (const pack of this.#packs.values()) {
       const kept = this.kept(pack, deadIds);
-      // Everything in it stays, and there are no gaps between the objects.
+      // All objects of the pack stay, and there are no gaps between them.
       if (kept.length === pack.entries.length && packBytes(pack.entries) === pack.bytes) continue;
       touchedBytes += pack.bytes;
       if (kept.length === 0) deletePacks.push(pack.name);

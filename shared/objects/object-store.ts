@@ -165,7 +165,7 @@ export interface ObjectWriter extends ObjectReader {
 
 /**
  * A temporary pin on objects. It may name objects that are not in the store yet: they are pinned from the
- * moment they arrive. Leases are in memory: a crash ends them, and their holders ask again.
+ * moment they arrive. Leases are in memory: a crash ends them, and their holders request them again.
  */
 export interface Lease {
   readonly id: string;
@@ -176,8 +176,8 @@ export interface Lease {
 export interface CollectionPlan {
   readonly format: 1;
   /**
-   * The state the plan was made from; execution refuses another one (PLAN_STALE). It changes when objects are
-   * removed, not when they are added: saves may run between plan and execution.
+   * The state that the plan was made from; execution refuses any other state (PLAN_STALE). It changes when
+   * objects are removed, not when they are added: saves may run between plan and execution.
    */
   readonly generation: number;
   readonly live: number;

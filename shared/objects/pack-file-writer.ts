@@ -166,8 +166,9 @@ export class PackFileWriter {
   }
 
   /**
-   * Ends the pack: index, trailer, fsync. Then the pack is durable under a temporary name; `publish` renames it.
-   * `onSyncError` gets the error of a failed fsync, which concerns the whole store and not only this save.
+   * Ends the pack: index, trailer, fsync. Then the pack is durable under a temporary name; `publish` renames
+   * it. `onSyncError` gets the error of a failed fsync, which affects the complete store and not only this
+   * save.
    */
   async finish(seal: Seal, onSyncError: (error: unknown) => void): Promise<PackIndex> {
     const entries = sealEntries(this.#entries, seal);

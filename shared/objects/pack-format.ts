@@ -31,7 +31,10 @@ const extensionBytes = 8;
 const planeCheckBytes = 8;
 /** No element is wider than 8 bytes, and all planes together are checked by the tensor's id. */
 const maxPlaneChecks = 7;
-/** Far more recodings than ever happen, and far less than the field holds: there is always a next epoch. */
+/**
+ * Far more recodings than ever happen, and far fewer than the field can hold, so there is always a next
+ * epoch.
+ */
 const maxEpoch = 2 ** 31;
 
 export type PackFormat = 1 | 2;
@@ -81,8 +84,8 @@ export interface PackEntry {
   readonly kind: ObjectKind | "tensor";
   readonly encodingCode: number;
   /**
-   * Of several copies of an object the one with the highest epoch is read. 0: a new raw object; more: one that
-   * was rewritten or is coded against others.
+   * Of several copies of an object the one with the highest epoch is read. 0: a new raw object. Higher: an
+   * object that was rewritten or is coded against others.
    */
   readonly epoch: number;
   /** What a tensor is coded against. */
@@ -111,7 +114,7 @@ const trailerMagic = utf8.encode("STEMPEND");
 const startsWith = (bytes: Uint8Array, magic: Uint8Array, at: number): boolean =>
   magic.every((byte, i) => bytes[at + i] === byte);
 
-/** What an entry's size in the index and its pack's format depend on. */
+/** The fields that determine an entry's size in the index and its pack's format. */
 export type EntryShape = Partial<
   Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "planeChecks">
 >;
@@ -155,7 +158,7 @@ export function packBytes(entries: readonly (EntryShape & Pick<PackEntry, "store
   );
 }
 
-/** Entries as bytes, in the format that `packFormatOf` gives them. */
+/** Encodes entries in the format that `packFormatOf` returns for them. */
 export function encodePackIndex(entries: readonly PackEntry[]): Uint8Array {
   const format = packFormatOf(entries);
   const bytes = new Uint8Array(entries.reduce((sum, entry) => sum + indexEntryBytes(entry, format), 0));

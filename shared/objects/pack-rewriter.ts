@@ -46,7 +46,10 @@ export class FilePackRewriter implements PackRewriter {
     }
   }
 
-  /** Copies one object as it is stored, after verifying it: damage must not be copied while the original goes. */
+  /**
+   * Copies one object as it is stored, after verifying it: damage must not be copied while the original is
+   * deleted.
+   */
   async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
     const { read, chunks, verifiedStored } = this.#parts;
     if (entry.header === undefined) await target.push(await read(entry.kind as ObjectKind, entry.id));

@@ -126,7 +126,10 @@ class FilePackStore implements PackStore {
     });
   }
 
-  /** False for damaged objects and those coded against them, so that they are requested and stored again. */
+  /**
+   * Returns false for damaged objects and those coded against them, so that they are requested and stored
+   * again.
+   */
   has(id: Hash): boolean {
     return this.#index.isUsable(id);
   }
@@ -384,7 +387,7 @@ export async function openPackStore(
   await makeFolderDurably(files, folder);
   const packFiles = new PackFiles(files, folder);
   const opened = await loadPacks(files, folder, packFiles, options.log);
-  // An earlier process may have died between a rename and its fsync: what was found here must not disappear
+  // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.
   await files.syncFolder(folder);
   if (opened.isCacheStale) await writeCache(files, folder, opened.index).catch(() => undefined);

@@ -79,7 +79,10 @@ export class PackTensors implements StoredTensors {
   entry(id: Hash): TensorEntry {
     return this.locateTensor(id).entry;
   }
-  /** A copy that is known to be damaged counts as readable here: a read of the object itself tries it again. */
+  /**
+   * A raw copy that is known to be damaged counts as readable here, because a read of the object itself tries
+   * it again.
+   */
   state(id: Hash): ChainState {
     const located = this.#index.locate(id);
     return located?.entry.base === undefined && located !== undefined ? 0 : this.#index.state(id);

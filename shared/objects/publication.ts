@@ -110,8 +110,8 @@ export class Publication {
   ): Promise<PackIndex | undefined> {
     for (let other = this.#inProgressOf(entries); other !== undefined; other = this.#inProgressOf(entries))
       await other.catch(() => undefined);
-    // Another save was faster, and its copy is read. Ours is left out: it might close a cycle with tensors that
-    // were coded against that copy since.
+    // Another save was faster, and reads use its copy. Our copy is left out, because it might close a cycle
+    // with tensors that were coded against the other copy since.
     const omit = new Set(
       entries.filter(({ id, needsEpoch }) => needsEpoch && this.#index.isUsable(id)).map(({ id }) => id),
     );

@@ -137,7 +137,7 @@ interface Reading {
   readonly fromDisk: boolean;
 }
 
-/** Reads that run concurrently, and the bytes that are read and decoded for all of them. */
+/** Limits of the reads that run concurrently: their count, and the bytes read and decoded for all of them. */
 const maxConcurrentReads = 1024;
 const maxConcurrentBytes = 96 * 1024 * 1024;
 /** Reads that start in one turn of the event loop. */
@@ -218,7 +218,9 @@ interface Work {
   readonly decodingBytes: number;
 }
 
-/** Tensors that take long to decode come first; the others are read and hashed meanwhile, in their order. */
+/**
+ * Puts tensors that take long to decode first; the others keep their order and are read and hashed meanwhile.
+ */
 function longestFirst(store: ObjectReader, leaves: readonly Leaf[]): readonly Work[] {
   const works = leaves.map((leaf): Work => {
     const byteLength = tensorByteLength(leaf.dtype, leaf.shape);

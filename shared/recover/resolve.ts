@@ -1,6 +1,6 @@
 /**
- * Plans a recovery: what has to be read, which version owns it, what is missing. Pure: takes a record and the
- * small objects it names.
+ * Plans a recovery: which tensors have to be read, which version owns each, and which are missing. Pure:
+ * takes a record and the small objects it names.
  */
 import { StemmaError } from "../errors.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";

@@ -130,7 +130,8 @@ function fileOrderOf(order: readonly number[]): { readonly fileOrder?: readonly 
 /** The header verbatim, where order and metadata are not enough to write it again byte for byte. */
 function keptHeader(file: SafetensorsFile): { readonly fileHeader?: string } {
   const { text, tensors, metadata } = file;
-  // Stored as canonical JSON, metadata are sorted; in files of the safetensors library they have any order.
+  // Metadata are sorted when stored as canonical JSON; in files of the safetensors library they may have any
+  // order.
   const kept = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)));
   return text === safetensorsHeaderText(tensors, kept) || text.length > maxKeptHeader
     ? {}

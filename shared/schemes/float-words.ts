@@ -8,7 +8,7 @@ export const magnitudeMask = 0x7fffffff;
 /** Magnitudes from here on are infinity and NaN. */
 export const infinity = 0x7f800000;
 
-/** A tensor's words, in memory of their own. `bytes`: little-endian, whole words. */
+/** Copies a tensor's bytes as words. `bytes` are little-endian, and a whole number of words. */
 export function wordsOf(bytes: Uint8Array): Uint32Array {
   const words = new Uint32Array(bytes.length / 4);
   new Uint8Array(words.buffer).set(bytes);

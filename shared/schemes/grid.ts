@@ -1,9 +1,9 @@
 /**
- * Numbers on an even grid: whole multiples of one power of two for the whole tensor. Two schemes do this:
- * "fixed point" (MH §IV-B: a global exponent for a matrix, k bits for sign and mantissa) and "normalisation"
- * (§V-B, table IV: a number is added that brings all of a matrix to one exponent, so that radices and signs
- * are aligned; x + 1.5·2^p in float32 keeps only a multiple of its unit of x, and its mantissa is that
- * multiple plus half the range).
+ * Numbers on an even grid: integer multiples of one power of two for the complete tensor. Two schemes do
+ * this: "fixed point" (MH §IV-B: a global exponent for a matrix, k bits for sign and mantissa) and
+ * "normalisation" (§V-B, table IV: a number is added that brings all of a matrix to one exponent, so that
+ * radices and signs are aligned; x + 1.5·2^p in float32 keeps only a multiple of its unit of x, and its
+ * mantissa is that multiple plus half the range).
  *
  * They differ in how the multiples are stored. Fixed point stores them as one tensor of integers. A
  * normalised tensor is stored in byte planes of that mantissa, highest first: its first byte alone

@@ -1,7 +1,7 @@
 /**
  * IEEE binary16 and bfloat16: the nearest number of fewer bits, ties to even. Finite numbers beyond the
  * largest become the largest, not infinity: one infinite weight makes every output of a model infinite or
- * NaN. Infinities, signs of zero and the highest bits of a NaN stay; a NaN stays one.
+ * NaN. Infinities, signs of zero and the highest bits of a NaN are kept, and a NaN stays a NaN.
  */
 import { halfToSingle } from "../delta/kernels/plain-lanes.js";
 import { infinity, magnitudeMask, shiftToNearestEven, significand, unitExponent } from "./float-words.js";

@@ -99,7 +99,7 @@ function writeCodes(out: ByteWriter, codec: DeltaCodec, shape: readonly number[]
 
 /**
  * @param bits of a code, 1 to 8
- * @param stream for a random table; undefined: uniform
+ * @param stream the source of a random table; undefined for a uniform table
  * @returns undefined for a tensor without a finite number whose distinct values do not fit the table
  */
 export function encodeQuantized(

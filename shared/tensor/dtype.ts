@@ -1,6 +1,6 @@
 /**
  * Element types of tensors: those of safetensors, with the codes that tensor ids use (docs/formats.md,
- * "Tensors"). Bits are carried, never interpreted.
+ * "Tensors"). Stored bits are never interpreted.
  */
 import { StemmaError } from "../errors.js";
 

@@ -1,7 +1,7 @@
 /**
- * A JSON parser (RFC 8259) for text from outside. Ours, because JSON.parse and the libraries around it
- * neither bound depth and number of values before allocating, nor refuse duplicate names and lone surrogates,
- * nor keep the order of members (JavaScript objects move integer-like names to the front). Does not interpret
+ * A JSON parser (RFC 8259) for text from outside. JSON.parse and the libraries around it are not enough: they
+ * do not bound depth and number of values before allocating, accept duplicate names and lone surrogates, and
+ * change the order of members (JavaScript objects move integer-like names to the front). Does not interpret
  * the values.
  */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
@@ -10,7 +10,7 @@ export type JsonObject = ReadonlyMap<string, Json>;
 export interface StrictJsonLimits {
   /** Nesting of arrays and objects; 1 is a flat object. */
   readonly maxDepth: number;
-  /** Values in all, containers included. */
+  /** Maximum number of values, containers included. */
   readonly maxValues: number;
   /** Only whole numbers ≥ 0 in their shortest form, up to 2^53 − 1. */
   readonly wholeNumbersOnly?: boolean;

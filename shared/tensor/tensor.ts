@@ -11,8 +11,8 @@ export interface TensorHeader {
 }
 
 /**
- * A tensor in memory; `bytes` little-endian, row-major, exactly `tensorByteLength(dtype, shape)` long. Never
- * viewed as floats by code that stores it.
+ * A tensor in memory; `bytes` little-endian, row-major, exactly `tensorByteLength(dtype, shape)` long. Code
+ * that stores a tensor never reads it as floats.
  */
 export interface Tensor extends TensorHeader {
   readonly bytes: Uint8Array;

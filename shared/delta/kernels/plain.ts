@@ -1,5 +1,6 @@
 /**
- * The kernels in TypeScript: the same functions on the same memory layout, the same bytes, no WebAssembly.
+ * The kernels in TypeScript: the same functions on the same memory layout. They write the same bytes without
+ * WebAssembly.
  */
 import { heapOf, type DeltaKernels, type Heap } from "./kernels.js";
 import * as context from "./plain-contexts.js";

@@ -21,7 +21,7 @@ export interface DecodingStep {
 }
 
 export interface DecodingJob {
-  /** In order: what a tensor is coded against is in an earlier step or in `references`. */
+  /** In order: the tensors that a step needs are in earlier steps or in `references`. */
   readonly steps: readonly DecodingStep[];
   readonly references: ReadonlyMap<Hash, Tensor>;
   /** The tensors whose bytes are returned. */
@@ -32,7 +32,7 @@ export interface DecodingJob {
 
 export interface DecodedSteps {
   readonly bytes: ReadonlyMap<Hash, Uint8Array>;
-  /** A tensor whose stored bytes no codec wrote; nothing after it was decoded. */
+  /** A tensor whose stored bytes were not written by any codec; nothing after it was decoded. */
   readonly malformed?: Hash;
 }
 
@@ -75,7 +75,7 @@ function decodeStep(
   }
 }
 
-/** Bytes that a codec has to write for a job: what the job costs. */
+/** Bytes that codecs have to write for a job, as a measure of its cost. */
 export function codedBytesOf({ steps }: DecodingJob): number {
   return steps.reduce((sum, { code, byteLength }) => sum + (code === rawEncodingCode ? 0 : byteLength), 0);
 }

@@ -1,6 +1,6 @@
 /**
- * relu, relu6 and clipping, forward and gradient, in one pass each. tfjs's forward kernels drop a NaN
- * (their max(NaN, 0) is 0) and its gradients take four passes.
+ * relu, relu6 and clipping, forward and gradient, in one pass each. tfjs's forward kernels lose a NaN (their
+ * max(NaN, 0) is 0), and its gradients take four passes.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 import type { Tensor } from "@tensorflow/tfjs";

@@ -1,6 +1,6 @@
 /**
- * Sum and Mean over leading axes (bias gradients, global pooling) without the transpose that tfjs
- * does first. Other reductions keep the backend's own kernel.
+ * Sum and Mean over leading axes (bias gradients, global pooling), without the transpose with which tfjs
+ * begins. Other reductions keep the backend's own kernel.
  */
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 

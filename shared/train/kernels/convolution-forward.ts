@@ -1,6 +1,6 @@
 /**
  * The forward pass of convolutions. tfjs's wasm kernels pack the filter again at every training step and
- * reach two thirds of the speed of the matrix product here; their fused clips drop a NaN.
+ * reach only two thirds of the speed of our matrix product; their fused clips lose a NaN.
  */
 import { StemmaError } from "../../errors.js";
 import {
