@@ -1,5 +1,5 @@
 /**
- * The agent: what follows from a receipt, an offer, a training, a command, and what it does regularly.
+ * The agent: how it reacts to receipts, offers, finished trainings and commands, and what it does regularly.
  * compose-agent.ts connects its parts.
  */
 import { isStemmaError, StemmaError } from "../shared/errors.js";
@@ -149,7 +149,10 @@ export class Agent {
     await this.#services.activator.activate(this.#requireLine(line), versionId);
   }
 
-  /** Adds samples to a line; resolves once they are durable. @throws LINE_UNKNOWN, SAMPLE_INVALID, SAMPLE_QUOTA */
+  /**
+   * Adds samples to a line; resolves once they are durable.
+   * @throws LINE_UNKNOWN, SAMPLE_INVALID, SAMPLE_QUOTA
+   */
   async takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<Taken> {
     const taken = await this.#requireIntake(line).append(samples, batch);
     this.#services.trainer.wake();

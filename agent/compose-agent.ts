@@ -1,4 +1,7 @@
-/** The agent's parts, connected: which part hears of what happens in which other. main.ts makes the ports. */
+/**
+ * Creates the agent's parts and connects them: which part is notified of what happens in which. main.ts makes
+ * the ports.
+ */
 import { join } from "node:path";
 import type { StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
@@ -39,7 +42,7 @@ export interface AgentParts {
   readonly log: Log;
   readonly train: typeof trainInChild;
   readonly runtime: string;
-  /** The outbox cannot keep anything any more; the agent has to be started again. */
+  /** Called when the outbox can no longer store anything: the agent has to be started again. */
   readonly onFatal: (error: StemmaError) => void;
   readonly utcOffsetMinutes: () => number;
 }
@@ -75,7 +78,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   diskUse(): Promise<DiskUse>;
 }
 
-/** A download that was not continued for so long is removed. */
+/** Milliseconds after which a download that was not continued is removed. */
 const oldTransferMs = 7 * 24 * 3_600_000;
 
 const transfersOf = ({ home }: Pick<AgentParts, "home">): string => join(home, "transfers");
@@ -205,7 +208,7 @@ async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stor
   return { packs, journal, samples, transfers, versions, free };
 }
 
-/** The link calls parts that need the link themselves, so they come as functions. */
+/** The link calls parts that need the link themselves, so they are passed as functions. */
 function composeLink(
   { enrolment, profile, clock, random, log }: AgentParts,
   counter: SessionCounter,

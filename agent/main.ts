@@ -1,6 +1,6 @@
 /**
  * Composition root of the agent: ports of this machine, settings, home and lock, local sockets, then the
- * agent. Also what `stemma agent run` does around it: signals, log, exit status.
+ * agent. Also implements `stemma agent run`: signals, log, exit status.
  */
 import { arch, release, type } from "node:os";
 import { join, resolve } from "node:path";
@@ -37,7 +37,7 @@ export interface AgentOptions {
   readonly log?: Log | ((configuredLevel: LogLevel) => Log) | undefined;
 }
 
-/** Ports that a test or another host puts in place of this machine's own. */
+/** Ports that a test or another host supplies instead of those of this machine. */
 export interface AgentPorts {
   readonly files: Files;
   readonly clock: Clock;
@@ -46,7 +46,9 @@ export interface AgentPorts {
 }
 
 export interface AgentHandle {
-  /** Local sockets: `control` for the owner, `samples` for the device's software (control/local-sockets.ts). */
+  /**
+   * Local sockets: `control` for the owner, `samples` for the device's software (control/local-sockets.ts).
+   */
   readonly sockets: { readonly control: string; readonly samples: string };
   readonly log: Log;
   status(): Promise<AgentStatus>;
@@ -212,7 +214,7 @@ export async function runAgent({ logForm, logLevel, ...options }: RunOptions): P
       code: end.code,
       text: `${end.message} The agent ends; the service that runs it has to start it again.`,
     });
-  // A second signal does not wait.
+  // A second signal ends the process immediately.
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => {
       process.exit(exitStatus.failed);

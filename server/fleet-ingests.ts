@@ -31,7 +31,7 @@ export class FleetIngests {
   /** Resolves when a journal refuses further facts: the server has to stop. */
   readonly failed: Promise<StemmaError>;
   readonly #parts: FleetIngestsParts;
-  /** Starting and started, so that two callers start one. */
+  /** Ingests that are starting or have started: concurrent callers share one start. */
   readonly #ingests = new Map<string, Promise<FleetIngest>>();
   readonly #started = new Map<string, FleetIngest>();
   readonly #budget: WindowBudget;

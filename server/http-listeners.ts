@@ -30,7 +30,10 @@ export async function listenOnTcp(
   return `http://${host.includes(":") ? `[${host}]` : host}:${portOf(app)}`;
 }
 
-/** Listens on a local socket. The home's lock is held, so a file at that path is left over from a dead server. */
+/**
+ * Listens on a local socket. This process holds the home's lock, so a file at that path was left by a server
+ * that has ended.
+ */
 export async function listenOnSocket(app: FastifyInstance, path: string): Promise<void> {
   await rm(path, { force: true });
   const before = process.umask(0o177);

@@ -40,7 +40,7 @@ export interface ServerHandle {
   close(): Promise<void>;
 }
 
-/** What each step of the start shares. */
+/** What the steps of the start share. */
 interface Parts {
   readonly config: ServerConfig;
   readonly home: Home;
@@ -203,7 +203,7 @@ async function startHttp(
   return { operations, httpUrl: live.httpUrl };
 }
 
-/** Writes where this server is for the commands on this machine. */
+/** Writes the file by which commands on this machine find this server. */
 async function publishRunning({ home, closing }: Parts, running: RunningServer): Promise<void> {
   const { files } = home.ports;
   const path = join(home.runFolder, runningServerFile);

@@ -35,7 +35,7 @@ export function serverMetrics(events: EventHub, signal: AbortSignal, sources: Me
   const countEvents = async (): Promise<void> => {
     for await (const event of events.listen(signal)) count(event);
   };
-  // Rejects when the signal aborts.
+  // Ends when the signal aborts; an error in the counting must not end the process.
   void countEvents().catch(() => undefined);
   return registry;
 }

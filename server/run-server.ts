@@ -1,4 +1,4 @@
-/** The server as a foreground program: starts, reports its addresses, runs until it is stopped or has to stop. */
+/** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
 import { StemmaError } from "../shared/errors.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
 import type { Log } from "../shared/ports.js";

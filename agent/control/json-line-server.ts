@@ -1,6 +1,6 @@
 /**
  * A server of JSON lines on a local socket: one request per line, one response per line, in order. Both
- * sockets of the agent (control, samples) use it. It knows no request.
+ * sockets of the agent (control, samples) use it. It does not know what the requests mean.
  *
  *     → {"id": 7, "do": "status"}
  *     ← {"id": 7, "ok": true, "result": {…}}

@@ -1,6 +1,6 @@
 /**
- * Model out, the writing side: puts a version into an immutable folder, then points `current/<line>`
- * at it. The folder's format and its reader are in read-current.ts. Does not know how a model was
+ * The writing side of "model out": writes a version into an immutable folder, then points `current/<line>` at
+ * it. read-current.ts describes the format of the folder and reads it. Does not know how a model was
  * received; the caller has verified its root.
  */
 import { createHash } from "node:crypto";
@@ -18,15 +18,15 @@ export interface SlotFile {
 }
 export type SlotDescription = Pick<CurrentManifest, "versionId" | "name" | "contentId" | "root">;
 
-/** How long a replaced version stays for readers that have resolved the link before. */
+/** Milliseconds that a replaced version stays, for readers that resolved the link before. */
 export const replacedStaysMs = 10 * 60 * 1000;
 const unfinished = ".unfinished-";
 const leaving = ".leaving-";
 
 export class CurrentStore {
   /**
-   * When a version was replaced, by the monotonic clock of this process; those of earlier processes count
-   * from its start.
+   * Monotonic time at which a version was replaced; for those that earlier processes replaced, the start of
+   * this process.
    */
   readonly #replacedAt = new Map<string, number>();
 
@@ -36,10 +36,7 @@ export class CurrentStore {
     private readonly clock: Clock,
   ) {}
 
-  /**
-   * Opens `versions/` and `current/` of a home; what an interrupted installation or removal left is cleared
-   * away.
-   */
+  /** Opens `versions/` and `current/` of a home. Removes what an interrupted installation or removal left. */
   static async open(files: Files, home: string, clock: Clock): Promise<CurrentStore> {
     const store = new CurrentStore(files, home, clock);
     await makeFolderDurably(files, join(home, "versions"));
@@ -90,8 +87,8 @@ export class CurrentStore {
   }
 
   /**
-   * Whether a version is installed and every file is the one its manifest names, by size; what a power cut
-   * tears, it tears before the rename.
+   * Whether a version is installed and all its files have the sizes that its manifest states. Comparing sizes
+   * is enough: a power cut can only damage files before the rename that completes the folder.
    */
   async isSound(versionId: Hash): Promise<boolean> {
     const folder = this.folderOf(versionId);
@@ -133,8 +130,8 @@ export class CurrentStore {
   }
 
   /**
-   * Removes installed versions that no line runs, that were replaced at least ten minutes ago and that
-   * are not the last replaced one of a line (`keep` names those). Returns what went.
+   * Removes installed versions that no line runs, that were replaced at least ten minutes ago and that are
+   * not in `keep` (the last replaced version of each line). Returns the removed versions.
    */
   async sweep(keep: ReadonlySet<string>): Promise<readonly string[]> {
     const active = new Set<string>();

@@ -8,9 +8,9 @@
  *         model.safetensors          all tensors
  *         architecture.json          layers and their connections, when the model has an architecture
  *
- * The link is switched atomically, so a program that opens two files through it may get one of each of
- * two models. Therefore: resolve the link once, and open everything below the folder it named. The
- * last two versions stay at least ten minutes after they were replaced.
+ * The link is switched atomically, so a program that opens two files through it may get files of two
+ * models. Therefore resolve the link once, and open everything below the folder that it named. The last
+ * two versions stay at least ten minutes after they were replaced.
  */
 import { createHash } from "node:crypto";
 import { readFile, readlink } from "node:fs/promises";
@@ -33,7 +33,9 @@ export interface CurrentModel {
   read(name: string): Promise<Uint8Array>;
 }
 
-/** Resolved once; a second try only if a reader was stopped for so long that its folder has gone. */
+/**
+ * Max attempts. More than one is needed only if a reader was stopped for so long that its folder was removed.
+ */
 const tries = 3;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * An agent's folder on a device: what is stored where, which device owns it, and the short folder of its sockets.
+ * An agent's folder on a device: what is stored where, which device owns it, where its sockets are.
  *
  *     home.json      format, and which device this home belongs to
  *     agent.json     settings (config.ts), optional; enrolment.json unless named elsewhere
@@ -61,7 +61,9 @@ export async function openAgentHome(
     );
 }
 
-/** `<home>/run` where socket paths in it are short enough, else a folder below the system's temporary one. */
+/**
+ * Makes the folder of the sockets: `<home>/run` where paths in it are short enough, else a temporary folder.
+ */
 export async function makeRunFolder(home: string): Promise<string> {
   const inside = join(home, "run");
   if (Buffer.byteLength(join(inside, "control.sock")) < maxSocketPathBytes) {

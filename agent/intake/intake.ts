@@ -1,7 +1,7 @@
 /**
- * Samples in: appends what the device's software observes to one line's segment files (their form:
- * shared/train/datasets/sample-format.ts), fsynced before it answers. A segment's name is the index
- * of its first sample, twelve digits; indices only grow. Knows no sockets and no watched folders;
+ * Samples in: appends what the device's software observes to the segment files of one line (format:
+ * shared/train/datasets/sample-format.ts) and fsyncs them before it answers. A segment is named after the
+ * index of its first sample, in twelve digits; indices only grow. Does not know sockets and watched folders;
  * both call it.
  */
 import { join } from "node:path";
@@ -45,7 +45,9 @@ export interface IntakeOptions {
   readonly limits: Profile["samples"];
   readonly clock: Clock;
   readonly log: Log;
-  /** Samples that pending trainings need, asked before anything goes. */
+  /**
+   * Samples that must stay because a model trained on them is not released yet; read before any are deleted.
+   */
   readonly pins: () => readonly Pin[];
 }
 
@@ -55,7 +57,7 @@ interface Segment extends SegmentInfo {
   readonly ids: readonly string[];
 }
 
-/** Segments are cut here, so that dropping the oldest frees a little and not everything. */
+/** Size at which a new segment begins, so that dropping the oldest one frees a little and not everything. */
 const segmentBytes = 1024 * 1024;
 
 export function segmentName(firstIndex: number): string {
@@ -81,8 +83,8 @@ export class Intake {
   }
 
   /**
-   * Opens a line's samples. A torn or damaged segment is never refused: its sound samples count, and writing
-   * goes on in a new one.
+   * Opens a line's samples. A torn or damaged segment is not an error: its intact samples count, and writing
+   * continues in a new segment.
    */
   static async open(options: IntakeOptions): Promise<Intake> {
     const intake = new Intake(options);
@@ -93,7 +95,7 @@ export class Intake {
       const bytes = await options.files.read(join(options.folder, name));
       const { samples, torn } = decodeLeniently(bytes);
       intake.#put(describeSegment(name, firstIndex, bytes.length, samples));
-      // Past the index that a torn segment's next record would have had: its file is never written again.
+      // Continue after the index of the torn record, so that no new segment gets the name of the torn file.
       if (torn) {
         intake.#damaged++;
         intake.#end = Math.max(intake.#end, firstIndex + samples.length + 1);
@@ -134,8 +136,8 @@ export class Intake {
   }
 
   /**
-   * What a training of now would use: segments as the dataset reader pins them ("name:bytes"), and the
-   * indices of their samples. Waits for appends under way.
+   * What a training that starts now would use: segments as the dataset reader pins them ("name:bytes"), and
+   * the indices of their samples. Waits for appends under way.
    */
   snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
     return this.#queue.run(() => ({
@@ -155,10 +157,10 @@ export class Intake {
   }
 
   /**
-   * Takes samples in; resolves once they are fsynced. A sample whose id is kept already is not taken
-   * twice; `batch` names samples without an id of their own by their position in it, so that a batch
-   * submitted again after a crash adds only what is missing.
-   * @throws SAMPLE_INVALID (then none is taken), SAMPLE_QUOTA, DISK_FULL, FILE_FAILED
+   * Stores samples; resolves once they are fsynced. A sample whose id is stored already is skipped. Samples
+   * without an id get one from `batch` and their position in it, so that a batch submitted again after a
+   * crash adds only what is missing.
+   * @throws SAMPLE_INVALID (then none is stored), SAMPLE_QUOTA, DISK_FULL, FILE_FAILED
    */
   append(values: readonly unknown[], batch?: string): Promise<Taken> {
     return this.#queue.run(() => this.#append(values, batch));
@@ -206,7 +208,7 @@ export class Intake {
       this.#current = undefined;
     }
     const isNew = this.#current === undefined;
-    // After a restart a new segment begins, so that no file which may end in a tear is written again.
+    // After a restart a new segment begins, so that no file that may end in a torn record is written again.
     const current = this.#current ?? {
       file: await files.open(join(folder, segmentName(this.#end)), "append"),
       segment: describeSegment(segmentName(this.#end), this.#end, 0, []),
@@ -236,7 +238,7 @@ export class Intake {
   }
 
   /**
-   * After a failed write, how much of it reached the disk is unknown, so neither its indices nor its file are
+   * After a failed write it is unknown how much reached the disk, so neither the indices nor the file are
    * used again.
    */
   async #giveUpSegment(file: OpenFile, segment: Segment, count: number): Promise<void> {
@@ -288,8 +290,8 @@ export class Intake {
 }
 
 /**
- * A segment with a correct checksum over something that is not a sample was written by another program: damaged,
- * not fatal.
+ * Another program may have written a segment whose checksum is correct but whose content is not a sample. It
+ * is treated as damaged, not as a fatal error.
  */
 function decodeLeniently(bytes: Uint8Array): Pick<DecodedSegment, "samples" | "torn"> {
   try {

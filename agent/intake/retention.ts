@@ -1,14 +1,14 @@
-/** Which sample segments go when a line has too many bytes or too old ones. Pure. */
+/** Decides which sample segments are deleted when a line has too many bytes or too old ones. Pure. */
 
 export interface SegmentInfo {
   readonly name: string;
   readonly bytes: number;
   readonly firstIndex: number;
-  /** One past the last. */
+  /** One past the index of the last sample. */
   readonly endIndex: number;
   readonly newestMs: number;
 }
-/** Samples that a pending training needs to be repeated. */
+/** Samples that are needed to repeat a training. */
 export interface Pin {
   readonly from: number;
   readonly to: number;
@@ -21,9 +21,9 @@ export interface Retention {
 }
 
 /**
- * The oldest segments first until the limits hold; never the newest (it is being written) and never
- * one with a pinned sample in it. What stays may therefore exceed `maxBytes`: the caller then refuses
- * new samples instead of dropping pinned ones.
+ * Drops the oldest segments first until the limits hold, but never the newest (it is being written) and never
+ * one that contains a pinned sample. What stays may therefore exceed `maxBytes`: the caller then refuses new
+ * samples instead of dropping pinned ones.
  */
 export function planRetention(
   segments: readonly SegmentInfo[],

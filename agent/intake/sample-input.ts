@@ -14,14 +14,14 @@ import type { Profile } from "../settings/profile.js";
 const maxValues = maxSampleBytes / 4;
 
 const sampleInputSchema = z.strictObject({
-  /** The sender's own name of it: the same id again is not taken in twice. */
+  /** The sender's own name of the sample: a second sample with the same id is skipped. */
   id: z
     .string()
     .regex(/^[\x21-\x7e]{1,64}$/, "must be 1 to 64 visible ASCII characters")
     .optional(),
   /** A class index, or the numbers to predict. */
   label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]),
-  /** When it was observed, ms since 1970; when it arrives, if absent. */
+  /** Time of observation, ms since 1970; the time of arrival when absent. */
   timeMs: z.number().int().min(0).max(8.64e15).optional(),
   /** Decided by the profile's shares when absent. */
   split: z.enum(sampleSplits).optional(),
@@ -83,9 +83,9 @@ function floatsOfBase64(text: string): Float32Array | undefined {
 }
 
 /**
- * Which part a sample without a word of its own belongs to. By its index alone, so that it never
- * changes sides; 37 is coprime to 100, so any hundred consecutive samples are shared out exactly and
- * neighbours in time land in different parts.
+ * The split of a sample that names none. It depends on the index alone, so it never changes. 37 is coprime to
+ * 100, so any hundred consecutive samples are divided exactly by the shares, and neighbours in time are
+ * spread over the splits.
  */
 export function splitByShare(
   index: number,

@@ -1,12 +1,12 @@
-/** Which versions may run, and which activations the server has to get reported. Pure. */
+/** Decides which versions may run, and which activations are reported to the server. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Profile } from "../settings/profile.js";
 import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "../outbox/outbox-state.js";
 
 /**
- * The version a line should switch to by itself: its newest one here that may run, if that is newer
- * than anything it ever ran. So a late receipt of an older model changes nothing, and a receipt of
- * a version that a person has switched away from changes nothing either.
+ * The version that a line should switch to by itself: its newest one here that may run, if it is newer than
+ * all that the line ever ran. So a late receipt of an older model changes nothing, and neither does a receipt
+ * of a version that a person has switched away from.
  */
 export function nextActivation(
   state: OutboxState,
@@ -33,9 +33,10 @@ export function mayRun(entry: OutboxEntry, when: Profile["activation"]): boolean
 }
 
 /**
- * Activations of a line that the server does not know of, oldest first: those after the one it knows.
- * One of a version that it has not recorded yet, and all after it, wait for that receipt; one of a
- * version that a restored server has lost and that is gone here too would wait forever, and is reported.
+ * Activations of a line that the server does not know of, oldest first: those after the one it knows. An
+ * activation of a version that the server has not recorded yet waits for that receipt, and so do all after
+ * it. A version that a restored server has lost and that is deleted here too would wait forever, so its
+ * activation is reported.
  */
 export function activationsToReport(
   state: OutboxState,

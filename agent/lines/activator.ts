@@ -1,6 +1,6 @@
 /**
- * Switches lines to versions: recover from the outbox's store (exact, or a typed error), install into
- * a slot, switch the link, then the fact. Restarted anywhere in between, it ends in the same place.
+ * Switches lines to versions: recovers the model from the outbox's store (exact, or a typed error), installs
+ * it into a slot, switches the link, then appends the fact. A restart at any step leads to the same state.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -27,7 +27,10 @@ export interface ActivatorOptions {
   readonly session: () => number;
 }
 
-/** Models up to this share of the training memory are held while they are installed; larger ones stream. */
+/**
+ * Models up to this share of the training memory are held in memory while they are installed; larger ones
+ * stream.
+ */
 const holdShare = 0.25;
 
 export class Activator {
@@ -35,16 +38,16 @@ export class Activator {
   constructor(private readonly options: ActivatorOptions) {}
 
   /**
-   * Switches a line to a version of its own that is on this device. @throws MODEL_NOT_FOUND, ROOT_MISMATCH,
-   * DISK_BUDGET_EXHAUSTED, DISK_FULL
+   * Switches a line to a version of its own that is on this device.
+   * @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL
    */
   activate(line: string, versionId: Hash): Promise<void> {
     return this.#queue.run(() => this.#activate(line, versionId));
   }
 
   /**
-   * Switches a line to its newest version that may run, if that is newer than all it ever ran. Returns what
-   * it switched to.
+   * Switches a line to its newest version that may run, if it is newer than all that the line ever ran.
+   * Returns the version that it switched to.
    */
   activateNewest(line: string): Promise<Hash | undefined> {
     return this.#queue.run(async () => {
@@ -56,8 +59,8 @@ export class Activator {
   }
 
   /**
-   * At the start: the link is what the device's software reads, so it decides; a slot that is gone or damaged
-   * is installed again.
+   * Called at the start. The link decides which version a line runs, because the device's software reads it.
+   * A slot that is missing or damaged is installed again.
    */
   reconcile(lines: readonly string[]): Promise<void> {
     return this.#queue.run(async () => {

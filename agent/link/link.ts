@@ -46,7 +46,7 @@ export class Link {
   #addressAt = 0;
   #lastError = "";
   #cancelWait: (() => void) | undefined;
-  /** The owner has to act: slow attempts from now on. */
+  /** The server refused this device and its owner has to act: attempts are slow from now on. */
   #refused = false;
 
   constructor(
@@ -65,7 +65,7 @@ export class Link {
     return this.#lastError;
   }
 
-  /** Connects now and for as long as it takes. */
+  /** Connects, and reconnects until `stop`. */
   start(): void {
     if (this.#phase !== "stopped") return;
     this.#phase = "waiting";
@@ -89,7 +89,7 @@ export class Link {
     await client.endAsync(!wasOpen).catch(() => undefined);
   }
 
-  /** Ends the session because the server will not have this device for now; the next attempt waits long. */
+  /** Ends the session because the server does not admit this device for now; the next attempt waits long. */
   refuse(why: string): void {
     this.#refused = true;
     this.#lastError = why;
@@ -97,8 +97,8 @@ export class Link {
   }
 
   /**
-   * Sends a message at QoS 1. False when no session is open: nothing queues here, because the device reports its
-   * state when it reconnects.
+   * Sends a message at QoS 1. False when no session is open: nothing is queued here, because the device
+   * reports its state when it reconnects.
    */
   send(body: Body, options: SendOptions = {}): boolean {
     const client = this.#client;
@@ -146,8 +146,8 @@ export class Link {
     this.#phase = "connecting";
     const { enrolment, counter } = this.options;
     // After an attempt whose end is not known (a lost CONNACK, a kill) the server may have accepted a session
-    // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links would
-    // look like clones.
+    // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links
+    // would look like clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
@@ -193,7 +193,7 @@ export class Link {
       username: enrolment.device,
       password: enrolment.token,
       ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
-      // The will carries the session, so that a late one cannot bury a new session.
+      // The will carries its session, so that a late will is not taken for the end of a newer session.
       will: {
         topic: this.#topic({ kind: "state" }),
         qos: 1,

@@ -1,6 +1,6 @@
 /**
- * The link budget: how long to wait before sending so many bytes. A token bucket of one second; pure but for
- * the state it keeps.
+ * The link budget: computes how long to wait before sending a number of bytes. A token bucket of one second;
+ * pure except for its own state.
  */
 export class Pacer {
   #availableBytes: number;

@@ -1,6 +1,7 @@
 /**
- * The session counter: one more for each CONNECT, durable before it, so that no two sessions of a
- * device ever carry the same number (docs/formats.md, "Wire"). Also which session was last accepted.
+ * The session counter: incremented for each CONNECT and durable before it, so that no two sessions of a
+ * device ever have the same number (docs/formats.md, "Session counter"). Also stores which session was
+ * accepted last.
  */
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";

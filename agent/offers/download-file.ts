@@ -1,6 +1,6 @@
 /**
- * The file that a download is received into, and beside it the state from which the download is resumed after
- * a restart. Knows nothing of the link.
+ * The file that a download is received into, and next to it the file with the state from which the download
+ * is resumed after a restart. Knows nothing of the link.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -59,7 +59,7 @@ export class DownloadFile {
     return bytes.subarray(0, await this.file.read(bytes, position));
   }
 
-  /** Closes the file; what it holds stays for the next try. */
+  /** Closes the file; its content stays for the next attempt. */
   async close(): Promise<void> {
     await this.#saves.idle();
     await this.file.close();

@@ -45,8 +45,8 @@ export interface DownloadsOptions {
 }
 
 /**
- * A complete stream: the wanted objects one after the other. Every block fits its manifest; the ids are still to
- * be checked.
+ * A complete stream: the requested objects one after the other. Every block matches its manifest; the ids are
+ * not checked yet.
  */
 export interface Download {
   readonly refs: readonly ObjectRef[];
@@ -56,7 +56,9 @@ export interface Download {
   done(): Promise<void>;
 }
 
-/** What the server may code a download against: versions that this device holds completely, and their tensors. */
+/**
+ * What the server may code a download against: versions that this device holds completely, and their tensors.
+ */
 export interface DownloadTerms {
   readonly references: readonly Hash[];
   readonly tensors: ReadonlySet<Hash>;
@@ -71,7 +73,9 @@ interface Running {
 /** Objects in one fetch: 32 bytes each and their headers stay far below the limit of a message. */
 const refsPerFetch = 1000;
 
-/** The same objects by the same terms have the same transfer id, also after a restart. */
+/**
+ * The id of a transfer: the same objects requested on the same terms have the same id, also after a restart.
+ */
 export function transferOf(
   versionId: Hash,
   refs: readonly ObjectRef[],
@@ -84,7 +88,7 @@ export function transferOf(
   ).slice(0, 32);
 }
 
-/** The stream is not the one that was begun, or it is malformed: the blocks received so far cannot be used. */
+/** Codes after which the blocks received so far cannot be used: the stream is another one, or malformed. */
 const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN", "BLOCK_HASH_MISMATCH"]);
 
 export class Downloads {
@@ -244,7 +248,7 @@ function fetchesOf(
   }));
 }
 
-/** The objects with the sizes that the encodings state for small objects; tensors keep their decoded sizes. */
+/** The objects with their sizes: of small objects as the encodings state them, of tensors when decoded. */
 function sized(refs: readonly ObjectRef[], encodings: readonly Encoding[]): readonly ObjectRef[] {
   return refs.map((ref, index) =>
     ref.kind === "tensor" ? ref : { ...ref, byteLength: encodings[index]?.byteLength ?? ref.byteLength },

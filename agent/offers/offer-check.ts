@@ -1,5 +1,6 @@
 /**
- * Whether an offered version may be taken, and what of it is lacking. Pure but for the store that is asked.
+ * Checks whether an offered version may be accepted, and determines which of its parts are missing here. Pure
+ * except for reading the store.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
@@ -20,7 +21,8 @@ import { smallObjectsOf } from "../../shared/model/record-objects.js";
 export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;
 
 /**
- * Checks an offer against the pinned key and this device's lines; what it carries is taken by hash.
+ * Checks an offer against the pinned key and this device's lines. Objects that it carries are identified by
+ * their hashes.
  * @throws SIGNATURE_INVALID, LINE_UNKNOWN, RECORD_INVALID, OBJECT_HASH_MISMATCH
  */
 export function checkOffer(
@@ -67,8 +69,8 @@ export function lackingObjects(
 }
 
 /**
- * The leaves of the offered version, checked against its record: root, kind, and, where there is an
- * architecture, that it is allow-listed and its weights are these.
+ * The leaves of the offered version, checked against its record: root and kind, and, where there is an
+ * architecture, that its layers are allowed and its weights match the leaves.
  * @throws ROOT_MISMATCH, TREE_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH
  */
 export async function leavesOfOffer(

@@ -1,6 +1,6 @@
 /**
- * Models from the server, from the offer to a version in this device's outbox: checked against the pinned key,
- * missing parts fetched, verified, kept. The caller activates them.
+ * Brings offered models into this device's outbox: checks the offer against the pinned key, fetches the
+ * missing parts, verifies and stores them. The caller activates them.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -37,7 +37,9 @@ export interface OffersOptions {
   readonly diskUse: () => Promise<DiskUse>;
 }
 
-/** Milliseconds that versions stay which a running download may be coded against; at most until the agent stops. */
+/**
+ * Max milliseconds that versions which a running download may be coded against are protected from deletion.
+ */
 const leaseMs = 24 * 3_600_000;
 /** Errors of a coded download after which the tensors are fetched raw. */
 const notDecodable = new Set([
@@ -67,10 +69,10 @@ export class Offers {
   constructor(private readonly options: OffersOptions) {}
 
   /**
-   * Brings an offered version into the outbox; resolves when it is there. The same offer again while
-   * it is being fetched waits for the same.
-   * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the transfer's
-   * errors
+   * Brings an offered version into the outbox; resolves when it is there. The same offer, received again
+   * meanwhile, waits for the running one.
+   * @throws SIGNATURE_INVALID and the other errors of checkOffer; DISK_BUDGET_EXHAUSTED; the errors of the
+   * transfer
    */
   take(offer: Offer): Promise<void> {
     const key = `${offer.line} ${offer.versionId}`;
@@ -100,7 +102,7 @@ export class Offers {
     await this.#fetchObjects(offer, record, carried);
     const leaves = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
     const bytes = leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
-    // Kept in the outbox and installed: twice.
+    // The model needs space twice: in the outbox and installed.
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
     if (!verdict.allowed)
       throw new StemmaError(
@@ -177,7 +179,10 @@ export class Offers {
     }
   }
 
-  /** Puts an offered version into the outbox. @param download its missing tensors; undefined: none is missing */
+  /**
+   * Puts an offered version into the outbox.
+   * @param download its missing tensors; undefined: none is missing
+   */
   async #keep(
     { offer, leaves, carried, tensorBytes }: OfferedVersion,
     download: Download | undefined,
@@ -221,7 +226,7 @@ export class Offers {
           );
           for await (const object of objects) {
             if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
-            // Decoded: a coded copy would keep its references on a disk that is to forget them.
+            // Stored decoded: a coded copy would keep its references on a disk that is to forget them.
             if (object.kind === "coded")
               await pack.putTensor(
                 sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }),

@@ -1,6 +1,7 @@
 /**
- * What the server may code an offered version against: those of its bases that are complete here, else the
- * line's present version, and the bases of those. Best first; the server takes the first that fits.
+ * The versions that the server may code an offered version against: its bases that are complete here, then
+ * the line's active and newest versions, then the bases of all these. Best first; the server takes the first
+ * that fits.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -33,7 +34,7 @@ export async function sharedVersions(
   };
 }
 
-/** A version that the server has not recorded is none that it can code against. */
+/** Whether the server can code against a version: it has recorded it, and this device still has it. */
 function serverHas(outbox: Pick<Outbox, "entry">, id: Hash): boolean {
   const entry = outbox.entry(id);
   return entry !== undefined && !entry.forgotten && entry.standing !== "pending";

@@ -1,4 +1,4 @@
-/** Which topics a device may use: its own, in its own direction. Pure. */
+/** Decides which topics a device may publish on and subscribe to: only its own. Pure. */
 import { deviceTopic, parseTopic, type Topic } from "../../shared/wire/topics.js";
 import type { DeviceIdentity } from "./broker-port.js";
 
@@ -10,12 +10,14 @@ function ownTopic(root: string, identity: DeviceIdentity, topic: string): Topic 
   return parsed?.fleet === identity.fleet && parsed.device === identity.device ? parsed : undefined;
 }
 
-/** The topic taken apart where this device may publish on it. */
+/** The parsed topic; undefined where this device may not publish on it. */
 export function publishable(root: string, identity: DeviceIdentity, topic: string): Topic | undefined {
   const own = ownTopic(root, identity, topic);
   return own !== undefined && upward.has(own.kind) ? own : undefined;
 }
-/** Whether this device may subscribe to the filter; the only wildcard is that of its own blocks. */
+/**
+ * Whether this device may subscribe to the filter. The only wildcard allowed is the one for its own blocks.
+ */
 export function maySubscribe(root: string, identity: DeviceIdentity, filter: string): boolean {
   if (filter === blockFilter(root, identity)) return true;
   const own = ownTopic(root, identity, filter);

@@ -37,7 +37,7 @@ export interface AedesBrokerOptions {
   readonly onEvent: (handler: EventHandler) => void;
 }
 
-/** What aedes' types leave out and its documentation names. */
+/** Properties that aedes documents but leaves out of its types. */
 interface ConnectPacket {
   clientId: string;
   clean: boolean;
@@ -51,9 +51,9 @@ type KnownClient = Client & {
 
 /** Topic of handled messages inside aedes; no client may subscribe to it. */
 const nowhere = "$stemma/handled";
-/** Milliseconds between two refusals that a device gets for using the topics of others, at least. */
+/** Min milliseconds between two refusals that a connection gets for using topics that are not its own. */
 const refusalIntervalMs = 10_000;
-/** Events of refused topics in that interval, at most: a flood is reported by its first ones. */
+/** Max events about refused topics per interval: of a flood, only the first ones are reported. */
 const maxRefusalEvents = 20;
 const maxInflightQos2 = 16;
 const keyOf = ({ fleet, device }: DeviceIdentity): string => `${fleet}/${device}`;
@@ -65,7 +65,7 @@ export class AedesBroker {
   readonly #identities = new WeakMap<Client, DeviceIdentity>();
   /** Bytes passed to aedes for a client and not yet acknowledged. */
   readonly #unwritten = new WeakMap<Client, number>();
-  /** Clients whose last message was dropped: one event for all of them. */
+  /** Clients whose last message was dropped: one event is emitted for a series of dropped messages. */
   readonly #frozen = new WeakSet<Client>();
   readonly #queues: DeviceQueues;
   readonly #retained: RetainedQuota;
@@ -82,8 +82,8 @@ export class AedesBroker {
   static async start(options: AedesBrokerOptions): Promise<AedesBroker> {
     const broker = new AedesBroker(options);
     const aedes = await Aedes.createBroker({
-      // aedes gives itself a random id; a fixed one overwrote queued messages after crashes
-      // later than the deadline of Connections, which reports why it closes a socket
+      // No `id`: aedes then picks a random one. With a fixed id it overwrote queued messages after crashes.
+      // The timeout is longer than the deadline of Connections, which reports why it closes a socket.
       connectTimeout: options.limits.connectDeadlineMs * 2,
       drainTimeout: options.limits.drainTimeoutMs,
       maxInflightInbound: maxInflightQos2,
@@ -321,7 +321,7 @@ export class AedesBroker {
     const client = topic && this.#clients.get(keyOf(topic));
     const filter = topic && client && subscribedFilter(this.#options.root, topic, client.subscriptions, text);
     if (client === undefined || filter === undefined || client.closed) return "offline";
-    // The socket does not count the bytes that aedes has not written yet.
+    // `writableLength` does not include the bytes that aedes has not written yet.
     const backlog = (this.#unwritten.get(client) ?? 0) + client.conn.writableLength;
     if (backlog + bytes.length > this.#options.limits.maxBacklogBytes) {
       this.#counts.dropped++;
@@ -385,7 +385,7 @@ export class AedesBroker {
   }
 }
 
-/** CONNACK 5, "not authorized", and no more than that. */
+/** The error for CONNACK 5, "not authorized". The client gets no other reason. */
 function notAuthorised(): AuthenticateError {
   return Object.assign(new Error("not authorised"), { returnCode: 5 });
 }

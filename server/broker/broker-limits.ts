@@ -35,8 +35,9 @@ export const brokerLimitsSchema = z.strictObject({
     .describe(
       "Milliseconds without any byte after which a connection is closed, whatever keepalive the device asked for.",
     ),
-  // 256 KiB in 30 s are 70 kbit/s: shorter, and a device on a slow link would be cut off within every block.
-  // A client that has stopped reading blocks nobody meanwhile: messages for devices bypass aedes' routing.
+  // 256 KiB in 30 s is 70 kbit/s: a shorter timeout would cut off a device on a slow link within every block.
+  // A client that has stopped reading blocks nobody meanwhile, because messages for devices bypass aedes'
+  // routing.
   drainTimeoutMs: count()
     .default(30_000)
     .describe(

@@ -1,7 +1,7 @@
 /**
- * What the server needs of any MQTT 3.1.1 broker: messages and blocks in both directions, and which devices
- * are connected. Types only. Implementations: start-broker.ts (aedes, embedded), external-broker.ts (a
- * client of any other broker). Knows no envelopes: payloads are bytes.
+ * The interface through which the server uses any MQTT 3.1.1 broker: messages and blocks in both directions,
+ * and which devices are connected. Types only. Implementations: start-broker.ts (aedes, embedded) and
+ * external-broker.ts (a client of any other broker). Payloads are bytes; envelopes are not known here.
  */
 import type { Topic } from "../../shared/wire/topics.js";
 
@@ -11,7 +11,10 @@ export interface DeviceIdentity {
   readonly device: string;
 }
 
-/** A CONNECT as received. The will is the device's retained state, so its envelope carries the session counter. */
+/**
+ * A CONNECT as received. The will is the device's retained state, so its envelope contains the session
+ * counter.
+ */
 export interface ConnectAttempt {
   readonly clientId: string;
   readonly username: string;
@@ -19,7 +22,7 @@ export interface ConnectAttempt {
   readonly will?: { readonly topic: string; readonly payload: Uint8Array };
   readonly address: string;
 }
-/** The client may not connect; `refused` is the reason for the log, the device only sees CONNACK 5. */
+/** The client may not connect. `refused` is the reason, for the log only: the device just sees CONNACK 5. */
 export interface Refused {
   readonly refused: string;
 }
@@ -34,8 +37,8 @@ export interface DeviceMessage {
   readonly qos: 0 | 1 | 2;
 }
 /**
- * Called one message at a time for each device, in the order of arrival; devices run concurrently. What
- * it throws is logged and changes nothing.
+ * Called with one message at a time for each device, in the order of arrival; devices run concurrently. An
+ * error that it throws is only logged.
  */
 export type MessageHandler = (message: DeviceMessage) => Promise<void>;
 
@@ -64,7 +67,7 @@ export type BrokerEvent =
       readonly topic: string;
       readonly what: "publish" | "subscribe" | "retain";
     }
-  /** A client that does not read: what was meant for it is dropped. */
+  /** A client that does not read. Messages for it are dropped. */
   | { readonly type: "frozen"; readonly identity: DeviceIdentity; readonly bytes: number }
   | { readonly type: "connection-refused"; readonly address: string; readonly reason: string };
 export type EventHandler = (event: BrokerEvent) => void;
@@ -74,8 +77,8 @@ export interface PublishOptions {
   readonly retain?: boolean;
 }
 /**
- * `offline`: no such connection, or it has not subscribed; `dropped`: its link is full. The protocol expects
- * both.
+ * `offline`: the device is not connected, or it has not subscribed. `dropped`: its link is full. The protocol
+ * tolerates both.
  */
 export type Delivery = "sent" | "offline" | "dropped";
 
@@ -104,6 +107,6 @@ export interface BrokerPort {
 }
 
 export interface RunningBroker extends BrokerPort {
-  /** mqtt:// or mqtts:// as this server uses it. */
+  /** URL (mqtt:// or mqtts://) at which this server uses the broker. */
   readonly url: string;
 }

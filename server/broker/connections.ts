@@ -15,13 +15,13 @@ export interface Connection {
   readonly meter: FrameMeter;
   readonly sinceMs: number;
   identity?: DeviceIdentity;
-  /** Last time this connection was sent a refusal of a topic that is not its own. Monotonic. */
+  /** Monotonic time of the last refusal sent to this connection for a topic that is not its own. */
   refusedAtMs?: number;
   /** Topics refused since then. */
   refusals: number;
 }
 
-/** Milliseconds between two checks of the deadlines, at most. */
+/** Max milliseconds between two checks of the deadlines. */
 const maxSweepMs = 1_000;
 
 export class Connections {
@@ -51,7 +51,10 @@ export class Connections {
     return this.#open.get(socket as Socket);
   }
 
-  /** Takes a new socket under the quotas and guards it; undefined where it was closed instead. */
+  /**
+   * Accepts a new socket if the quotas allow it, and guards its frames. Otherwise closes it and returns
+   * undefined.
+   */
   admit(socket: Socket): Connection | undefined {
     const address = socket.remoteAddress ?? "unknown";
     const reason = this.#whyNot(address);

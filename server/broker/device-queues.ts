@@ -5,7 +5,10 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 
-/** Bytes that a waiting message counts in addition to its payload: otherwise empty messages could queue without end. */
+/**
+ * Bytes that each waiting message counts in addition to its payload. Without them, empty messages could queue
+ * without limit.
+ */
 const messageOverheadBytes = 1024;
 
 /** One message on its way through a queue. */
@@ -13,9 +16,9 @@ export interface QueuedMessage {
   readonly payloadBytes: number;
   /** Handles the message, after all messages before it in this queue. */
   run(): Promise<void>;
-  /** Gets what `run` throws. */
+  /** Receives the error that `run` throws. */
   onError(error: unknown): void;
-  /** The queue may take the next message. */
+  /** Called when the queue can accept the next message. */
   onReady(): void;
 }
 

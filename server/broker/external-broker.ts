@@ -1,8 +1,8 @@
 /**
- * Any MQTT 3.1.1 broker or cluster behind the same port as the embedded one: this server is a client
- * that subscribes to its fleets' topics. That broker authenticates devices and binds them to their
- * topics by its own access rules (docs/reference/server-json.md lists what it has to do); a message's
- * sender is the device that its topic names.
+ * Uses any other MQTT 3.1.1 broker or cluster through the same interface as the embedded one: this server is
+ * a client that subscribes to its fleets' topics. That broker authenticates devices and binds them to their
+ * topics by its own access rules (docs/reference/server-json.md lists what it has to do). The sender of a
+ * message is the device that its topic names.
  */
 import { LRUCache } from "lru-cache";
 import mqtt, { type MqttClient } from "mqtt";
@@ -45,7 +45,7 @@ export interface ExternalBrokerOptions {
 
 /** Bytes of birth messages that are kept until their session is known. */
 const maxHeldBirthBytes = 16 * 1024 * 1024;
-/** MQTT's answer to a subscription that the broker refuses is 128. */
+/** Highest QoS that a broker can grant. It answers a refused subscription with 128. */
 const maxGrantedQos = 2;
 
 /** Connects; `serve` then subscribes to a fleet's topics. @throws SERVER_UNREACHABLE */
@@ -87,7 +87,8 @@ function firstConnection(client: MqttClient): Promise<void> {
     const closed = (): void => {
       reject(new Error("the connection was closed"));
     };
-    // Stays for later errors: the link reconnects by itself, and an error without a listener would end the process.
+    // Stays for later errors: the link reconnects by itself, and an error without a listener would end the
+    // process.
     client.on("error", reject);
     client.once("close", closed);
     client.once("connect", () => {
@@ -150,7 +151,10 @@ class ExternalBroker implements RunningBroker {
       );
   }
 
-  /** `done` accepts the next packet: a full queue of one device stops reading from the broker. */
+  /**
+   * `done` is called when the next packet may come. While the queue of one device is full, nothing is read
+   * from the broker.
+   */
   #receive(text: string, raw: string | Buffer, qos: 0 | 1 | 2, done: () => void): void {
     const topic = parseTopic(this.#options.root, text);
     const payload = typeof raw === "string" ? Buffer.from(raw) : raw;
@@ -244,7 +248,9 @@ class ExternalBroker implements RunningBroker {
     this.#eventHandlers.push(handler);
   }
 
-  /** Ends the session and asks the device to leave; only the broker's administrator can end its connection. */
+  /**
+   * Ends the session and asks the device to leave; only the broker's administrator can end its connection.
+   */
   async disconnect(identity: DeviceIdentity): Promise<void> {
     this.#options.log.warn("broker-cannot-disconnect", {
       ...identity,

@@ -8,7 +8,10 @@ import type { Log } from "../../shared/ports.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import type { BrokerEvent, DeviceIdentity, Refused } from "./broker-port.js";
 
-/** A session that a device reports: its counter, and that of the last session it knows was accepted. */
+/**
+ * A session that a device reports: its counter, and the counter of the last session that the device knows was
+ * accepted.
+ */
 export interface SessionReport {
   readonly identity: DeviceIdentity;
   readonly session: number;
@@ -39,7 +42,7 @@ export class ExternalSessions {
     return this.#open.has(keyOf(identity));
   }
 
-  /** Handles a state message. The caller passes those of one device serially. */
+  /** Handles a state message. The caller passes the messages of one device serially. */
   async handleState(identity: DeviceIdentity, payload: Uint8Array): Promise<void> {
     const report = this.#decode(identity, payload);
     if (report === undefined) return;

@@ -1,7 +1,7 @@
 /**
- * Puts a FrameMeter between a socket's kernel side and everything that reads it, by looking at each
- * chunk as the socket pushes it into its read buffer. Whatever reads the socket, and however it
- * buffers, a frame that is too long has closed the connection by then. Knows no broker.
+ * Measures the MQTT frames of a socket before anything reads them: it examines each chunk when the socket
+ * pushes it into its read buffer. A frame that is too long therefore closes the connection before any reader
+ * can buffer it. Knows no broker.
  */
 import type { Socket } from "node:net";
 import { FrameMeter, type FrameLimits, type FrameViolation } from "./frame-meter.js";

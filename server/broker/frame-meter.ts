@@ -13,8 +13,12 @@ export interface FrameViolation {
   readonly bytes: number;
 }
 
-/** Control packet types that a client may send, with the longest remaining length that makes sense. */
+/** Types of control packets that a client may send, with variable length. */
 const packetTypes = { connect: 1, publish: 3, subscribe: 8, unsubscribe: 10 } as const;
+/**
+ * Types of control packets that a client may send, with fixed length, and that length: PUBACK, PUBREC, PUBREL,
+ * PUBCOMP, PINGREQ, DISCONNECT.
+ */
 const fixedLengths: Readonly<Record<number, number>> = { 4: 2, 5: 2, 6: 2, 7: 2, 12: 0, 14: 0 };
 const maxSubscribeBytes = 4096;
 

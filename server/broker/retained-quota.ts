@@ -1,5 +1,5 @@
 /**
- * Counts retained bytes by topic, so that no device and no crowd of devices can fill the broker's memory.
+ * Counts retained bytes by topic, so that neither one device nor many together can fill the broker's memory.
  * Pure bookkeeping.
  */
 export interface RetainedLimits {
@@ -18,7 +18,7 @@ export class RetainedQuota {
     return this.#bytes;
   }
 
-  /** Whether the message may be retained; if so it is counted instead of the topic's last one. */
+  /** Whether the message may be retained. If so, its bytes replace those of the topic's last message. */
   replace(device: string, topic: string, bytes: number): boolean {
     const topics = this.#devices.get(device) ?? new Map<string, number>();
     const before = topics.get(topic) ?? 0;

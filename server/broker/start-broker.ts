@@ -1,8 +1,8 @@
 /**
- * The embedded broker: aedes behind guards. Sockets are admitted and metered before aedes reads
- * them; clients are bound to the identity of their credentials; a device's messages go straight to the
- * server's handler, and the server's go straight to the device's client, so that neither waits for
- * a subscriber that has stopped reading. Knows topics, not the meaning of envelopes.
+ * The embedded broker: aedes behind guards. Sockets are admitted and metered before aedes reads them. Clients
+ * are bound to the identity of their credentials. A device's messages go straight to the server's handler,
+ * and the server's messages straight to the device's client, so that neither waits for a subscriber that has
+ * stopped reading. Knows topics, not the meaning of envelopes.
  */
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
@@ -21,9 +21,9 @@ export interface BrokerOptions {
   readonly log: Log;
   /** Default 127.0.0.1. */
   readonly host?: string;
-  /** Default 0: a free one. */
+  /** Default 0: a free port. */
   readonly port?: number;
-  /** PEM; mqtts where given. */
+  /** Key and certificate, PEM. With them the broker uses mqtts. */
   readonly tls?: { readonly key: string; readonly cert: string };
   readonly limits?: Partial<BrokerLimits>;
 }
@@ -104,7 +104,7 @@ function tlsServer({ key, cert, limits, connections, accept, log }: TlsServerOpt
     { key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs },
     accept,
   );
-  // A handshake costs work before the client is known, so their number is bounded.
+  // A TLS handshake costs work before the client is known, so the number of handshakes is bounded.
   let open = 0;
   server.on("connection", (socket: Socket) => {
     open++;

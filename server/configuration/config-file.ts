@@ -1,7 +1,7 @@
 /**
  * `server.json`: the settings of a server that stay the same from start to start. The schema checks the
  * file, its descriptions document every key, and `stemma server --print-config-schema` prints it.
- * docs/reference/server-json.md explains it for people.
+ * docs/reference/server-json.md explains the file.
  */
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -189,7 +189,7 @@ export function serverFileJsonSchema(): object {
   return z.toJSONSchema(serverFileSchema, { io: "input" });
 }
 
-/** @param named a file that was asked for by name; the home's server.json without one */
+/** @param named path given by the user; without it, the server.json of the home */
 export function serverFilePath(home: string, named?: string): string {
   return named === undefined ? join(home, serverFileName) : resolve(named);
 }

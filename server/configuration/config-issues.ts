@@ -1,4 +1,6 @@
-/** What is wrong with a configuration file, as text: the key, the problem, and the nearest known key. Pure. */
+/**
+ * Describes what is wrong with a configuration file: the key, the problem, and the nearest known key. Pure.
+ */
 import type { z } from "zod";
 
 /** The part of JSON Schema that names an object's keys. */
@@ -44,7 +46,7 @@ function knownKeys(schema: SchemaNode, value: unknown, path: readonly string[]):
   return Object.keys(node?.properties ?? {});
 }
 
-/** Of alternatives that `kind` tells apart, the one that the value is. */
+/** Where `kind` distinguishes alternatives: the alternative that the value has chosen. */
 function branchOf(node: SchemaNode, value: unknown): SchemaNode {
   const kind = isObject(value) ? value["kind"] : undefined;
   return node.oneOf?.find(({ properties }) => properties?.["kind"]?.const === kind) ?? node;

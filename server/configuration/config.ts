@@ -1,6 +1,6 @@
 /**
- * What a server is started with: options of the caller, completed with defaults and checked. server.json
- * gives options too (config-file.ts). Values only; ports and files are opened by main.ts.
+ * The options of a server, given by the caller or by server.json (config-file.ts), checked and completed with
+ * defaults. Values only: main.ts opens ports and files.
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
@@ -29,7 +29,7 @@ export interface ExternalBrokerSettings {
   readonly caFile?: string | undefined;
 }
 
-/** Addresses that devices use, where they are not those that the server itself uses. */
+/** Addresses at which devices reach the server, where they differ from the server's own. */
 export interface EnrolmentAddresses {
   readonly mqttUrls?: readonly string[] | undefined;
   readonly httpUrl?: string | undefined;
@@ -37,16 +37,16 @@ export interface EnrolmentAddresses {
 
 export interface ServerOptions {
   readonly home: string;
-  /** Fleets that are opened, and created where they do not exist; existing ones are served too. */
+  /** Fleets to open; a missing one is created. All other fleets of the home are served too. */
   readonly fleets?: readonly string[] | undefined;
   /** Address that MQTT and HTTP listen on. Default 127.0.0.1. */
   readonly host?: string | undefined;
   /** 0: a free port. A port that is taken is replaced by a free one, which the log reports. */
   readonly mqttPort?: number | undefined;
   readonly httpPort?: number | undefined;
-  /** Of the embedded broker. */
+  /** TLS files of the embedded broker. */
   readonly tls?: TlsFiles | undefined;
-  /** The embedded broker when absent. */
+  /** External broker to use; the embedded one when absent. */
   readonly broker?: ExternalBrokerSettings | undefined;
   readonly enrolment?: EnrolmentAddresses | undefined;
   readonly rootTopic?: string | undefined;

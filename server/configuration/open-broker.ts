@@ -1,4 +1,4 @@
-/** Opens the MQTT broker that the configuration names: embedded, or another one. */
+/** Opens the MQTT broker that the configuration names: the embedded one or an external one. */
 import { readFile } from "node:fs/promises";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -14,7 +14,9 @@ export interface OpenBrokerParts {
   readonly tls: TlsTexts | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Part of the client id at an external broker; the same at every start of this home. */
+  /**
+   * The server's public key. Part of it is in the client id at an external broker, which thus stays the same.
+   */
   readonly serverKey: string;
   readonly authenticate: Authenticate;
   readonly admit: AdmitSession;
@@ -112,7 +114,7 @@ export async function readTls({ certFile, keyFile, caFile }: TlsFiles): Promise<
 }
 
 /**
- * PEM of the authority that devices have to trust, for enrolment files; undefined: the system's own.
+ * PEM of the authority that devices have to trust, for enrolment files; undefined: the system's authorities.
  * @throws FILE_MISSING
  */
 export async function readEnrolmentCa({

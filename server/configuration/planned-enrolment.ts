@@ -1,4 +1,4 @@
-/** How devices will reach a server that does not run yet, from the home's server.json. */
+/** Computes from the home's server.json how devices will reach a server that does not run yet. */
 import { serverConfig } from "./config.js";
 import { readServerFile } from "./config-file.js";
 import type { EnrolmentAddresses } from "../context/operations-context.js";

@@ -1,6 +1,6 @@
 /**
- * Passes events of the server to its listeners (live screen, event stream). A listener that does not keep
- * up loses its oldest events and gets their number; nothing ever waits for it. Knows no transport.
+ * Passes events of the server to its listeners (live screen, event stream). A listener that does not keep up
+ * loses its oldest events and learns how many; the server never waits for it. Knows no transport.
  */
 import type { Clock } from "../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
@@ -26,7 +26,7 @@ export function eventHub(clock: Pick<Clock, "now">, queueLimit = 4096): EventHub
     },
     listen(signal) {
       const listener = new Listener(queueLimit, () => clock.now());
-      // Joined at the call, not at the first read: what happens in between is not lost.
+      // Added when `listen` is called, not at the first read, so that no event in between is lost.
       if (!signal.aborted) listeners.add(listener);
       signal.addEventListener(
         "abort",

@@ -1,4 +1,4 @@
-/** What devices report of the versions they run: checked, then a fact. */
+/** Handles the reports of devices about the versions that they run: checks each and records it as a fact. */
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Activated } from "../../shared/wire/messages.js";
@@ -8,7 +8,7 @@ import type { RefusalDetails } from "./device-sender.js";
 export interface ActivationReportsParts {
   readonly repository: FleetRepository;
   readonly clock: Pick<Clock, "now">;
-  /** The report is a fact. */
+  /** The report was recorded. */
   onActivated(device: string, line: string, versionId: Hash): void;
   /** The fact could not be appended. */
   onFailed(error: unknown): void;
@@ -20,7 +20,7 @@ const unknownVersionRetryMs = 30_000;
 export class ActivationReports {
   constructor(private readonly parts: ActivationReportsParts) {}
 
-  /** Keeps a report. Returns why it is refused, or undefined. */
+  /** Records a report. Returns why it is refused; undefined where it is accepted. */
   async report(device: string, session: number, report: Activated): Promise<RefusalDetails | undefined> {
     const { repository, clock } = this.parts;
     const { versionId, line } = report;
@@ -51,9 +51,9 @@ export class ActivationReports {
     const summary = repository.get(versionId);
     if (known === undefined || !known.lines.includes(line))
       return { code: "IDENTITY_FOREIGN", message: `The device has no line "${line}".` };
-    // `after-outbox` activates before the server knows the version: the report comes again after its receipt.
-    // After a restore it may name a version that was lost: kept, so that nobody reads that an older version ran
-    // then.
+    // With `after-outbox` a device activates a version before the server knows it, and reports again after
+    // the version's receipt. After a restore, a report may name a version that was lost. It is recorded all
+    // the same, so that the history does not claim that an older version ran then.
     if (summary === undefined && repository.restoredTo() === null)
       return {
         code: "MODEL_NOT_FOUND",

@@ -1,6 +1,7 @@
 /**
- * Decides which devices may connect: those of this fleet with their token, in a session that no clone has
- * (docs/formats.md, "Session counter"). An accepted session is a fact before the broker answers. Knows no sockets.
+ * Decides which devices may connect: those of this fleet that have their token and a session that no clone
+ * has (docs/formats.md, "Session counter"). An accepted session is a fact before the broker answers. Knows no
+ * sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -31,21 +32,22 @@ export interface AdmissionParts {
 type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
 
 export class Admission {
-  /** Returns of superseded sessions are remembered by this process; the highest counter by the journal. */
+  /** When superseded sessions came back. Kept in memory only; the highest counter is in the journal. */
   readonly #returns = new Map<string, { readonly enrolledAtMs: number; readonly history: SessionHistory }>();
   /** Decisions that are running or waiting, by device: a device's attempts are judged serially. */
   readonly #decisions = new Map<string, { readonly queue: SerialQueue; pending: number }>();
 
   constructor(private readonly parts: AdmissionParts) {}
 
-  /** Judges a CONNECT; those of one device serially. */
+  /** Judges a CONNECT. The CONNECTs of one device are judged serially. */
   authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
     return this.#serially(attempt.username, () => this.#decide(attempt));
   }
 
   /**
-   * Judges a session that a device reports at an external broker, which has checked its credentials. The
-   * session that was accepted last goes on: this server has restarted, or has connected to the broker again.
+   * Judges a session that a device reports at an external broker, which has checked its credentials. A report
+   * of the session that was accepted last continues it: this server has restarted, or has reconnected to the
+   * broker.
    */
   admit({ identity: { device }, session, previousSession }: SessionReport): Promise<Refused | undefined> {
     return this.#serially(device, async () => {
@@ -98,7 +100,8 @@ export class Admission {
       this.parts.onQuarantined(device, verdict.because);
       return { refused: `quarantined: ${verdict.because}` };
     }
-    // Durable before the device is answered: after a crash, a clone with this counter is still recognised.
+    // Durable before the device is answered, so that a clone with this counter is recognised even after a
+    // crash.
     await repository.append({ type: "session", atMs: clock.now(), device, session: claim.counter });
     this.parts.onAdmitted(device, claim.counter);
     return undefined;

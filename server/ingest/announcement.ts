@@ -1,6 +1,6 @@
 /**
- * Judges an announcement as it was received: whose it is, whether it is well-formed and within
- * bounds, what came with it. Pure; what the server knows of the device comes in as data.
+ * Judges an announcement as received: whether it is the device's own, well-formed and within bounds, and
+ * which objects came with it. Pure; what the server knows of the device comes in as data.
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import { objectId } from "../../shared/tensor/hash.js";
@@ -20,19 +20,22 @@ export interface Announcer {
   readonly device: string;
   readonly publicKey: string;
   readonly lines: readonly string[];
-  /** The version that holds this line's sequence number since the device was last enrolled, if any does. */
+  /**
+   * The version that has this sequence number in the line since the device was last enrolled; undefined:
+   * none.
+   */
   versionAt(line: string, sequence: number): Hash | undefined;
 }
 
-/** A small object that is here but not stored yet. */
+/** A small object that was received but is not in the store yet. */
 export interface HeldObject {
   readonly kind: ObjectKind;
   readonly bytes: Uint8Array;
 }
 
 /**
- * An announcement that may go on. Small objects are keyed by their ids, which are their hashes: nothing else
- * gets in.
+ * An accepted announcement. `objects` contains only objects that the record names, by their ids, which are
+ * their hashes.
  */
 export interface Accepted {
   readonly verdict: "accepted";
@@ -123,8 +126,7 @@ export function judgeAnnouncement(
 }
 
 /**
- * The leaves in a tree object, if it is the one the record was made of. @returns undefined where it is
- * malformed, of another kind, or has another root
+ * The leaves of a tree object; undefined where it is malformed, or has another kind or root than the record.
  */
 export function leavesOf(
   record: Pick<SaveRecord, "kind" | "root">,

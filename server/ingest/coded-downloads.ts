@@ -1,7 +1,7 @@
 /**
- * Codes models for the devices that fetch them: off the event loop, one at a time, once for all devices that
- * fetch the same against the same references. Coded streams are kept in a folder of their own while they are
- * sent. Coding is optional: after any failure the model is sent raw.
+ * Codes models for the devices that fetch them. Runs off the event loop, one model at a time. Devices that
+ * fetch the same tensors against the same references share one coded stream. Streams are kept in a folder of
+ * their own while they are sent. Coding is optional: after any failure the model is sent raw.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -41,7 +41,7 @@ interface SharedStream {
   readonly reservedBytes: number;
 }
 
-/** What a fetch asks to be coded. */
+/** A stream to code, as a fetch requests it. */
 interface CodingWork {
   readonly summary: VersionSummary;
   /** Versions that the device holds, best first. */
@@ -59,7 +59,7 @@ export class CodedDownloads {
   readonly #queue = new SerialQueue();
   private constructor(private readonly parts: CodedDownloadsParts) {}
 
-  /** Removes what a killed process left: it is coded again when it is asked for. */
+  /** Opens the folder. Streams that a killed process left are removed; they are coded again on request. */
   static async open(parts: CodedDownloadsParts): Promise<CodedDownloads> {
     for (const name of await parts.files.list(parts.folder))
       if (name.endsWith(codingSpoolEnding)) await parts.files.remove(join(parts.folder, name));
@@ -153,7 +153,7 @@ export class CodedDownloads {
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
     const coder = openTensorCoder(maxBytes);
     try {
-      // The device names what it holds, best first: any of it may be the base.
+      // The device lists the versions that it holds, best first. Any of them may be the base.
       const against = referencesOfTensors(
         { bases: held.map(({ versionId }) => versionId), leaves: await repository.leaves(summary.versionId) },
         held,

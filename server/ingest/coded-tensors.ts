@@ -1,6 +1,6 @@
 /**
- * Stores a tensor that was received coded: unchanged where the chain of its references stays short, else
- * decoded, as a keyframe. Re-encoding stored tensors is the planner's work.
+ * Stores a tensor that was received coded: unchanged where its chain of references stays short, otherwise
+ * decoded, as a keyframe. The storage planner, not this module, re-encodes stored tensors.
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
@@ -10,12 +10,12 @@ import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 
 /**
- * Max tensors that have to be decoded before one that is stored as received: this bounds the cost of a recovery,
- * whatever devices send.
+ * Max tensors that have to be decoded before one that is stored as received. This bounds the cost of a
+ * recovery, whatever devices send.
  */
 export const keyframeDepth = 8;
 
-/** Depth of a tensor that is coded against these: the number of tensors to decode before it. */
+/** Depth of a tensor with these references: how many tensors have to be decoded before it. */
 export function depthAgainst(
   objects: Pick<ObjectReader, "encodingOf">,
   references: readonly (Hash | undefined)[],
@@ -24,13 +24,13 @@ export function depthAgainst(
   return Math.max(0, ...depths);
 }
 
-/** Tensors that may wait to be decoded while further ones are read, and their bytes in all. */
+/** Max number and max total bytes of tensors that wait to be decoded while further ones are read. */
 const maxAhead = 512;
 const maxAheadBytes = 32 * 1024 * 1024;
 
 /**
- * Puts the tensors of a stream, a few coded ones being decoded at a time.
- * @throws as putCodedTensor and PackWriter.putTensor; nothing is under way any more then
+ * Puts the tensors of a stream into the pack. Several coded tensors are processed concurrently.
+ * @throws what putCodedTensor and PackWriter.putTensor throw, after all started work has ended
  */
 export async function putReceivedTensors(
   pack: PackWriter,
@@ -63,7 +63,7 @@ export async function putReceivedTensors(
 }
 
 /**
- * Either way the id is compared with the bytes that come out.
+ * Stores a coded tensor, unchanged or decoded. In both cases the decoded bytes are compared with the id.
  * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN;
  * REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
  */
@@ -104,7 +104,7 @@ export async function putCodedTensor(
   );
 }
 
-/** The tensors can be had raw: what they were coded against went, or is damaged here. */
+/** Codes after which the same tensors are requested raw: a reference is missing or damaged here. */
 const referenceLost = new Set<ErrorCode>([
   "REFERENCE_MISSING",
   "DELTA_REFERENCE_MISSING",
@@ -112,7 +112,7 @@ const referenceLost = new Set<ErrorCode>([
   "CHAIN_TOO_LONG",
   "CHAIN_CYCLIC",
 ]);
-/** The stream is none that the codec made of these tensors. */
+/** Codes after which the stream is useless: it does not decode to these tensors. */
 const malformed = new Set<ErrorCode>([
   "DELTA_MALFORMED",
   "DELTA_CODE_UNKNOWN",

@@ -1,4 +1,4 @@
-/** Commands to devices and their results: matched by correlation, with a deadline. Knows no HTTP. */
+/** Sends commands to devices and matches their results by correlation, within a deadline. Knows no HTTP. */
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Random } from "../../shared/ports.js";
 import { maxMessageBytes } from "../../shared/wire/limits.js";
@@ -16,7 +16,7 @@ interface Waiting {
   fail(error: StemmaError): void;
 }
 
-/** Most commands that wait for their results at a time. */
+/** Max commands that wait for their results at a time. */
 const maxWaiting = 1024;
 
 export class CommandRelay {
@@ -28,8 +28,8 @@ export class CommandRelay {
   ) {}
 
   /**
-   * Sends a command to a device that is connected and waits for its answer. @throws TIMED_OUT,
-   * QUOTA_EXCEEDED, ENVELOPE_TOO_LARGE, SERVER_UNREACHABLE
+   * Sends a command to a connected device and waits for its answer.
+   * @throws TIMED_OUT, QUOTA_EXCEEDED, ENVELOPE_TOO_LARGE, SERVER_UNREACHABLE
    */
   async send(device: string, name: string, body: unknown, timeoutMs: number): Promise<CommandReply> {
     const json = JSON.stringify(body ?? {});
@@ -84,7 +84,10 @@ export class CommandRelay {
     }
   }
 
-  /** Ends all that waits for a device that is gone, or for any when the server stops. */
+  /**
+   * Fails the waiting commands of a device that is gone; without `device`, all of them, because the server
+   * stops.
+   */
   end(device?: string): void {
     for (const waiting of this.#waiting.values()) {
       if (device === undefined || waiting.device === device)

@@ -19,7 +19,7 @@ export interface UploadContent {
 }
 
 /**
- * Everything is on disk when this resolves, or nothing is.
+ * When this resolves, everything is on disk; when it rejects, nothing is.
  * @throws OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH and the other errors of putReceivedTensors; STORE_FAILED
  */
 export async function writeUpload(store: ObjectWriter, content: UploadContent): Promise<void> {

@@ -1,4 +1,6 @@
-/** The parts of one fleet's ingest, connected: which part hears of what happens in which other. */
+/**
+ * Creates the parts of one fleet's ingest and connects them: which part is notified of what happens in which.
+ */
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
@@ -191,7 +193,7 @@ function composeScheduler(
   });
 }
 
-/** A version that is recorded was announced again: the device gets the same receipts. */
+/** Answers the announcement of a version that is recorded already: the device gets the same receipts. */
 export async function answerRecorded(
   { receipts, confirmations }: Pick<IngestServices, "receipts" | "confirmations">,
   device: string,

@@ -1,14 +1,16 @@
 /**
- * After a version is recorded: read it back from disk, compare its root (`stored`), and release it
- * when the policy's conditions hold (`released`). In the background, few at a time; each step is a
- * fact before it is reported.
+ * Confirms recorded versions in the background, a few at a time: reads each one back from disk and compares
+ * its root (`stored`), then releases it when the policy's conditions hold (`released`). Each step is a fact
+ * before it is reported.
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
-/** When a device may forget: once the server has proved its own copy, or once a backup holds it too. */
+/**
+ * When a device may delete a model: once the server has verified its own copy, or once a backup holds it too.
+ */
 export type ReleasePolicy = "stored" | "backed-up";
 
 export interface Confirmations {
@@ -25,16 +27,16 @@ export interface Confirmations {
 export interface ConfirmationParts {
   readonly repository: Pick<FleetRepository, "get" | "confirmStored" | "release" | "versions" | "backedUpTo">;
   readonly log: Log;
-  /**
-   * Models read back at a time, so that their facts share fsyncs; together at most so many bytes, or one
-   * larger model alone.
-   */
+  /** Max models read back concurrently; their facts share fsyncs. */
   readonly maxConcurrent: number;
+  /** Max bytes of these models together; a larger model is read back alone. */
   readonly maxConcurrentBytes: number;
   releasePolicyOf(summary: VersionSummary): ReleasePolicy;
   onStored(summary: VersionSummary): void;
   onReleased(summary: VersionSummary): void;
-  /** The stored model is not what was recorded: the device must keep it, and a person must look. */
+  /**
+   * The stored model differs from what was recorded. The device must keep its copy, and a person must look.
+   */
   onDamaged(versionId: Hash, error: unknown): void;
 }
 
@@ -107,13 +109,13 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
     if (because === undefined) return;
     parts.onReleased(await parts.repository.release(versionId, because));
   } catch (error) {
-    // A stopped journal does not mean that this model is damaged. It is reported elsewhere, and the next start
-    // confirms again.
+    // A stopped journal does not mean that this model is damaged. The stop is reported elsewhere, and the
+    // next start confirms the model again.
     if (isStemmaError(error, "JOURNAL_STOPPED")) {
       parts.log.error("confirmation-stopped", { versionId, message: error.message });
       return;
     }
-    // Retired, and perhaps collected, while it was read: nothing waits for it any more.
+    // Retired, and perhaps garbage-collected, while it was read: nothing waits for it any more.
     if (parts.repository.get(versionId)?.state === "retired") return;
     parts.onDamaged(versionId, error);
   }

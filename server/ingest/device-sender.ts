@@ -1,6 +1,6 @@
 /**
- * Sends messages to devices: envelopes on a device's down topics, numbered within its session. Knows the broker
- * only as a port.
+ * Sends messages to devices: envelopes on a device's down topics, numbered within its session. Knows only the
+ * interface of the broker.
  */
 import type { Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
@@ -95,7 +95,10 @@ export function deviceSender(
   };
 }
 
-/** Small objects that fit next to `fixedBytes` into one message, in their order; the device fetches the others. */
+/**
+ * The small objects, in their order, that fit into one message together with `fixedBytes`. The device fetches
+ * the others.
+ */
 export function fittingInline<T extends { readonly data: Uint8Array }>(
   objects: readonly T[],
   fixedBytes: number,

@@ -1,4 +1,7 @@
-/** The devices of one fleet that are connected: their sessions, from the admitted CONNECT to the last byte. */
+/**
+ * The connected devices of one fleet and their sessions, from the accepted CONNECT to the end of the
+ * connection.
+ */
 import type { Birth } from "../../shared/wire/messages.js";
 import type { DeviceSession } from "./device-sender.js";
 
@@ -11,7 +14,7 @@ export class DeviceSessions {
   readonly #online = new Map<string, OnlineDevice>();
   /** Sessions that were admitted and whose connection is not up yet. */
   readonly #admitted = new Map<string, number>();
-  /** Connections of a device: for a moment two, when one takes over. */
+  /** Number of connections of each device: two for a moment, when one takes over from the other. */
   readonly #connections = new Map<string, number>();
 
   /** Number of devices online. */
@@ -27,7 +30,9 @@ export class DeviceSessions {
     this.#admitted.set(device, session);
   }
 
-  /** A connection is up. Returns whether it takes over from an older session; undefined: it was not admitted. */
+  /**
+   * A connection is up. Returns whether it takes over from an older session; undefined: it was not admitted.
+   */
   connected(device: string): { readonly isTakeOver: boolean } | undefined {
     const session = this.#admitted.get(device);
     if (session === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Server models on their way to devices: serves as blocks what a device fetches of a version. Only the parts of
- * a version that the device may have are served: knowing a hash is not a permission (docs/design.md, "Trust").
+ * Sends server models to devices: serves what a device fetches of a version, as blocks. Only the parts of a
+ * version that the device may have are served: knowing a hash is not a permission (docs/design.md, "Trust").
  */
 import { StemmaError, isStemmaError } from "../../shared/errors.js";
 import type { ObjectKind } from "../../shared/model/model.js";
@@ -35,7 +35,7 @@ interface Download {
   readonly leaseId: string;
   readonly coded: CodedDownload | undefined;
 }
-/** A stream that is being prepared, with the newest request that came meanwhile. */
+/** A stream that is being prepared, with the newest block request that came meanwhile. */
 interface Preparing {
   readonly device: string;
   request: BlockRequest | undefined;
@@ -58,7 +58,10 @@ const earlyMs = 5_000;
 const maxEarlyRequests = 1024;
 const maxDownloadsPerDevice = 8;
 
-/** Devices of one profile that lack the same objects use the same transfer id: a stream belongs to a device. */
+/**
+ * Key of a stream to a device. It contains the device, because devices of one profile that lack the same
+ * objects use the same transfer id.
+ */
 const keyOf = (device: string, transfer: string): string => `${device}\0${transfer}`;
 
 export class Downloads {
@@ -70,8 +73,8 @@ export class Downloads {
   constructor(private readonly parts: DownloadsParts) {}
 
   /**
-   * Handles a part of a device's list of missing objects. Once the list is complete, its stream is prepared and
-   * blocks can be requested. Never rejects: refusals go to the device.
+   * Handles a part of a device's list of missing objects. Once the list is complete, its stream is prepared
+   * and blocks can be requested. Never rejects: refusals go to the device.
    */
   async fetch(device: string, fetch: Fetch, correlation: string): Promise<void> {
     try {
@@ -99,7 +102,7 @@ export class Downloads {
     else this.#keepEarly(key, device, request);
   }
 
-  /** The device has everything of a transfer. */
+  /** The device has received the complete transfer. */
   endTransfer(device: string, transfer: string): void {
     const download = this.#running.get(keyOf(device, transfer));
     if (download !== undefined) this.#stop(download);
@@ -117,10 +120,10 @@ export class Downloads {
   async #start(device: string, fetch: Fetch, refs: readonly ObjectRef[]): Promise<void> {
     const { repository, codedDownloads } = this.parts;
     const key = keyOf(device, fetch.transfer);
-    // Asked for again while it is being prepared: the answer is on its way.
+    // Requested again while it is being prepared: the answer is on its way.
     if (this.#preparing.has(key)) return;
     const present = this.#running.get(key);
-    // The same list asked for again: the device came back, and its receiver continues.
+    // The same list was requested again: the device has reconnected, and its receiver continues.
     if (present !== undefined) {
       present.blocks.reconnected();
       this.#stop(present);
@@ -133,7 +136,7 @@ export class Downloads {
       const stream = await this.#streamOf(summary, refs);
       const references = (fetch.references ?? []).filter((id) => hasHad(repository, device, id));
       const coded = await codedDownloads.acquire(summary, { ...fetch, references }, stream.sized);
-      // The device went meanwhile, or fetched it again.
+      // Meanwhile the device disconnected, or fetched it again.
       if (this.#preparing.get(key) !== preparing) {
         await coded?.release();
         return;
@@ -201,7 +204,10 @@ export class Downloads {
     return blocks;
   }
 
-  /** Only what belongs to the version is served, with its own sizes. @throws NOT_ALLOWED */
+  /**
+   * The requested objects as a stream. Only objects of the version are served, with their actual sizes.
+   * @throws NOT_ALLOWED
+   */
   async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<RawStream> {
     const { repository } = this.parts;
     const smallKinds = new Map<Hash, ObjectKind>([
@@ -227,7 +233,7 @@ export class Downloads {
           { id },
         );
     }
-    // Both sides know the sizes of tensors; those of small objects are sent as encodings (code 0 is raw).
+    // Both sides know the sizes of tensors. Sizes of small objects are sent as encodings (code 0: raw).
     const isAllTensors = refs.every(({ kind }) => kind === "tensor");
     return {
       objects,

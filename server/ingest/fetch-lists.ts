@@ -1,4 +1,7 @@
-/** Joins the parts of a device's fetch into one list of objects. Bounded: the oldest unfinished list goes first. */
+/**
+ * Joins the parts of a device's fetch into one list of objects. The number of unfinished lists is bounded;
+ * the oldest is dropped first.
+ */
 import { StemmaError } from "../../shared/errors.js";
 import type { Fetch, ObjectRef } from "../../shared/wire/messages.js";
 

@@ -40,7 +40,7 @@ export class FleetIngest {
 
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
     const services = await composeIngest(parts);
-    // What was recorded before a crash and not read back yet.
+    // Versions that were recorded before a crash and not read back yet.
     for (const summary of parts.repository.versions())
       if (summary.state === "recorded" || summary.state === "stored")
         services.confirmations.add(summary.versionId);
@@ -108,7 +108,7 @@ export class FleetIngest {
     if (this.services.sessions.connected(device)?.isTakeOver === true) this.#interrupt(device);
   }
 
-  /** A connection is gone: with the last one, everything that needed it pauses. */
+  /** A connection is gone. With the device's last connection, everything that needs one pauses. */
   disconnected(device: string): void {
     if (!this.services.sessions.disconnected(device)) return;
     this.#interrupt(device);
@@ -138,7 +138,9 @@ export class FleetIngest {
   ): Promise<{ readonly code: string; readonly result: unknown }> {
     return this.services.commands.send(device, name, body, timeoutMs);
   }
-  /** A version was saved by the server itself: it is read back like any other, and children may wait for it. */
+  /**
+   * The server itself saved a version: it is read back like any other, and parked children may wait for it.
+   */
   saved(versionId: Hash): void {
     const { lines, confirmations, scheduler } = this.services;
     const summary = this.parts.repository.get(versionId);

@@ -1,7 +1,7 @@
 /**
- * What a transfer may be coded against: versions that this fleet holds completely and the device has had.
- * For an upload these are the version's bases and their bases; they are read before the want is sent, and
- * leased with it.
+ * The versions that a transfer may be coded against: those that this fleet holds completely and the device
+ * has had. For an upload these are the version's bases and the bases of those. They are read before the want
+ * is sent, and are leased together with it.
  */
 import type { SaveRecord } from "../../shared/model/model.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
@@ -14,9 +14,9 @@ type Known = Pick<FleetRepository, "objects" | "get">;
 export type KnownToDevice = Known & Pick<FleetRepository, "wasAssigned">;
 
 /**
- * Whether the version is the device's own or was given to it. From a model that
- * it has and a difference, a device could compute the other side of the difference: so nothing else is coded
- * against, and what the device claims to have does not count.
+ * Whether the version is the device's own or was assigned to it. Transfers are coded against no other
+ * versions, and what the device claims to have does not count: from one side of a difference and the
+ * difference itself, a device could compute the other side.
  */
 export function hasHad(
   repository: Pick<KnownToDevice, "get" | "wasAssigned">,
@@ -38,7 +38,7 @@ export async function heldVersion(repository: Known, versionId: Hash): Promise<H
     : undefined;
 }
 
-/** Bases first, then their bases; at most what a want can name. */
+/** The held bases of a version, then the bases of those; at most as many as a want can name. */
 export async function heldVersionsFor(
   repository: KnownToDevice,
   { bases, device }: Pick<SaveRecord, "bases" | "device">,
@@ -56,7 +56,7 @@ export async function heldVersionsFor(
   return [...held.values()];
 }
 
-/** Everything that keeps these versions' tensors readable. */
+/** The tensors of all these versions. */
 export function tensorsOf(held: readonly HeldVersion[]): ReadonlySet<Hash> {
   return new Set(held.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
 }

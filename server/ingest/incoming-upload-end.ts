@@ -30,8 +30,8 @@ const temporaryCodes = new Set<string>([
 const retryMs = { uselessCoding: 1_000, temporary: 30_000, unexpected: 60_000 };
 
 /**
- * @param isUselessCoding the coded stream does not decode to these tensors; announced again, the version is
- * asked for raw
+ * @param isUselessCoding whether the coded stream does not decode to these tensors; when the version is
+ * announced again, it is requested raw
  */
 export function refusalOf(error: unknown, isUselessCoding: boolean): IncomingUploadEnd {
   if (!isStemmaError(error)) {

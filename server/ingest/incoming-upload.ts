@@ -1,7 +1,7 @@
 /**
- * The upload of one announced version: asks for what is missing, receives it, writes one pack, records it.
- * Resumes from the spool where an earlier session or server left one. needs.ts decides what comes next, the
- * transfer's receiver which blocks to ask for.
+ * Receives the upload of one announced version: requests what is missing, receives it, writes one pack,
+ * records the version. Resumes from the spool that an earlier session or server process left. needs.ts
+ * decides what to request next; the transfer's receiver decides which blocks to request.
  */
 import { StemmaError, isStemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
@@ -36,7 +36,7 @@ export interface IncomingUploadParts {
   readonly random: Random;
   readonly log: Log;
   readonly limits: IngestLimits;
-  /** Objects were asked for: their number, and their bytes before encoding. */
+  /** Objects were requested: their number, and their bytes before encoding. */
   onWanted(want: { readonly reason: WantReason; readonly objects: number; readonly bytes: number }): void;
   /** Blocks have arrived. */
   onProgress(progress: TransferProgress): void;
@@ -45,26 +45,28 @@ export interface IncomingUploadParts {
 export interface IncomingUploadOptions {
   readonly device: string;
   readonly accepted: Accepted;
-  /** The device does not have the bases: all tensors are asked for. */
+  /** The device does not have the bases, so the missing tensors are requested raw. */
   readonly withoutBase: boolean;
-  /** A coded transfer of this version was of no use: it is asked for raw. */
+  /** A coded transfer of this version could not be used: the version is requested raw. */
   readonly rawOnly: boolean;
 }
 
 type Received = "complete" | "interrupted" | "restart";
 
-/** Restarts of a transfer in one upload, because the device sends another stream than the one it had begun. */
+/**
+ * Max restarts of a transfer in one upload. It restarts where the device sends another stream than before.
+ */
 const maxRestarts = 3;
 
 export class IncomingUpload {
   readonly startedAtMs: number;
   readonly device: string;
   readonly accepted: Accepted;
-  /** Bytes that came over the wire for this version, interrupted attempts that were resumed included. */
+  /** Bytes received over the wire for this version, including interrupted attempts that were resumed. */
   wireBytes: number;
   readonly #withoutBase: boolean;
   #rawOnly: boolean;
-  /** Small objects that are here and not in the store. */
+  /** Small objects that were received and are not in the store yet. */
   readonly #objects: Map<Hash, HeldObject>;
   #lease: Lease | undefined;
   #transfer: UploadTransfer | undefined;
@@ -107,7 +109,7 @@ export class IncomingUpload {
     this.#transfer?.receiver.onBlock(block);
   }
 
-  /** The device announced again in the same session: it may have missed what was asked. */
+  /** The device announced again in the same session: it may have missed what was requested. */
   async repeat(): Promise<void> {
     const transfer = this.#transfer;
     if (transfer === undefined) return;
@@ -115,13 +117,15 @@ export class IncomingUpload {
     transfer.receiver.reconnected();
   }
 
-  /** The device is gone: the transfer ends, its blocks are kept. What follows the transfer runs to its end. */
+  /**
+   * The device is gone: the transfer ends and its blocks are kept. Steps after the transfer run to their end.
+   */
   interrupt(): void {
     this.#interrupted = true;
     this.#interrupt?.();
   }
 
-  /** Runs to an end; never rejects for a reason that a device can cause. */
+  /** Runs the upload to its end. Never rejects for a reason that a device can cause. */
   async run(): Promise<IncomingUploadEnd> {
     try {
       for (;;) {
@@ -130,7 +134,7 @@ export class IncomingUpload {
       }
     } catch (error) {
       const isUselessCoding = this.#isCoded && isMalformedCoding(error);
-      // Kept, the spool would be resumed and be of no use again.
+      // If it were kept, the spool would be resumed and be useless again.
       if (isUselessCoding || isStemmaError(error, "TRANSFER_MANIFEST_INVALID")) await this.#dropTransfer();
       return refusalOf(error, isUselessCoding);
     } finally {
@@ -138,7 +142,7 @@ export class IncomingUpload {
     }
   }
 
-  /** Does what is needed next; undefined while more is needed. */
+  /** Performs the next step; undefined while more is needed. */
   async #step(): Promise<IncomingUploadEnd | undefined> {
     const leaves = await this.#leaves();
     this.#renewLease(leaves);
@@ -203,8 +207,8 @@ export class IncomingUpload {
   }
 
   /**
-   * Asks for objects and waits until all are here. Small ones are then in memory, tensors in the spool.
-   * `restart`: the device sends another stream now than the one it had begun.
+   * Requests objects and waits until all have arrived: small ones in memory, tensors in the spool. Returns
+   * `restart` where the device now sends another stream than the one it had begun.
    */
   async #receive(
     reason: TransferRequest["reason"],
@@ -279,7 +283,7 @@ export class IncomingUpload {
       objects: request.objects.length,
       bytes: request.objects.reduce((sum, { byteLength }) => sum + byteLength, 0),
     });
-    // The want goes before the first request for blocks: a device ignores transfers that it does not know.
+    // The want is sent before the first request for blocks: a device ignores transfers that it does not know.
     await this.#sendWant(request, resumed?.saved.receiver.shape.byteLength);
     const transfer = new UploadTransfer(request, resumed, {
       ...this.parts,
@@ -317,7 +321,9 @@ export class IncomingUpload {
       await this.parts.sender.send(this.device, want);
   }
 
-  /** Small objects that came as blocks: checked against their ids, then held like those that came inline. */
+  /**
+   * Checks small objects that came as blocks against their ids, then holds them like those that came inline.
+   */
   async #takeObjects(transfer: UploadTransfer, encodings: readonly Encoding[]): Promise<void> {
     const refs = transfer.request.objects.map((ref, index) => ({
       ...ref,
@@ -336,7 +342,7 @@ export class IncomingUpload {
     await this.#dropTransfer();
   }
 
-  /** One pack for all of it, then the fact. What is acknowledged afterwards is on disk. */
+  /** Writes one pack, then appends the fact, so that whatever is acknowledged afterwards is on disk. */
   async #commit(leaves: LeafTable, transfer: UploadTransfer | undefined): Promise<VersionSummary> {
     const { repository } = this.parts;
     const { recordBytes } = this.accepted;
@@ -355,8 +361,8 @@ export class IncomingUpload {
   }
 
   /**
-   * Commits; undefined where what the stream was coded against is gone or cannot be read: then the same tensors
-   * are asked for raw.
+   * Commits the upload. Returns undefined where a tensor that the stream was coded against is gone or cannot
+   * be read; the same tensors are then requested raw.
    */
   async #commitOrWantRaw(
     leaves: LeafTable,

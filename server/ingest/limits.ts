@@ -1,5 +1,5 @@
 /**
- * What the ingest of one fleet accepts at most. The schema is the documentation of `limits.ingest` in
+ * Limits of what the ingest of one fleet accepts. The schema is the documentation of `limits.ingest` in
  * server.json; a limit that is left out has its default.
  */
 import { z } from "zod";

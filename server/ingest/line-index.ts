@@ -1,6 +1,7 @@
 /**
- * Which version holds which number of which line: asked at every announcement and birth, so it is kept and
- * not searched. Filled from what is recorded; holds nothing that the journal does not.
+ * Finds the version that has a sequence number of a line. Every announcement and birth asks for this, so an
+ * index is kept instead of searching. Built from the recorded versions; contains nothing that the journal
+ * does not.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
@@ -19,8 +20,8 @@ export class LineIndex {
   }
 
   /**
-   * A version is recorded. Of two with one number (a device that is enrolled again counts from the start) the
-   * later holds it.
+   * Adds a recorded version. Where two have the same number (a device that is enrolled again counts from the
+   * start), the later one counts.
    */
   add({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
     const key = `${device}\0${line}`;
@@ -35,7 +36,7 @@ export class LineIndex {
     return this.#lines.get(`${device}\0${line}`)?.get(sequence);
   }
 
-  /** The highest number of a line. */
+  /** The version with the highest number of a line. */
   head(device: string, line: string): IndexedVersion | undefined {
     let head: IndexedVersion | undefined;
     for (const place of this.#lines.get(`${device}\0${line}`)?.values() ?? [])

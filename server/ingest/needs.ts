@@ -1,5 +1,5 @@
 /**
- * What the server still needs of an announced version, and so what it asks for next. Pure: the state
+ * Decides what the server still needs of an announced version, and so what it requests next. Pure: the state
  * of store and journal comes in as functions, the answer is data.
  */
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -18,9 +18,9 @@ export interface NeedsView {
   /** Small objects that came with the announcement or by blocks, and are not stored yet. */
   isHeld(id: Hash): boolean;
   base(versionId: Hash): BaseState;
-  /** The leaves, once the tree is here. */
+  /** The leaves of the tree; undefined until the tree has arrived. */
   readonly leaves: LeafTable | undefined;
-  /** The device was asked for the bases already and has not got them. */
+  /** The bases were requested already, and the device does not have them. */
   readonly withoutBase: boolean;
 }
 
@@ -48,8 +48,8 @@ export function reliedOn(record: SaveRecord, leaves: LeafTable | undefined): rea
 }
 
 /**
- * The next thing to ask for. Bases come first (a child is answered after them), then small objects, then
- * tensors.
+ * The next thing to request. Bases come first, because a child is answered after them; then small objects,
+ * then tensors.
  */
 export function needsOf(
   view: NeedsView,

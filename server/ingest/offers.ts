@@ -1,6 +1,6 @@
 /**
- * Offers of server models to devices: what is assigned to a line is offered, signed, until the device runs it.
- * downloads.ts serves what the device then fetches.
+ * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device
+ * runs it. downloads.ts serves what the device then fetches.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
@@ -22,8 +22,8 @@ const maxInlineBytes = 16 * 1024;
 
 export class Offers {
   /**
-   * Assignments of this process that no activation has answered yet, by device and line: a version that is
-   * assigned again counts even where the line has built on it since.
+   * Assignments made in this process that no activation has answered yet, by device and line. A version that
+   * is assigned again is offered even where the line has already built on it.
    */
   readonly #unanswered = new Map<string, Hash>();
   constructor(private readonly parts: OfferParts) {}

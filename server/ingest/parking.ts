@@ -1,6 +1,6 @@
 /**
- * Announcements whose base the server does not know yet: kept for a while, within bounds, and given
- * back when the base is recorded. Pure: time comes in, nothing happens by itself.
+ * Keeps announcements whose base the server does not know yet, for a while and within bounds, and returns
+ * them when the base is recorded. Pure: the time is passed in, and nothing happens by itself.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { IngestLimits } from "./limits.js";
@@ -38,8 +38,8 @@ export class ParkingLot<T> {
   }
 
   /**
-   * Parks an announcement, again from now where it was parked already. Returns undefined where a bound is
-   * reached: the device announces again later.
+   * Parks an announcement; the time of one that is parked already starts again. Returns undefined where a
+   * bound is reached: the device announces again later.
    */
   park(entry: Omit<ParkedItem<T>, "expiresAtMs">, nowMs: number): ParkedItem<T> | undefined {
     this.#remove(entry.versionId);
@@ -56,7 +56,7 @@ export class ParkingLot<T> {
     return parked;
   }
 
-  /** Takes out what waited for `base`, in the order in which it came. */
+  /** Removes and returns what waited for `base`, in the order of arrival. */
   takeWaitingFor(base: Hash): ParkedItem<T>[] {
     return this.#take(({ bases }) => bases.includes(base));
   }

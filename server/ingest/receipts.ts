@@ -6,7 +6,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import type { ServerSigner } from "../repository/home.js";
 import type { DeviceSender, DeviceSession } from "./device-sender.js";
 
-/** Everything that is true of a version by now, in the order in which it became true. */
+/** The kinds of receipts that hold in this state, in the order in which they became true. */
 function receiptKindsOf(state: VersionSummary["state"]): readonly ReceiptKind[] {
   switch (state) {
     case "recorded":
@@ -15,7 +15,7 @@ function receiptKindsOf(state: VersionSummary["state"]): readonly ReceiptKind[] 
       return ["recorded", "stored"];
     case "released":
       return ["recorded", "stored", "released"];
-    // Its bytes are to go: the receipts do not claim that it is stored, and the device need not keep it.
+    // Its bytes will be deleted: no receipt claims that it is stored, and the device need not keep it.
     case "retired":
       return ["recorded", "released"];
   }
@@ -32,7 +32,10 @@ export interface ReceiptsParts {
 export class Receipts {
   constructor(private readonly parts: ReceiptsParts) {}
 
-  /** Sends one receipt to the version's device and emits its event; the scheduler emits that of `recorded`. */
+  /**
+   * Sends one receipt to the version's device and emits its event. The scheduler emits the event of
+   * `recorded`.
+   */
   async issue(summary: VersionSummary, kind: ReceiptKind): Promise<void> {
     const { record, versionId, name, version, tensorBytes } = summary;
     if (kind !== "recorded")
@@ -51,7 +54,7 @@ export class Receipts {
     await this.#send(record.device, summary, kind);
   }
 
-  /** Sends all receipts that are true of a version by now. */
+  /** Sends all receipts that hold for a version now. */
   async repeat(device: string, summary: VersionSummary): Promise<void> {
     for (const kind of receiptKindsOf(summary.state)) await this.#send(device, summary, kind);
   }

@@ -44,7 +44,10 @@ export interface ResumeOptions {
   readonly rawOnly: boolean;
 }
 
-/** The saved transfer of a version; undefined where there is none or it is of no use: then its spool is gone. */
+/**
+ * The saved transfer of a version; undefined where there is none or it cannot be used. Its spool is then
+ * removed.
+ */
 export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTransfer | undefined> {
   const found = await options.spools.resume(options.versionId, options.limits.maxModelBytes);
   if (found === undefined) return undefined;
@@ -59,7 +62,7 @@ export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTra
         held: await heldReferences(options.repository, saved.references),
       };
   } catch {
-    // An old state that cannot be read costs a transfer.
+    // A saved state that cannot be read costs a transfer, not a model.
   }
   await spool.remove();
   return undefined;
@@ -67,7 +70,7 @@ export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTra
 
 function isUsable(saved: SavedTransfer, spool: Spool, { missing, rawOnly }: ResumeOptions): boolean {
   const isKnownFormat = saved.format === 1 || (saved.format === 2 && !rawOnly);
-  // Tensors that have arrived another way meanwhile are sent all the same; the missing ones must be listed.
+  // The saved list may contain tensors that have arrived another way; it must contain all that are missing.
   const listed = new Set(saved.objects.map(({ id }) => id));
   return (
     isKnownFormat &&
@@ -76,7 +79,7 @@ function isUsable(saved: SavedTransfer, spool: Spool, { missing, rawOnly }: Resu
   );
 }
 
-/** @throws REFERENCE_MISSING where a version that the transfer may be coded against is not complete any more */
+/** @throws REFERENCE_MISSING where a version that the transfer may be coded against is incomplete here */
 async function heldReferences(
   repository: ResumeOptions["repository"],
   references: readonly Hash[] | undefined,

@@ -1,12 +1,13 @@
 /**
- * Which of two connections that say they are the same device is it (docs/formats.md, "Session counter").
- * A device counts its CONNECTs and fsyncs the counter before each. Pure; the server keeps the history.
+ * Decides which of two connections that claim to be the same device is genuine (docs/formats.md, "Session
+ * counter"). A device counts its CONNECTs and fsyncs the counter before each. Pure; the server keeps the
+ * history.
  */
 
 export interface SessionHistory {
   /** Highest counter accepted so far; 0 = none. */
   readonly lastSeen: number;
-  /** When a superseded session came back, newest last; only those of the last ten minutes matter. */
+  /** Times at which a superseded session came back, newest last; only those of the last ten minutes count. */
   readonly returnsAtMs: readonly number[];
 }
 export interface SessionClaim {
@@ -17,7 +18,7 @@ export interface SessionClaim {
   readonly previous?: number;
 }
 export type SessionVerdict =
-  /** Higher than all before: it takes over. `history` replaces the old one. */
+  /** The counter is higher than all before: this session takes over. `history` replaces the old one. */
   | { readonly verdict: "take-over"; readonly history: SessionHistory }
   /** Two devices share one identity: quarantine it by a fact; enrolling again undoes that. */
   | { readonly verdict: "clone"; readonly because: string; readonly history: SessionHistory };
@@ -27,9 +28,9 @@ const rememberedMs = 10 * 60_000;
 const returnsOfAClone = 2;
 
 /**
- * A higher counter takes over. A counter not higher than the last seen is a clone. So is a superseded session
- * that comes back with a counter of its own twice in ten minutes: it names another session as its last
- * accepted one than the server does. Once is forgiven, because a CONNACK may be lost on the way to an honest
+ * A higher counter takes over. A counter not higher than the last seen one is a clone. A superseded session
+ * that comes back names another session as its last accepted one than the server does; if that happens twice
+ * in ten minutes, it is a clone. Once is forgiven, because a CONNACK may be lost on the way to an honest
  * device.
  */
 export function judgeSession(history: SessionHistory, claim: SessionClaim, nowMs: number): SessionVerdict {

@@ -18,7 +18,7 @@ export interface Spool {
   /** Fills `target` from `position`; returns how many bytes were there. */
   read(position: number, target: Uint8Array): Promise<number>;
   chunks(position: number, length: number): AsyncIterable<Uint8Array>;
-  /** Keeps what is needed to resume after a restart. */
+  /** Saves the state from which the transfer is resumed after a restart. */
   saveState(state: Uint8Array): Promise<void>;
   /** Closes it and frees its space. */
   remove(): Promise<void>;
@@ -54,7 +54,7 @@ interface MemoryStream {
   touchedMs: number;
 }
 
-/** Opens the folder and counts what is in it. */
+/** Opens the folder, removes expired files and counts the bytes of the others. */
 export async function openSpoolFolder(
   ports: Ports,
   folder: string,
@@ -109,7 +109,7 @@ class BoundedSpoolFolder implements SpoolFolder {
     let file: OpenFile | undefined;
     try {
       file = await ports.files.open(this.#dataPath(versionId), "create");
-      // Has its full length from the start, as a sparse file: after a restart its size is what the quota counts.
+      // A sparse file of full length from the start: after a restart the quota counts its size.
       await file.truncate(byteLength);
       return this.#fileSpool(versionId, file, byteLength);
     } catch (error) {
@@ -253,7 +253,7 @@ async function readFully(file: OpenFile, position: number, target: Uint8Array): 
   return got;
 }
 
-/** Pieces small enough to be cheap to hold, large enough to be cheap to read. */
+/** Small enough to be cheap to hold in memory, large enough to be cheap to read. */
 const pieceBytes = Math.min(4 * 1024 * 1024, maxChunkBytes);
 async function* chunksOf(
   read: (position: number, target: Uint8Array) => Promise<number>,

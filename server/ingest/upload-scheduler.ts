@@ -33,7 +33,7 @@ interface Waiting {
   readonly withoutBase: boolean;
 }
 
-/** Versions of which the scheduler remembers, until they are recorded, that they come without base, or raw. */
+/** Max versions that each set below remembers (without base, raw only) until they are recorded. */
 const maxRemembered = 10_000;
 /** Share of a transfer that arrives between two events about it. */
 const eventShare = 0.02;
@@ -47,7 +47,7 @@ function remember(versions: Set<Hash>, versionId: Hash): void {
 export class UploadScheduler {
   readonly #running = new Map<Hash, IncomingUpload>();
   readonly #runningOfDevice = new Map<string, Set<IncomingUpload>>();
-  /** One per upload that has not ended completely; resolves when it has. */
+  /** One per upload that has not ended completely; it resolves when the upload has. */
   readonly #ends = new Set<Promise<void>>();
   readonly #waiting = new Map<string, Waiting[]>();
   #waitingBytes = 0;
@@ -56,7 +56,7 @@ export class UploadScheduler {
   readonly #parking: ParkingLot<Accepted>;
   /** Versions that are received without their base. */
   readonly #withoutBase = new Set<Hash>();
-  /** Versions whose coded transfer was of no use: their next want is raw. */
+  /** Versions whose coded transfer could not be used: their next want is raw. */
   readonly #rawOnly = new Set<Hash>();
   /** Bytes of a version's transfer at its last event. */
   readonly #reportedBytes = new Map<Hash, number>();
@@ -113,7 +113,7 @@ export class UploadScheduler {
   }
 
   /**
-   * The device does not have what it was asked for: a base (then the child is received without it), or the
+   * The device does not have what was requested: a base (then the child is received without it), or the
    * version itself (then its upload ends).
    */
   refusedByDevice(device: string, versionId: Hash, code: string): void {
@@ -215,7 +215,9 @@ export class UploadScheduler {
     return undefined;
   }
 
-  /** Starts uploads of a device as far as the limits allow. One whose predecessor is still ending waits for it. */
+  /**
+   * Starts uploads of a device as far as the limits allow. An upload whose predecessor is still ending waits.
+   */
   #startWaiting(device: string): void {
     const waiting = this.#waiting.get(device);
     if (waiting === undefined || this.#closed) return;

@@ -1,6 +1,6 @@
 /**
- * One transfer of an incoming upload: its receiver, its spool, and the state from which it is resumed after an
- * interruption. Knows no announcement; incoming-upload.ts decides what is transferred.
+ * One transfer of an incoming upload: its receiver, its spool, and the state from which it is resumed after
+ * an interruption. Knows no announcement; incoming-upload.ts decides what is transferred.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
@@ -50,8 +50,8 @@ export interface TransferProgress {
 }
 
 /**
- * Milliseconds after a block until its position is saved at the latest. After the server was killed, blocks
- * that came later are sent again.
+ * Max milliseconds between the arrival of a block and the save of the state that includes it. After the
+ * server was killed, blocks that came after the last save are sent again.
  */
 const stateDelayMs = 200;
 
@@ -84,7 +84,7 @@ export class UploadTransfer {
     return this.request.id;
   }
 
-  /** Bytes of the stream: those its manifest declares, else the objects' own. */
+  /** Bytes of the stream as its manifest declares them; before the manifest, the raw bytes of the objects. */
   get totalBytes(): number {
     return this.receiver.machine.progress.byteLength ?? this.rawBytes;
   }
@@ -99,7 +99,7 @@ export class UploadTransfer {
     };
   }
 
-  /** Ends the transfer and removes what came of it. */
+  /** Ends the transfer and removes what was received. */
   async remove(): Promise<void> {
     this.#isClosed = true;
     this.#cancelSave?.();
@@ -107,7 +107,7 @@ export class UploadTransfer {
     await this.#spool?.remove();
   }
 
-  /** Ends the transfer and keeps what came of it, so that it can be resumed. Never rejects. */
+  /** Ends the transfer and keeps what was received, so that it can be resumed. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelSave?.();
