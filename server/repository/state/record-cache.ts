@@ -3,8 +3,8 @@
  * version. The cache may be deleted, and it is never trusted: a record is used only where its bytes hash to
  * the version id.
  *
- * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Appended to without fsync; a torn end
- * is overwritten.
+ * Format 1: "STEMRECC", format u32, then records as length u32 ‖ bytes. Records are appended without fsync; an
+ * incomplete record at the end is overwritten.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";

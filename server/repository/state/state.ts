@@ -4,8 +4,8 @@
  *
  * Invariants:
  * - The version numbers of a name increase in journal order and never change.
- * - Recording the same version again changes nothing. An activation that repeats the last one of its line
- *   changes nothing.
+ * - Recording the same version again changes nothing; neither does an activation that repeats the last one of
+ *   its line.
  * - `retired` and `released` are final; `stored` follows `recorded`. A fact about a version that is not
  *   recorded changes nothing and is counted in `ignoredFacts`.
  * - A fact of a type that this release does not know (written by a newer release with the same journal
