@@ -152,8 +152,8 @@ function zstd(bytes: Uint8Array): number {
 }
 
 /**
- * A complete model's difference in four byte planes, as peers arrange it before a general-purpose compressor.
- * A tensor without a base of its length stays as it is.
+ * The difference between two models in four byte planes, as other tools arrange it before a general-purpose
+ * compressor. A tensor without a base of its length stays unchanged.
  */
 function planesOf(
   pairs: readonly (readonly [Tensor, Tensor | undefined])[],

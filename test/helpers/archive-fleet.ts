@@ -39,7 +39,7 @@ const kernels = [
 ] as const;
 
 /**
- * A base model and a chain of `steps` fine-tunes of it, each one step further in the same direction. The batch
+ * A base model and a chain of `steps` fine-tunes, each one step further in the same direction. The batch
  * counter and a bias change too.
  */
 export function fineTunedFamily(name: string, seed: number, steps: number): readonly FleetModel[] {

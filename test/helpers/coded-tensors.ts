@@ -14,7 +14,7 @@ export function idOfTensor(tensor: Tensor): Hash {
   return tensorId(tensor, tensor.bytes);
 }
 
-/** The `member`-th of a chain of fine-tunings of `family`. */
+/** Member number `member` of the chain of fine-tunes numbered `family`. */
 export function memberOf(family: number, member: number, shape: readonly number[] = [12, 40]): Tensor {
   return member === 0
     ? weights(shape, 7 + family)

@@ -1,7 +1,7 @@
 /**
- * The models of a generated repository (generated-repository.ts) with parameters: 32-bit weights that move from
- * checkpoint to checkpoint so far that a codec needs about as many bits as that repository's deltas state.
- * Seeded. Generates one model after the other and holds only the last checkpoint of each version.
+ * The models of a generated repository (generated-repository.ts) with parameters: 32-bit weights that move
+ * between checkpoints so far that a codec needs about as many bits as the repository's options state for a
+ * delta. Seeded. Generates the models serially and keeps only the last checkpoint of each version.
  */
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import {

@@ -9,8 +9,8 @@ export interface ManualClock extends Clock {
 }
 
 /**
- * Wall and monotonic time advance together, only by `advance`, which calls the callbacks that are due in order
- * of their times.
+ * Wall and monotonic time advance together, only by `advance`, which runs due callbacks in the order of their
+ * times.
  */
 export function manualClock(startMs = 1_700_000_000_000): ManualClock {
   let elapsed = 0;

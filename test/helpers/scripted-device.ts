@@ -1,7 +1,7 @@
 /**
- * A device for tests that does exactly what the test demands: connects with a given session, saves tiny models in
- * a memory store, announces, answers wants with the real sender, and lets a test lose, repeat or corrupt what it
- * sends. It is not an agent: nothing is durable, nothing is retried.
+ * A device for tests that does exactly what the test requests: connects with a given session, saves tiny
+ * models in a memory store, announces, and answers wants with the real sender; a test can lose, repeat or
+ * corrupt what it sends. Unlike an agent it stores nothing durably and retries nothing.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";

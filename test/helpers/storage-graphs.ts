@@ -19,8 +19,8 @@ export interface RandomGraphOptions {
 }
 
 /**
- * Whole-number costs, so that every sum is exact. Some vertices are in several snapshots or none, some pairs
- * have parallel edges.
+ * Integer costs, so that every sum is exact. Some vertices are in several snapshots or none, some pairs have
+ * parallel edges.
  */
 export function randomStorageGraph(
   seed: number,

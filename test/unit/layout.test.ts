@@ -133,7 +133,7 @@ for (const [top, folders] of Object.entries(order) as [TopFolder, readonly strin
     assert.deepEqual(wrong, [], "an import that goes up, or a folder that `order` does not name");
   });
 
-test("the rules see imports", () => {
+test("the rules find imports", () => {
   assert.ok(importsOf("shared").length > 100);
 });
 

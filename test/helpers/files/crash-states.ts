@@ -1,8 +1,8 @@
 /**
- * The disks that a crash could have left, built from a recording. What was fsynced before the crash is
- * there; everything else may be there, missing or torn: POSIX promises no order between writes, between
- * names, or between the two. A folder's new names count as durable once that folder was fsynced, a
- * file's bytes once that file was. Pure; the same seed gives the same states.
+ * Builds the disks that a crash could have left from a recording. Data that was fsynced before the crash is
+ * there; everything else may be there, missing or torn, because POSIX promises no order between writes,
+ * between names, or between the two. A folder's new names are durable once that folder was fsynced, a file's
+ * bytes once that file was. Pure; the same seed gives the same states.
  */
 import { seededNumbers } from "../../../shared/random/seeded-numbers.js";
 import {
@@ -170,16 +170,16 @@ class Disk {
 export function crashState(recording: Recording, at: number, style: CrashStyle, seed: number): CrashState {
   const random = seededNumbers(seed);
   const until = durableUntil(recording, at);
-  const begun = recording.operations.filter(({ begin }) => begin < at);
+  const started = recording.operations.filter(({ begin }) => begin < at);
   const isDurable = ({ operation, end }: RecordedOperation): boolean =>
     end < (until.get(syncedBy(operation)) ?? -1);
   const cut = Math.floor(
     random() *
-      (begun.filter((recorded) => recorded.operation.kind !== "sync" && !isDurable(recorded)).length + 1),
+      (started.filter((recorded) => recorded.operation.kind !== "sync" && !isDurable(recorded)).length + 1),
   );
   const disk = new Disk(recording);
   let unsynced = 0;
-  for (const recorded of begun) {
+  for (const recorded of started) {
     if (recorded.operation.kind === "sync") continue;
     disk.apply(
       recorded.operation,

@@ -1,7 +1,7 @@
 /**
- * The file port in memory, with the semantics of a POSIX file system: folders must exist, files that
- * were opened stay readable after they are removed or replaced, links resolve. For tests and pure
- * simulations. Crashes are simulated in crash-states.ts, which builds such disks.
+ * The file port in memory, with the semantics of a POSIX file system: folders must exist, open files stay
+ * readable after they are removed or replaced, links resolve. For tests and pure simulations. crash-states.ts
+ * builds such disks to simulate crashes.
  */
 import type { Files, OpenFile, OpenMode } from "../../../shared/ports.js";
 import { fileError } from "../../../shared/files/file-error.js";

@@ -1,5 +1,5 @@
-// Coded transfers under any loss, repetition, order, disconnection, kill of the server and of the devices:
-// every model is released in the end, exactly.
+// Coded transfers with any loss, repetition, order, disconnection, and kill of the server and the devices:
+// every model is released exactly in the end.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
@@ -12,8 +12,8 @@ const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
 
 /**
- * A base and two steps of training on; every other device's last step replaces a layer by one of another
- * shape.
+ * A base and two further training steps; the last step of every other device replaces a layer by one of
+ * another shape.
  */
 async function saveChain(
   device: SimulatedDevice,
@@ -119,7 +119,7 @@ async function run(seed: number): Promise<{
     [],
     "nothing honest is refused for good",
   );
-  // The same want gives the same stream, also from a device that was killed: whatever had come was of use.
+  // The same want gives the same stream, also from a device that was killed, so no received block was wasted.
   assert.ok(!simulation.logged.includes("transfer-begun-anew"), "a stream changed when it was made again");
   const stored = simulation.repository.versions().length;
   assert.equal(stored, 12);
@@ -132,7 +132,7 @@ async function run(seed: number): Promise<{
 }
 
 it(
-  `releases everything exactly in ${runs} seeded runs from ${first} on`,
+  `releases everything exactly in ${runs} seeded runs starting at ${first}`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
     let kills = 0;

@@ -1,5 +1,5 @@
-// Any loss, repetition, order, disconnection and kill of the server: everything is released in the end,
-// exactly, and no receipt ever lied.
+// Any loss, repetition, order, disconnection and kill of the server: everything is released exactly in the
+// end, and no receipt was ever false.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
@@ -60,7 +60,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
     } else {
       idle++;
       await simulation.settle();
-      // Nothing moves: time passes, and now and then a device announces again what it waits for.
+      // No message is in flight: time passes, and sometimes a device announces again what it waits for.
       if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000 + choose(20_000));
       if (choose(4) === 0) for (const device of devices) await device.announce();
     }
@@ -71,7 +71,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
     }
     if (choose(120) === 0)
       await simulation.disconnect(devices[choose(devices.length)] ?? (devices[0] as (typeof devices)[0]));
-    // What a receipt states is true at any moment.
+    // Receipts are true at every moment.
     if (simulation.isUp && choose(50) === 0)
       for (const device of devices)
         for (const versionId of device.receipts.keys())
@@ -97,7 +97,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
 }
 
 it(
-  `releases everything exactly in ${runs} seeded runs from ${first} on`,
+  `releases everything exactly in ${runs} seeded runs starting at ${first}`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
     let kills = 0;

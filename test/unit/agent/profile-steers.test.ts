@@ -1,6 +1,6 @@
 /**
- * Every field of a profile changes what the agent does. For each, two values and something seen from
- * outside that differs; a field of the schema that is missing here fails the test.
+ * Every field of a profile changes what the agent does. For each field the test has two values and something
+ * observable that differs; a field of the schema that is missing here fails the test.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -51,7 +51,7 @@ function scheduled(profile: Profile): string {
 }
 
 const use = { packs: 100 * MiB, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
-function room(profile: Profile, purpose: "train" | "install" | "report"): number {
+function allowedBytes(profile: Profile, purpose: "train" | "install" | "report"): number {
   return judgeDisk(profile.disk, use, purpose, 0).left;
 }
 
@@ -72,7 +72,7 @@ async function intakeOf(profile: Profile): Promise<readonly number[]> {
   return [intake.status().samples, intake.range().from];
 }
 
-/** Block size and window of what a device asks for. */
+/** The block size and window that a device requests. */
 async function asked(profile: Profile): Promise<readonly number[]> {
   const sent: Body[] = [];
   const downloads = new Downloads({
@@ -115,7 +115,7 @@ async function asked(profile: Profile): Promise<readonly number[]> {
   return [fetch.blockBytes, blocks.type === "blockRequest" ? blocks.blocks.length : 0];
 }
 
-/** Block size of what a device sends, where the server would take more. */
+/** The block size that a device sends when the server would accept larger blocks. */
 async function sentBlockBytes(profile: Profile): Promise<number> {
   const outbox = await Outbox.open({
     files: memoryFiles(),
@@ -170,7 +170,7 @@ async function sentBlockBytes(profile: Profile): Promise<number> {
   return blockBytes;
 }
 
-/** A fast link and a slow processor. */
+/** Whether coding is chosen on a fast link with a slow processor. */
 const decided = (profile: Profile): boolean =>
   decideCoding({
     link: profile.link,
@@ -192,7 +192,7 @@ const job = (profile: Profile) => settingsOf(profile);
 const share = (profile: Profile): readonly string[] =>
   Array.from({ length: 100 }, (_, at) => splitByShare(at, profile.samples));
 
-/** field → two values, and what is seen of each. */
+/** Field → two values, and what is observed with each. */
 const fields: Readonly<
   Record<string, readonly [a: unknown, b: unknown, see: (profile: Profile) => unknown]>
 > = {
@@ -231,10 +231,10 @@ const fields: Readonly<
     "after-outbox",
     (profile) => nextActivation(foldFacts([saved(1)]), "cam", profile.activation)?.sequence,
   ],
-  "disk.budgetBytes": [200 * MiB, 300 * MiB, (profile) => room(profile, "report")],
-  "disk.reserveBytes.slots": [MiB, 2 * MiB, (profile) => room(profile, "train")],
-  "disk.reserveBytes.outbox": [MiB, 2 * MiB, (profile) => room(profile, "install")],
-  "disk.reserveBytes.head": [MiB, 2 * MiB, (profile) => room(profile, "report")],
+  "disk.budgetBytes": [200 * MiB, 300 * MiB, (profile) => allowedBytes(profile, "report")],
+  "disk.reserveBytes.slots": [MiB, 2 * MiB, (profile) => allowedBytes(profile, "train")],
+  "disk.reserveBytes.outbox": [MiB, 2 * MiB, (profile) => allowedBytes(profile, "install")],
+  "disk.reserveBytes.head": [MiB, 2 * MiB, (profile) => allowedBytes(profile, "report")],
   "disk.keepLast": [1, 3, kept],
   "samples.maxBytes": [3 * MiB, 8 * MiB, intakeOf],
   "samples.maxAgeHours": [3, null, intakeOf],
@@ -250,7 +250,7 @@ function leavesOf(schema: Record<string, unknown>, path = ""): readonly string[]
   );
 }
 
-describe("a profile steers", () => {
+describe("a profile controls the agent", () => {
   it("in every one of its fields", () => {
     const about = ["$schema", "format", "name", "description"];
     assert.deepEqual(

@@ -1,4 +1,4 @@
-/** Every relative link and anchor on every page leads somewhere. */
+/** Every relative link and anchor on every page has a target. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -22,13 +22,13 @@ test("relative links and anchors resolve", () => {
   assert.deepEqual(problems, []);
 });
 
-test("the check sees links and anchors at all", () => {
+test("the check finds links and anchors", () => {
   assert.ok(linksOf(readPage("README.md")).length > 3);
   assert.equal(problemOf("README.md", "docs/nothing-here.md") !== undefined, true);
   assert.equal(problemOf("README.md", "README.md#nothing-here") !== undefined, true);
 });
 
-test("the index of docs/ names every page below it", () => {
+test("the index of docs/ links every page below it", () => {
   const linked = new Set(
     linksOf(readPage("docs/README.md")).map((target) => normalize(join("docs", target.split("#")[0] ?? ""))),
   );

@@ -1,4 +1,4 @@
-/** The reference pages name everything there is: settings, parameters, variables, metrics, error codes. */
+/** The reference pages document every setting, parameter, variable, metric and error code. */
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

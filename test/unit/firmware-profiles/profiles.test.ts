@@ -1,4 +1,4 @@
-/** The profiles that come with Stemma are valid, and their schema is the one the agent checks with. */
+/** The profiles that come with Stemma are valid, and their schema is the one that the agent checks. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { testProfile } from "../../helpers/agent-fixtures.js";
 const files = nodeFiles();
 
 describe("firmware profiles", () => {
-  it("has the boards Stemma names, each valid, each under its own name", async () => {
+  it("has a valid profile for each supported board, under the board's name", async () => {
     const names = await profileNames(files);
     for (const wanted of ["jetson-orin", "x86-cuda", "raspberry-pi", "generic"])
       assert.ok(names.includes(wanted), `${wanted} is missing`);

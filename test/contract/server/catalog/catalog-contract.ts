@@ -171,7 +171,7 @@ export function catalogContract(name: string, open: () => Promise<Catalog>): voi
     await check();
   });
 
-  test(`${name}: no operator or stray field from outside reaches it`, async () => {
+  test(`${name}: no operator or unknown field of a query reaches it`, async () => {
     const catalog = await open();
     await catalog.put([entry(1), entry(2)]);
     const hostile: readonly unknown[] = [

@@ -256,8 +256,8 @@ function recodes(start: Start): void {
     ]);
     await reads(store, ...tensors);
     await collect();
-    // The reversed chain: the newest raw, the oldest at the end; all in one pack, because each needs the
-    // others.
+    // The reversed chain: the newest tensor raw, the oldest at the end, all in one pack because each needs
+    // the others.
     await writePack(store, [third, codedAgainst(second, third), codedAgainst(first, second)], {
       recode: true,
     });

@@ -326,13 +326,13 @@ function collection(start: Start): void {
     const { store } = await start();
     const [a, b] = (await saveTensors(store, testTensor(1, 200_000), testTensor(2))) as [Hash, Hash];
     const opened = [true, false].map((verify) => store.openTensor(a, { verify }));
-    const begun = opened.map((source) => source.chunks());
+    const chunkIterators = opened.map((source) => source.chunks());
     const live = new Set([a]);
     await store.collect(store.planCollection(live), () => live);
     assert.ok(!store.has(b));
     for (const source of opened)
       assert.deepEqual((await tensorOfSource(source)).bytes, testTensor(1, 200_000).bytes);
-    for (const chunks of begun) {
+    for (const chunks of chunkIterators) {
       const pieces: Uint8Array[] = [];
       for await (const piece of chunks) pieces.push(piece);
       assert.deepEqual(new Uint8Array(Buffer.concat(pieces)), testTensor(1, 200_000).bytes);
@@ -381,7 +381,7 @@ function collection(start: Start): void {
             })
           : Promise.resolve());
       if (turns === 78) await collecting; // The first lease comes before anything, the last after everything.
-      // As for a want: stored objects are leased in the same turn of the event loop in which they are looked up.
+      // As for a want: stored objects are leased in the same turn of the event loop that looks them up.
       const promised = store.has(a);
       store.lease([a], 1000);
       const outcome = await collecting;

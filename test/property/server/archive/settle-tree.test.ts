@@ -1,6 +1,6 @@
 /**
- * Whatever tree the planner gives: settled, it can be written in packs, keeps its budgets and is not worse by
- * chance.
+ * For any tree that the planner returns: once settled, it can be written into packs, keeps its budgets, and
+ * is hardly worse.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -23,7 +23,7 @@ const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 5000 : 300;
 const manual = { now: () => 0, monotonic: () => 0, after: () => () => undefined };
 
 /**
- * Tensors that can all be raw, and differences between any two, some predicted with a third; some tensors are
+ * Every tensor can be raw or a delta against any other, some with a third as `previous`; some tensors are
  * already encoded.
  */
 const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
@@ -108,7 +108,7 @@ function assertWritable(graph: StorageGraph, edges: Int32Array, maxDepth: number
 }
 
 describe("a settled tree", () => {
-  it("can be written, whatever tree it came from", () => {
+  it("can be written, for any tree", () => {
     fc.assert(
       fc.property(graphs, ({ input, maxDepth, scheme }) => {
         const graph = buildStorageGraph(input);
@@ -119,7 +119,7 @@ describe("a settled tree", () => {
       { numRuns: runs },
     );
   });
-  it("is what a plan is made of, with every budget kept", () => {
+  it("is the tree of a plan, and keeps every budget", () => {
     fc.assert(
       fc.property(graphs, ({ input, maxDepth, scheme, ratio }) => {
         const { plan, members, leastCosts } = makePlan(

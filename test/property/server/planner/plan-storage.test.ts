@@ -1,6 +1,6 @@
 /**
- * Every plan of random graphs: a spanning arborescence, budgets kept, costs that add up, never worse than an
- * algorithm of the paper, optimal where all trees can be tried.
+ * Every plan of random graphs is a spanning arborescence, keeps its budgets, has costs that add up, is never
+ * worse than an algorithm of the paper, and is optimal where all trees can be tried.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -20,7 +20,7 @@ const isFull = process.env.STEMMA_TEST_FULL === "1";
 const seeds = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 const schemes = fc.constantFrom<PlanningScheme>(...planningSchemes);
 
-test("a plan stores every vertex once, adds up by its own words, keeps budgets, survives JSON, and beats every algorithm of the paper", () => {
+test("a plan stores every vertex once, has the costs that it states, keeps budgets, survives JSON, and is no worse than any algorithm of the paper", () => {
   fc.assert(
     fc.property(
       fc.tuple(
@@ -109,7 +109,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
   assert.ok(optimal >= (isFull ? 0.995 * tried : tried), `${optimal} of ${tried} plans are optimal`);
 });
 
-test("costs that are not whole numbers keep budgets and add up too", () => {
+test("non-integer costs keep budgets and add up too", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.double({ min: 1, max: 3, noNaN: true }), (seed, scheme, ratio) => {
       const whole = randomStorageGraph(seed, { vertices: 40, edgesPerVertex: 4, snapshots: 6 });
@@ -129,7 +129,7 @@ test("costs that are not whole numbers keep budgets and add up too", () => {
   );
 });
 
-test("the books of limits stay true under any moves, and moves are undone without a trace", () => {
+test("the bookkeeping of limits stays correct under any moves, and moves are undone completely", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.integer({ min: 1, max: 3 }), (seed, scheme, ratio) => {
       const graph = randomStorageGraph(seed, { vertices: 20, edgesPerVertex: 4, snapshots: 5 });
@@ -162,7 +162,7 @@ test("the books of limits stay true under any moves, and moves are undone withou
   );
 });
 
-test("budgets that the cheapest tree keeps cost nothing", () => {
+test("budgets that the cheapest tree keeps add no cost", () => {
   fc.assert(
     fc.property(seeds, schemes, (seed, scheme) => {
       const graph = randomStorageGraph(seed, { vertices: 30, edgesPerVertex: 4, snapshots: 5 });

@@ -1,4 +1,4 @@
-/** The cheapest, the fastest and the balanced tree against other ways to find them, on random graphs. */
+/** The cheapest, the fastest and the balanced tree, compared with other algorithms on random graphs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -33,7 +33,7 @@ test("no tree stores less than the minimum arborescence", () => {
   );
 });
 
-/** Chu-Liu's contraction as textbooks have it, on an edge list; O(V · E). */
+/** Chu-Liu's contraction as in textbooks, on an edge list; O(V · E). */
 function contractedCost(
   vertexCount: number,
   edges: readonly { readonly from: number; readonly to: number; readonly cost: number }[],
@@ -99,7 +99,7 @@ test("the minimum arborescence agrees with plain contraction on larger graphs fu
   );
 });
 
-test("least recreation costs obey every edge, and a tree reaches all of them at once, as cheaply as any can", () => {
+test("minimum recreation costs obey every edge, and one tree of least storage reaches all of them", () => {
   fc.assert(
     fc.property(seeds, fc.integer({ min: 1, max: 6 }), (seed, vertices) => {
       const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 3, snapshots: 1 });
@@ -123,7 +123,7 @@ test("least recreation costs obey every edge, and a tree reaches all of them at 
   );
 });
 
-test("LAST keeps both its bounds: paths of directed graphs too, weight where edges are undirected with one weight", () => {
+test("LAST keeps both its bounds: paths also in directed graphs, weight if edges are undirected with one weight", () => {
   fc.assert(
     fc.property(
       seeds,

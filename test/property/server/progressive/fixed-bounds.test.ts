@@ -1,4 +1,4 @@
-/** Bounds from fixed planes: those of every prefix hold every number. */
+/** Bounds from fixed planes: those of every prefix contain every number. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -30,7 +30,7 @@ const tensors = shapes.chain((shape) =>
 );
 
 describe("bounds from fixed planes", () => {
-  it("hold every number, closer with every plane", () => {
+  it("contain every number, and get tighter with every plane", () => {
     let encoded = 0;
     fc.assert(
       fc.property(tensors, (tensor) => {
@@ -57,7 +57,7 @@ describe("bounds from fixed planes", () => {
     assert.ok(encoded > numRuns / 2, `${encoded} of ${numRuns}`);
   });
 
-  it("place a weight within 1/128 of its channel's largest by one byte", () => {
+  it("determine a weight to within 1/128 of its channel's largest from one byte", () => {
     const stream = new Streams("3", 0).stream("weights");
     const values = Float32Array.from(
       { length: 8000 },

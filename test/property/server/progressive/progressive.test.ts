@@ -1,6 +1,6 @@
 /**
- * Soundness against the real forward pass: what the kernels compute for a random network is within the bounds
- * at every level, and every progressive answer is the full-precision one.
+ * Soundness, compared with the real forward pass: the kernels' results for a random network are within the
+ * bounds at every level, and every progressive answer equals the full-precision one.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -39,7 +39,7 @@ after(() => {
   backend.close();
 });
 
-/** The real forward pass, `count` samples at once. */
+/** The real forward pass of `count` samples in one batch. */
 function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, count: number): Float32Array {
   const { tf } = backend;
   const model = buildTrainable(tf, architecture, tensors);
@@ -62,7 +62,7 @@ function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, 
 }
 
 describe("progressive evaluation, against the real forward pass", () => {
-  it("bounds hold what the kernels compute, with 1, 2, 3 and 4 bytes of the weights known", () => {
+  it("bounds contain what the kernels compute, with 1, 2, 3 and 4 known bytes of the weights", () => {
     let finite = 0;
     fc.assert(
       fc.property(seeds, (seed) => {
@@ -97,7 +97,7 @@ describe("progressive evaluation, against the real forward pass", () => {
     assert.ok(finite > numRuns * 10, `only ${finite} bounds are known`);
   });
 
-  it("bounds from backward passes hold: of tightened layers, and of margins between outputs", () => {
+  it("bounds from backward passes are valid, for tightened layers and for margins between outputs", () => {
     let tighter = 0;
     let better = 0;
     fc.assert(
@@ -164,7 +164,7 @@ describe("progressive evaluation, against the real forward pass", () => {
     );
   });
 
-  it("bounds hold what exact arithmetic would give: a network in float64, written by hand", () => {
+  it("bounds contain the results of exact arithmetic, for a network written by hand in float64", () => {
     fc.assert(
       fc.property(seeds, fc.integer({ min: 1, max: 4 }), (seed, planes) => {
         const stream = new Streams(String(seed), 0).stream("chain");
@@ -270,11 +270,11 @@ describe("progressive evaluation, against the real forward pass", () => {
         ],
       },
     );
-    // Not vacuous: bounds answer some inputs at two and three bytes.
+    // Not vacuous: bounds decide some inputs with two and three bytes.
     assert.ok(decided[2]! > numRuns / 10 && decided[3]! > 0, `decided by level: ${decided.join(", ")}`);
   });
 
-  it("concludes nothing where a weight is NaN or infinite, or an input is", async () => {
+  it("concludes nothing if a weight or an input is NaN or infinite", async () => {
     for (const odd of [NaN, Infinity, -Infinity, 3.4e38]) {
       const drawn = drawNetwork(5, { scale: "usual", samples: 2 });
       for (let leaf = 0; leaf < drawn.tensors.length; leaf++) {

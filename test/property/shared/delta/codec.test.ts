@@ -67,7 +67,7 @@ const header = fc
   .tuple(fc.constantFrom(...dtypes), shape)
   .map(([dtype, dimensions]) => ({ dtype, shape: dtypeBits(dtype) < 8 ? [...dimensions, 4] : dimensions }));
 
-test("noise of every type is decoded, with noise or nothing as base, and takes no more than raw", () => {
+test("noise of every type is decoded, with noise or nothing as base, and is never longer than raw", () => {
   fc.assert(
     fc.property(header, fc.nat(1e6), fc.boolean(), ({ dtype, shape: dimensions }, seed, based) => {
       const tensor = noiseTensor(dtype, dimensions, seed);
@@ -156,7 +156,7 @@ test("an extrapolation that leaves the finite numbers falls back to the base", (
   assert.deepEqual(encoded.against, { base: true, previous: true });
 });
 
-test("fine-tunes, corrections and new weights of any shape are decoded, and small", () => {
+test("fine-tunes, corrections and new weights of any shape are decoded, and encoded in few bytes", () => {
   const dimensions = fc.oneof(
     fc.tuple(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 60 })),
     fc.tuple(

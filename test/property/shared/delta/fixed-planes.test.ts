@@ -208,7 +208,7 @@ describe("fixed planes", () => {
     );
   });
 
-  it("are refused by both kernels when damaged, or give as many wrong numbers, never more", () => {
+  it("when damaged, are refused by both kernels or give the declared number of values, never more", () => {
     fc.assert(
       fc.property(
         tensors,

@@ -114,7 +114,7 @@ describe("trees", () => {
 });
 
 describe("owner maps", () => {
-  test("come back from their bytes", () => {
+  test("are decoded from their bytes", () => {
     fc.assert(
       fc.property(
         fc.array(fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined }), { maxLength: 400 }),
@@ -163,7 +163,7 @@ describe("canonical JSON", () => {
       ),
     ),
   }));
-  test("values come back with their bits and kinds, from one form only", () => {
+  test("values are decoded with their bits and kinds, from one form only", () => {
     fc.assert(
       fc.property(value, (given) => {
         const bytes = encodeCanonical(given);

@@ -1,5 +1,5 @@
-// Complete tensors through every scheme: the compact bytes alone give a reader exactly the reduced values, bit
-// for bit; hostile bytes end in a typed error.
+// Tensors reduced by every scheme: a reader gets exactly the reduced values, bit for bit, from the compact
+// bytes alone; hostile bytes give a typed error.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -58,7 +58,7 @@ const tensors = fc
   });
 
 describe("reduced tensors", () => {
-  test("come back from their compact bytes as they were reduced; what is not finite stays as it was, but for a half's NaN", () => {
+  test("are decoded from their compact bytes as they were reduced; non-finite values are unchanged, except NaNs in halves", () => {
     fc.assert(
       fc.property(tensors, fc.constantFrom(...schemes), ({ header, bytes }, scheme) => {
         const { reduced, code, bytes: compact } = reduceTensor(scheme, header, bytes, { seed: "7" });
@@ -83,7 +83,7 @@ describe("reduced tensors", () => {
     );
   });
 
-  test("reduced once more they stay, where a scheme knows its own numbers", () => {
+  test("do not change when reduced again, if the scheme keeps its own numbers", () => {
     fc.assert(
       fc.property(
         tensors,

@@ -1,6 +1,4 @@
-/**
- * Properties of safetensors: what is written is read back, for any tensors in any order and read in any pieces.
- */
+/** Properties of safetensors: any tensors in any order are read back as written, from pieces of any size. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,4 +1,4 @@
-/** Properties of random streams, sample segments and readers of damaged files. */
+/** Properties of random streams, sample segments and dataset readers given damaged files. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";

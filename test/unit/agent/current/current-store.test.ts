@@ -1,6 +1,6 @@
 /**
- * Model out: folders that are complete or not there, a switch that is one step, and versions that stay for
- * the readers that use them.
+ * The device's published models: folders are complete or absent, a switch is one atomic step, and replaced
+ * versions stay for their readers.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -59,7 +59,7 @@ describe("current models", () => {
     assert.equal((await (await readCurrent(home, "cam")).read("model.safetensors"))[0], 2);
   });
 
-  it("notices a damaged file, and asks to install again", async (t) => {
+  it("detects a damaged file, and requires a new installation", async (t) => {
     const { home, store, put } = await make(t);
     await put(1);
     await store.activate("cam", version(1));
@@ -80,7 +80,7 @@ describe("current models", () => {
     await assert.rejects(store.activate("cam", version(1)), (error) => isStemmaError(error, "SLOT_CORRUPT"));
   });
 
-  it("keeps replaced versions ten minutes, and those named longer", async (t) => {
+  it("keeps replaced versions for ten minutes, and versions named by the caller longer", async (t) => {
     const { store, put, clock } = await make(t);
     for (const number of [1, 2, 3]) {
       await put(number);
@@ -95,7 +95,7 @@ describe("current models", () => {
     assert.equal(await store.has(version(3)), true, "the running one never goes");
   });
 
-  it("counts the ten minutes again from zero after a restart, when it cannot know", async (t) => {
+  it("restarts the ten minutes after a restart, because it does not know when the version was replaced", async (t) => {
     const { home, put, store, clock } = await make(t);
     for (const number of [1, 2]) {
       await put(number);
@@ -108,7 +108,7 @@ describe("current models", () => {
     assert.deepEqual(await again.sweep(new Set()), [version(1)]);
   });
 
-  it("clears what an interrupted installation left", async (t) => {
+  it("removes what an interrupted installation left", async (t) => {
     const { home, store, clock } = await make(t);
     const broken = store.install(
       { versionId: version(1), name: "m", contentId: version(1), root: version(1) },

@@ -1,6 +1,6 @@
 /**
- * Samples in: durable when answered, never twice, never on two sides, within their limits, pinned where
- * needed.
+ * The device's samples: durable once acknowledged, never stored twice or in two parts of the split, within
+ * their limits, and pinned where needed.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -52,7 +52,7 @@ function open(
 }
 
 describe("the intake", () => {
-  it("keeps what it has answered over a restart, in a new segment", async () => {
+  it("keeps what it has acknowledged over a restart, and continues in a new segment", async () => {
     const files = memoryFiles();
     const first = await open(files);
     assert.deepEqual(await first.append(many(7)), { accepted: 7, alreadyThere: 0, firstIndex: 0, end: 7 });
@@ -63,7 +63,7 @@ describe("the intake", () => {
     assert.deepEqual([second.status().samples, second.status().segments, second.status().end], [10, 2, 10]);
   });
 
-  it("is read by the dataset reader as it was pinned, whatever came later", async () => {
+  it("is read by the dataset reader as pinned, whatever arrived later", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     await intake.append(many(50));
@@ -81,7 +81,7 @@ describe("the intake", () => {
     assert.equal(intake.trainSince(50), sides.slice(50).filter((side) => side === "train").length);
   });
 
-  it("takes a batch in once, also when it is handed in again", async () => {
+  it("stores a batch once, even if it is submitted again", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     await intake.append(many(3), "batch-1");
@@ -94,7 +94,7 @@ describe("the intake", () => {
     assert.equal((await (await open(files)).append(many(5), "batch-1")).accepted, 0);
   });
 
-  it("passes over a torn tail and goes on in another file", async () => {
+  it("skips a torn tail and continues in another file", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     await intake.append(many(4));
@@ -109,7 +109,7 @@ describe("the intake", () => {
     assert.deepEqual((await open(files)).status(), again.status());
   });
 
-  it("reports what is wrong with a sample, and takes none of its batch", async () => {
+  it("reports what is wrong with a sample, and stores nothing of its batch", async () => {
     const intake = await open(memoryFiles());
     for (const bad of [
       {},
@@ -129,7 +129,7 @@ describe("the intake", () => {
     assert.equal(intake.status().samples, 0);
   });
 
-  it("drops the oldest segments at its limit, never pinned ones, and refuses when nothing may go", async () => {
+  it("drops the oldest segments at its limit but never pinned ones, and refuses when nothing can be dropped", async () => {
     const big = (count: number): unknown[] =>
       Array.from({ length: count }, (_, at) => ({ label: 0, values: new Array<number>(20_000).fill(at) }));
     const files = memoryFiles();
@@ -157,7 +157,7 @@ describe("the intake", () => {
     assert.deepEqual(again.range(), { from: 2, to: 4 });
   });
 
-  it("answers with the disk's error, keeps what was there, and goes on when there is room", async () => {
+  it("returns the disk's error, keeps what was there, and continues when there is space", async () => {
     const inner = memoryFiles();
     const { plan, free } = fullAfter(300);
     const intake = await open(faultyFiles(inner, plan));
@@ -171,7 +171,7 @@ describe("the intake", () => {
     assert.equal((await found.append(many(2, 10), "after")).accepted, 0);
   });
 
-  it("survives an error at any operation: what was answered is there", async () => {
+  it("keeps everything acknowledged after an error at any operation", async () => {
     for (let nth = 0; nth < 12; nth++) {
       const inner = memoryFiles();
       let answered = 0;
@@ -203,7 +203,7 @@ describe("the watched folder", () => {
     await file.write(new TextEncoder().encode(text), 0);
     await file.close();
   };
-  it("takes in complete files and removes them, puts bad ones aside with the reason, leaves others alone", async () => {
+  it("reads and removes complete files, sets invalid ones aside with the reason, and ignores others", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     await put(
@@ -219,7 +219,7 @@ describe("the watched folder", () => {
     assert.deepEqual(await files.list("/inbox"), ["b.jsonl.reason", "b.jsonl.refused", "c.part"]);
     assert.match(new TextDecoder().decode(await files.read("/inbox/b.jsonl.reason")), /values/);
   });
-  it("adds nothing twice when a crash came between taking in and removing", async () => {
+  it("adds nothing twice when a crash came between storing a file and removing it", async () => {
     const files = memoryFiles();
     const intake = await open(files);
     const text = many(3)
@@ -234,7 +234,7 @@ describe("the watched folder", () => {
 });
 
 describe("the split", () => {
-  it("shares any hundred consecutive samples out exactly, and never changes its mind", () => {
+  it("divides any hundred consecutive samples exactly, and never changes the part of a sample", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 1e9 }),
@@ -261,7 +261,7 @@ describe("the split", () => {
 });
 
 describe("retention", () => {
-  it("never drops a pinned segment nor the newest, and stops as soon as the limits hold", () => {
+  it("never drops a pinned segment or the newest, and stops as soon as the limits are met", () => {
     const segments = fc
       .array(fc.record({ bytes: fc.nat(100), newestMs: fc.nat(100) }), { minLength: 1, maxLength: 12 })
       .map((list) =>

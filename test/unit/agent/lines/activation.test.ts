@@ -1,4 +1,4 @@
-/** Which version a line switches to by itself, and which activations the server has to hear of. */
+/** Which version a line switches to automatically, and which activations it reports to the server. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { activationsToReport, nextActivation } from "../../../../agent/lines/activation.js";
@@ -29,13 +29,13 @@ const next = (
 ): unknown => nextActivation(foldFacts(facts), "cam", when)?.versionId;
 
 describe("activation", () => {
-  it("waits for the receipt, or not, as the profile states", () => {
+  it("waits for the receipt if the profile requires it", () => {
     const facts = [adopted(0), activated(0), saved(1, [id(0)])];
     assert.equal(next(facts), undefined);
     assert.equal(next(facts, "after-outbox"), id(1));
     assert.equal(next([...facts, receipt(1, "recorded")]), id(1));
   });
-  it("takes the newest that may run, and never goes back by itself", () => {
+  it("activates the newest version that may run, and never an older one automatically", () => {
     const facts = [adopted(0), activated(0), saved(1, [id(0)]), saved(2, [id(0)])];
     assert.equal(next([...facts, receipt(1, "recorded")]), id(1));
     assert.equal(next([...facts, receipt(1, "recorded"), receipt(2, "recorded")]), id(2));
@@ -50,7 +50,7 @@ describe("activation", () => {
       "a person went back on purpose",
     );
   });
-  it("reports what the server does not know, oldest first, and nothing before its receipt", () => {
+  it("reports activations that the server does not know, oldest first, and none before the receipt", () => {
     const facts = [
       adopted(0),
       activated(0),
@@ -70,7 +70,7 @@ describe("activation", () => {
     assert.deepEqual(report(0, [receipt(1, "recorded")]), [1]);
     assert.deepEqual(report(0, [receipt(1, "recorded"), receipt(2, "recorded")]), [1, 2]);
     assert.deepEqual(report(2, [receipt(1, "recorded"), receipt(2, "recorded")]), []);
-    // A restored server has neither; 1 is gone here too, 2 is announced again.
+    // A restored server has neither version; version 1 is gone here too, version 2 is announced again.
     const lost = [
       receipt(1, "released"),
       { type: "forgotten", atMs: 0, versionId: id(1) },

@@ -1,4 +1,4 @@
-/** The link's parts that need no broker: session counter, backoff, pacer, clock error. */
+/** The parts of the link that need no broker: session counter, backoff, pacer, clock error. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ import { checkCrashStates } from "../../../helpers/crash-states.js";
 const home = "/home";
 
 describe("the session counter", () => {
-  it("counts on over restarts and remembers what was accepted", async () => {
+  it("continues counting after restarts, and remembers the accepted session", async () => {
     const files = memoryFiles();
     await files.makeFolder(home);
     const first = await SessionCounter.open(files, home);
@@ -24,7 +24,7 @@ describe("the session counter", () => {
     assert.equal(second.accepted, 2);
     assert.equal(await second.next(), 3);
   });
-  it("never gives a number that a crash could give again", async () => {
+  it("returns no number that could be returned again after a crash", async () => {
     await checkCrashStates<number>({
       name: "session counter",
       async run(files, mark) {
@@ -43,7 +43,7 @@ describe("the session counter", () => {
       states: 200,
     });
   });
-  it("refuses to guess when its file is damaged, and to go on when the disk does", async () => {
+  it("refuses to guess when its file is damaged, and to continue when the disk fails", async () => {
     const files = memoryFiles();
     await files.makeFolder(home);
     const file = await files.open(`${home}/session.json`, "create");
@@ -80,7 +80,7 @@ describe("backoff", () => {
 });
 
 describe("the pacer", () => {
-  it("keeps the rate over any burst, and lets all through without a limit", () => {
+  it("keeps the rate over any burst, and does not delay anything without a limit", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1024, max: 1e6 }),
@@ -93,7 +93,7 @@ describe("the pacer", () => {
             now += pacer.book(size, now);
             sent += size;
           }
-          // One second's worth may go at once; everything else takes its time.
+          // One second's worth is sent immediately; everything else is delayed.
           assert.ok(
             now >= ((sent - rate) * 1000) / rate - sizes.length,
             `${sent} bytes in ${now} ms at ${rate}`,
@@ -109,7 +109,7 @@ describe("the clock's error", () => {
   it("is unknown before a comparison, then bounds offset, round trip and drift", () => {
     const error = new ClockError();
     assert.equal(error.errorMs(0), null);
-    // The device is 5000 ms ahead; asked at 100, answered at 300.
+    // The device is 5000 ms ahead; requested at 100, answered at 300.
     error.compare(1_000_000, 100, 1_005_100, 300);
     const now = error.errorMs(300) as number;
     assert.ok(now >= 5000 && now <= 5200, String(now));

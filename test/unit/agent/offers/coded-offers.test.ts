@@ -1,6 +1,6 @@
 /**
- * Offered models that come coded: decoded against what the device has; whatever cannot be decoded is fetched
- * raw, and is the same model.
+ * Offered models that arrive coded are decoded against versions on the device; what cannot be decoded is
+ * fetched raw, and gives the same model.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -36,7 +36,7 @@ const enrolment = {
 } as unknown as Enrolment;
 const tensors = { base: weights([40, 50], 1), child: fineTuned(weights([40, 50], 1), 1e-4, 2) };
 
-/** What the fake server sends for a fetch by these terms; undefined: raw. */
+/** The stream that the fake server sends for a fetch with these terms; undefined: raw. */
 type Send = (
   terms: DownloadTerms,
   base: Hash,
@@ -152,13 +152,13 @@ async function scene(
 }
 
 describe("offers that come coded", () => {
-  it("are fetched by terms that name what is here, and are the model", async () => {
+  it("are fetched with terms that name the local versions, and give the same model", async () => {
     const { outbox, offers, base, child, fetched, childTensor, ended } = await scene((terms, id) =>
       terms.references.length > 0 ? honest(id) : undefined,
     );
     await offers.take(base);
     await offers.take(child);
-    // The first has nothing to be coded against, and alone it gains too little on a link like this.
+    // The first model has nothing to be coded against, and coding it alone saves too little on such a link.
     assert.deepEqual(
       fetched.map((terms) => terms?.references),
       [undefined, [base.versionId]],
@@ -176,7 +176,7 @@ describe("offers that come coded", () => {
     await outbox.close();
   });
 
-  it("are fetched raw where the profile codes nothing", async () => {
+  it("are fetched raw if the profile forbids coding", async () => {
     const { outbox, offers, base, fetched } = await scene(() => {
       throw new Error("nobody asked for it");
     }, "never");
@@ -185,7 +185,7 @@ describe("offers that come coded", () => {
     await outbox.close();
   });
 
-  it("are fetched again raw where they do not decode, or decode to another tensor", async () => {
+  it("are fetched again raw if they do not decode, or decode to another tensor", async () => {
     const attempts: readonly (readonly [string, Send])[] = [
       [
         "cut",

@@ -1,4 +1,6 @@
-/** What is announced when: order, window, retries, and that nothing is forgotten or hurried. */
+/**
+ * What is announced when: order, window, retries. Nothing is forgotten, and nothing is repeated too early.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -32,19 +34,19 @@ describe("the announcer", () => {
       [2],
     );
   });
-  it("announces again after a while, later each time, and returns when", () => {
+  it("announces again with growing delays, and returns when the next one is due", () => {
     const state = foldFacts([saved(1)]);
     const once = afterAnnouncing(none, id(1), 1000);
     assert.deepEqual(decideAnnouncements(state, once, 1001), { now: [], wakeAtMs: 1000 + retryDelayMs(1) });
     assert.deepEqual(numbers(decideAnnouncements(state, once, 1000 + retryDelayMs(1)).now), [1]);
     assert.ok(retryDelayMs(2) > retryDelayMs(1) && retryDelayMs(50) === retryDelayMs(60));
   });
-  it("leaves a refused one alone for this session, and its children with it", () => {
+  it("does not announce a refused version again in this session, nor its children", () => {
     const state = foldFacts([saved(1), saved(2, [id(1)]), saved(3)]);
     const refused = afterAnswer(none, id(1), { phase: "refused" }, 0);
     assert.deepEqual(numbers(decideAnnouncements(state, refused, 1e9).now), [3]);
   });
-  it("does not hurry one whose blocks move, and lets parked ones make room", () => {
+  it("does not repeat a version in transfer, and does not count parked ones in the window", () => {
     const state = foldFacts([1, 2, 3, 4, 5].map((number) => saved(number)));
     let attempts = none;
     for (const number of [1, 2, 3, 4])
@@ -66,7 +68,7 @@ describe("the announcer", () => {
       wakeAtMs: undefined,
     });
   });
-  it("gets every version of a line announced in its order, whatever is recorded when", () => {
+  it("announces every version of a line in its order, whichever is recorded first", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 12 }),

@@ -4,7 +4,7 @@ import { decideCoding, type CodingEstimate } from "../../../../agent/outbox/deci
 
 const million = 1_000_000;
 const auto = { coding: "auto", metered: false, bytesPerSecond: null } as const;
-/** 10 MB that would code to 6, at 250 MB/s. */
+/** 10 MB that would be coded into 6 MB, at 250 MB/s. */
 const question: CodingEstimate = {
   link: auto,
   measuredBytesPerSecond: undefined,
@@ -15,7 +15,7 @@ const question: CodingEstimate = {
 };
 const coded = (change: Partial<CodingEstimate>): boolean => decideCoding({ ...question, ...change }).coded;
 
-test("the profile's word goes before every figure", () => {
+test("the profile's setting takes precedence over every measurement", () => {
   assert.equal(coded({ link: { ...auto, coding: "never", metered: true } }), false);
   assert.equal(
     coded({ link: { ...auto, coding: "always" }, codedBytes: 20 * million, measuredBytesPerSecond: 1e12 }),
@@ -23,18 +23,18 @@ test("the profile's word goes before every figure", () => {
   );
 });
 
-test("a thin link is worth the processor's time, a fast one is not", () => {
+test("coding pays on a slow link, not on a fast one", () => {
   assert.equal(coded({ link: { ...auto, bytesPerSecond: 131_072 } }), true);
   assert.equal(coded({ measuredBytesPerSecond: 12.5 * million }), true);
   assert.equal(coded({ measuredBytesPerSecond: 1_000 * million }), false);
-  // The budget binds where it is below what the link was seen to do.
+  // The profile's budget applies if it is below the link's measured rate.
   assert.equal(
     coded({ link: { ...auto, bytesPerSecond: 131_072 }, measuredBytesPerSecond: 1_000 * million }),
     true,
   );
 });
 
-test("a slow processor makes coding more expensive: the limit is where both take as long", () => {
+test("a slow processor makes coding more expensive: the limit is where both take equally long", () => {
   // Raw: 10 s at 1 MB/s. Coded: 6 s and the time to code.
   const at = (coderBytesPerSecond: number): boolean =>
     coded({ measuredBytesPerSecond: million, coderBytesPerSecond });

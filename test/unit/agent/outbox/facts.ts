@@ -1,4 +1,4 @@
-/** Facts about versions that are only numbers, for tests of what a journal adds up to. */
+/** Facts about versions identified by a number, for tests of the state that a journal gives. */
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

@@ -1,4 +1,7 @@
-/** What the journal of an agent adds up to: standings only rise, restorations take back, lines count on. */
+/**
+ * The state that an agent's journal gives: standings only rise, restorations revert them, lines keep
+ * counting.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -22,7 +25,7 @@ const standing = (state: OutboxState, number: number): string | undefined =>
   state.entries.get(id(number))?.standing;
 
 describe("the outbox's state", () => {
-  it("announces what is pending, oldest first, and asks on for what is not released", () => {
+  it("announces pending versions, oldest first, and keeps asking about versions that are not released", () => {
     const state = foldFacts([
       saved(1),
       saved(2, [id(1)]),
@@ -44,7 +47,7 @@ describe("the outbox's state", () => {
       { from: 3, to: 4 },
     ]);
   });
-  it("never lets a late receipt lower a standing", () => {
+  it("does not lower a standing on a late receipt", () => {
     const state = foldFacts([saved(1), receipt(1, "released"), receipt(1, "recorded"), receipt(1, "stored")]);
     assert.equal(standing(state, 1), "released");
   });
@@ -52,7 +55,7 @@ describe("the outbox's state", () => {
     const entry = foldFacts([saved(1), receipt(1, "recorded", 7)]).entries.get(id(1));
     assert.deepEqual([entry?.name, entry?.version, entry?.position], ["m", 1, 7]);
   });
-  it("takes back what a restored server lost, and names what cannot be given back", () => {
+  it("reverts the standing of what a restored server lost, and names versions that the device no longer has", () => {
     const before = foldFacts([
       saved(1),
       saved(2),
@@ -74,7 +77,7 @@ describe("the outbox's state", () => {
     );
     assert.equal(after.seen, undefined);
   });
-  it("waits for a backup where the profile asks for one, and hears of it in a later receipt of another version", () => {
+  it("waits for a backup if the profile requires one, and learns of it from a later receipt of another version", () => {
     const facts = [
       saved(1),
       saved(2),
@@ -89,7 +92,7 @@ describe("the outbox's state", () => {
     assert.equal(gone(foldFacts(facts), "backed-up").length, 0);
     assert.deepEqual(gone(foldFacts([...facts, receipt(3, "released", 7, 7)]), "backed-up"), [id(1)]);
   });
-  it("keeps a base as long as a child of it is not released", () => {
+  it("keeps a base while a child of it is not released", () => {
     const state = foldFacts([
       saved(1),
       receipt(1, "released"),

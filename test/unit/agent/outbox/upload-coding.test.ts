@@ -1,4 +1,7 @@
-/** What stands in the way of coding, and what is left of it: raw then, and nothing on the disk. */
+/**
+ * Coded uploads, and the conditions that prevent coding: the upload is then raw and leaves nothing on the
+ * disk.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { UploadCoding } from "../../../../agent/outbox/upload-coding.js";
@@ -34,8 +37,8 @@ interface Scene {
 /** A base and a child of half a megabyte in the device's store. */
 async function scene({
   mode = "always",
-  room = true,
-}: { readonly mode?: "always" | "auto" | "never"; readonly room?: boolean } = {}): Promise<Scene> {
+  hasSpace = true,
+}: { readonly mode?: "always" | "auto" | "never"; readonly hasSpace?: boolean } = {}): Promise<Scene> {
   const files = memoryFiles();
   const objects = memoryStore({ clock });
   const logged: (readonly [string, LogFields])[] = [];
@@ -67,7 +70,7 @@ async function scene({
     log,
     link: testProfile({ "link.coding": mode }).link,
     memoryLimitMb: 256,
-    mayTake: () => Promise.resolve(room),
+    mayTake: () => Promise.resolve(hasSpace),
   });
   const uploads = new Uploads({
     objects,
@@ -114,7 +117,7 @@ const firstPart = (transfer: string): BlockRequest => ({
   blocks: [],
   manifestParts: [0],
 });
-/** The manifest that answers the server, whenever the stream is ready. */
+/** Begins the upload and returns the manifest that is sent once the stream is ready. */
 async function manifest({ uploads, manifests, want }: Scene, asked: Want = want): Promise<ManifestPart> {
   await uploads.begin(asked);
   assert.equal(
@@ -127,7 +130,7 @@ async function manifest({ uploads, manifests, want }: Scene, asked: Want = want)
 }
 
 describe("coding an upload", () => {
-  it("answers after it what was asked before, from a file that goes when the transfer ends", async () => {
+  it("answers requests that arrived while coding, from a file that is removed when the transfer ends", async () => {
     const one = await scene();
     const { encodings, byteLength } = await manifest(one);
     assert.ok(byteLength < 0.7 * 512_000 && encodings[0]?.against !== undefined);
@@ -137,13 +140,13 @@ describe("coding an upload", () => {
     assert.deepEqual(await one.files.list("/transfers"), []);
   });
 
-  it("is not done again for the same want, and is for another stream", async () => {
+  it("is not repeated for the same want, and is given up if the server has part of the raw stream", async () => {
     const one = await scene();
     const { byteLength } = await manifest(one);
     await one.uploads.begin({ ...one.want, streamBytes: byteLength });
     await one.uploads.begin(one.want);
     assert.equal(one.logged.filter(([event]) => event === "coded").length, 1);
-    // A server that has a part of the raw stream goes on with that.
+    // A server that has a part of the raw stream continues with the raw stream.
     one.manifests.length = 0;
     assert.equal((await manifest(one, { ...one.want, streamBytes: 512_000 })).byteLength, 512_000);
     assert.deepEqual(await one.files.list("/transfers"), []);
@@ -171,8 +174,8 @@ describe("coding an upload", () => {
     assert.equal(one.uploads.onRequest(firstPart(one.want.transfer)), false);
   });
 
-  it("is left where the disk has no space, where the server does not decode, where the profile forbids it: raw then", async () => {
-    const full = await scene({ room: false });
+  it("is skipped if the disk has no space, the server does not decode, or the profile forbids it; the upload is raw", async () => {
+    const full = await scene({ hasSpace: false });
     assert.deepEqual((await manifest(full)).encodings, []);
     assert.equal(
       full.logged.find(([event]) => event === "upload-not-coded")?.[1]["code"],
@@ -191,7 +194,7 @@ describe("coding an upload", () => {
     }
   });
 
-  it("is done alone where the base was forgotten here", async () => {
+  it("uses no base if the base was forgotten here", async () => {
     const one = await scene();
     const { encodings } = await manifest(one, { ...one.want, references: ["cd".repeat(32) as Hash] });
     assert.deepEqual(
@@ -201,7 +204,7 @@ describe("coding an upload", () => {
     await one.uploads.stop();
   });
 
-  it("leaves nothing behind that the next start does not clear", async () => {
+  it("leaves no files after the next start", async () => {
     const { files } = await scene();
     await files.makeFolder("/transfers");
     for (const name of ["killed.coded", "download.part"])

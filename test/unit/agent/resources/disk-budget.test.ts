@@ -1,4 +1,4 @@
-/** The disk's accounting: what each purpose may take, and that nothing unreleased is ever among what goes. */
+/** Disk accounting: how much each purpose may use. Unreleased versions are never chosen for removal. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -21,7 +21,7 @@ describe("the disk budget", () => {
     assert.deepEqual([allowed("install", 340), allowed("install", 341)], [true, false]);
     assert.deepEqual([allowed("report", 390), allowed("report", 391)], [true, false]);
   });
-  it("counts what the file system has left where that is less", () => {
+  it("uses the file system's free space if that is less", () => {
     const verdict = judgeDisk(disk, { ...use, free: 200 }, "train", 41);
     assert.equal(verdict.allowed, false);
     assert.match(verdict.reason, /1 are missing within the disk, which has 200 bytes free/);
@@ -37,7 +37,7 @@ describe("the disk budget", () => {
   const versions = fc
     .array(version, { maxLength: 30 })
     .map((list) => list.map((one, at): KeptVersion => ({ ...one, versionId: String(at) })));
-  it("forgets only what is released, idle and beyond the last N of its line, and all of that", () => {
+  it("forgets exactly the versions that are released, idle and older than the last N of their line", () => {
     fc.assert(
       fc.property(versions, fc.integer({ min: 1, max: 5 }), (kept, keepLast) => {
         const gone = new Set(forgettable(kept, keepLast));

@@ -1,4 +1,4 @@
-/** The messages of a session, written by hand: among them forged, late, foreign and repeated ones. */
+/** The messages of a session, including forged, late, foreign and repeated ones. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClockError } from "../../../../agent/session/clock-error.js";
@@ -173,7 +173,7 @@ function receiptOf(
 }
 
 describe("a conversation", () => {
-  it("reports its state, and announces nothing before it is welcomed", async () => {
+  it("reports its state, and announces nothing before the welcome", async () => {
     const { conversation, save, of, hear } = await bench();
     conversation.onOpen(session);
     const versionId = await save("1");
@@ -195,7 +195,7 @@ describe("a conversation", () => {
     await conversation.idle();
     assert.equal(of("birth").length, 2);
   });
-  it("believes no welcome and no receipt of another server, session, device or fleet, and none that was altered", async () => {
+  it("ignores welcomes and receipts of another server, session, device or fleet, and altered ones", async () => {
     const { conversation, save, hear, outbox, of, receipts } = await bench();
     const stranger = generateKey(random);
     conversation.onOpen(session);
@@ -261,7 +261,7 @@ describe("a conversation", () => {
     await conversation.idle();
     assert.ok(of("announce").length >= 3);
   });
-  it("announces a base it is asked for, and refuses when it has none", async () => {
+  it("announces a base on request, and refuses when it does not have it", async () => {
     const { conversation, save, hear, of } = await bench();
     const base = await save("1");
     conversation.onOpen(session);
@@ -292,7 +292,7 @@ describe("a conversation", () => {
     await hear({ ...want, reason: "tensors", versionId: sha256("nobody's"), transfer: "0".repeat(16) });
     assert.equal(of("refusal").at(-1)?.code, "MODEL_NOT_FOUND");
   });
-  it("announces nothing to a server with another past", async () => {
+  it("announces nothing to a server with a different history", async () => {
     const { conversation, save, hear, of, events, outbox } = await bench();
     conversation.onOpen(session);
     await hear(welcome({}, 9));
@@ -307,7 +307,7 @@ describe("a conversation", () => {
     await hear(welcome({ restored: true, restoredPosition: 3 }, 8));
     assert.equal(of("announce").length, 1);
   });
-  it("reports activations once they may be believed, with the clock's error", async () => {
+  it("reports activations once their versions are recorded, with the clock's error", async () => {
     const { conversation, save, hear, of, outbox } = await bench();
     conversation.onOpen(session);
     await hear(welcome());
@@ -324,7 +324,7 @@ describe("a conversation", () => {
     await hear(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
     assert.equal(of("activated").length, 1);
   });
-  it("leaves the server alone when it is not admitted", async () => {
+  it("stops sending when it is not admitted", async () => {
     const { conversation, hear, events } = await bench();
     conversation.onOpen(session);
     await hear({

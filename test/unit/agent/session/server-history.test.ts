@@ -1,4 +1,4 @@
-/** Whether a server's past is the one this device has seen (docs/design.md, "Backup"). */
+/** Whether a server's history is the one that this device has seen (docs/design.md, "Backup"). */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { judgeHistory } from "../../../../agent/session/server-history.js";
@@ -30,11 +30,11 @@ describe("the server's history", () => {
     assert.equal(judgeHistory(seen(5), welcome(5)).verdict, "grown");
     assert.equal(judgeHistory({ seen: undefined, restoredAt: [] }, welcome(1)).verdict, "grown");
   });
-  it("is not believed when it is shorter or other without saying why", () => {
+  it("is rejected if it is shorter or different without an announced restore", () => {
     assert.equal(judgeHistory(seen(5), welcome(4)).verdict, "rewritten");
     assert.equal(judgeHistory(seen(5), welcome(5, "b")).verdict, "rewritten");
   });
-  it("is taken up again from where it was restored to: once, and again when it goes back again", () => {
+  it("is accepted from the restored position: once, and again after another restore", () => {
     assert.deepEqual(judgeHistory(seen(9), welcome(6, "b", 5)), { verdict: "restored", position: 5 });
     assert.deepEqual(judgeHistory(seen(9), welcome(20, "b", 5)), { verdict: "restored", position: 5 });
     assert.equal(judgeHistory(seen(20, "b", [5]), welcome(22, "c", 5)).verdict, "grown");

@@ -1,4 +1,4 @@
-/** Settings of a device: what is left out has a meaning, what is wrong is named. */
+/** Settings of a device: missing values have defaults, wrong values are named. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig, parseConfig } from "../../../../agent/settings/config.js";
@@ -10,7 +10,7 @@ describe("the agent's settings", () => {
   it("may be missing: the lines then only receive models", async () => {
     assert.deepEqual((await loadConfig(memoryFiles(), "/home")).lines, {});
   });
-  it("fill in what a line leaves out", () => {
+  it("fill in what a line omits", () => {
     const { lines, watchSeconds } = parseConfig(
       { format: 1, lines: { cam: { recipe: "image-classify" } } },
       "x",

@@ -1,6 +1,6 @@
 /**
- * When a line trains: what is due, what holds it back, and that a person's wish passes duty hours but not the
- * disk.
+ * When a line trains: what is due and what prevents it. A request by a person overrides duty hours, but not
+ * the disk limit.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -54,7 +54,7 @@ describe("the schedule", () => {
     );
     assert.equal(why({ lastTrainingMs: base.nowMs, asked: true }), "asked");
   });
-  it("lets a line's own schedule stand above the profile's, null included", () => {
+  it("prefers a line's own schedule to the profile's, including null", () => {
     assert.equal(why({ schedule: { everySeconds: null } }), "not-due");
     assert.equal(why({ lastTrainingMs: base.nowMs - 2000, schedule: { everySeconds: 1 } }), "clock");
     assert.equal(
@@ -64,7 +64,7 @@ describe("the schedule", () => {
     assert.equal(why({ trainings: 2, schedule: { rounds: 2 } }), "rounds-done");
     assert.equal(why({ trainings: 2, schedule: { rounds: 2 }, asked: true }), "asked");
   });
-  it("is held back by what is missing", () => {
+  it("does not train while something required is missing", () => {
     assert.equal(why({ hasBase: false }), "no-base");
     assert.equal(why({ disk: { ...room, allowed: false } }), "disk");
     assert.equal(why({ disk: { ...room, allowed: false }, asked: true }), "disk");
@@ -83,7 +83,7 @@ describe("the schedule", () => {
       hour,
     ]);
   });
-  it("keeps duty hours, also over midnight and in local time, but not against a person", () => {
+  it("keeps duty hours, also over midnight and in local time, except for a person's request", () => {
     const training = testProfile({
       "training.everyHours": 1,
       "training.dutyHours": { from: 22, to: 6 },
@@ -97,7 +97,7 @@ describe("the schedule", () => {
     assert.equal(at(20, 120), "clock");
     assert.equal(why({ training, nowMs: base.nowMs + 12 * hour, asked: true }), "asked");
   });
-  it("is not silenced by a clock that was set back", () => {
+  it("still trains after the clock was set back", () => {
     assert.equal(why({ lastTrainingMs: base.nowMs + 1000 * hour }), "clock");
   });
   it("has every hour on duty in exactly one of two complementary windows", () => {

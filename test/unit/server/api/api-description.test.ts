@@ -13,7 +13,7 @@ const root = resolve(fileURLToPath(import.meta.url), "../../../../../..");
 const description = describeApi(programVersion());
 
 describe("the API description", () => {
-  it("has every operation, each under an id of its own", () => {
+  it("has every operation, each with its own id", () => {
     const ids = Object.values(description.paths).flatMap((methods) =>
       Object.values(methods).map(({ operationId }) => operationId),
     );

@@ -26,7 +26,7 @@ function version(
     ...more,
   };
 }
-/** "from" or "from/previous" with the relation, of one tensor. */
+/** The candidates of one tensor as text: "relation from" or "relation from/previous". */
 function of(
   versions: readonly ArchiveVersion[],
   tensor: string,
@@ -38,7 +38,7 @@ function of(
 }
 
 describe("candidates of a tensor", () => {
-  it("are its ancestors, the nearest predicted with the one before it, and its descendants the other way round", () => {
+  it("are its ancestors, the nearest with its own predecessor as `previous`, and likewise its descendants", () => {
     const chain = [
       version("v1", [], { w: "a" }),
       version("v2", ["v1"], { w: "b" }),
@@ -49,7 +49,7 @@ describe("candidates of a tensor", () => {
     assert.deepEqual(of(chain, "a").slice(0, 1), ["descendant b/c"]);
     assert.ok(of(chain, "b").includes("ancestor a"));
   });
-  it("pass by versions that did not change it", () => {
+  it("skip versions that did not change it", () => {
     const chain = [
       version("v1", [], { w: "a" }),
       version("v2", ["v1"], { w: "b" }),
@@ -66,7 +66,7 @@ describe("candidates of a tensor", () => {
     );
     assert.deepEqual(of(left, "c"), []);
   });
-  it("are siblings too, predicted with the common base", () => {
+  it("include siblings, with the common base as `previous`", () => {
     const family = [
       version("base", [], { w: "a" }),
       version("x", ["base"], { w: "x" }),
@@ -74,7 +74,7 @@ describe("candidates of a tensor", () => {
     ];
     assert.deepEqual(of(family, "y"), ["ancestor a", "sibling x/a"]);
   });
-  it("are neighbours of a series where no base was named", () => {
+  it("are neighbours in a series if no base was named", () => {
     const series = ["p", "q", "r"].map((tensor, i) =>
       version(`s${i}`, [], { w: tensor }, { series: "same" }),
     );
@@ -85,7 +85,7 @@ describe("candidates of a tensor", () => {
       "models that were trained apart have none (MH9)",
     );
   });
-  it("stand at the same path where architectures agree, else at the same name", () => {
+  it("have the same path if the architectures are equal, else the same name", () => {
     const base = version(
       "base",
       [],
@@ -113,7 +113,7 @@ describe("candidates of a tensor", () => {
     assert.ok(of([base, same], "c").includes("ancestor a"));
     assert.deepEqual(of([base, other], "d"), ["ancestor b"]);
   });
-  it("are few, whatever the family's size", () => {
+  it("are few, for a family of any size", () => {
     const family = [
       version("base", [], { w: "a" }),
       ...Array.from({ length: 200 }, (_, i) =>

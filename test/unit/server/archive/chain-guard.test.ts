@@ -15,7 +15,7 @@ function guardOf(
 }
 
 describe("a chain's guard", () => {
-  it("counts what is decoded before a tensor and after it", () => {
+  it("counts the decoding steps below a tensor and above it", () => {
     const guard = guardOf(9, { a: [], b: ["a"], c: ["b", "a"], d: ["c"], x: ["a"] });
     assert.deepEqual(
       ["a", "b", "c", "d", "x"].map((id) => guard.depth(h(id))),
@@ -26,14 +26,14 @@ describe("a chain's guard", () => {
       [3, 2, 1, 0, 0],
     );
   });
-  it("admits no cycle, also not through the tensor that another is predicted with", () => {
+  it("admits no cycle, not even through a `previous` tensor", () => {
     const guard = guardOf(9, { a: [], b: ["a"], c: ["b"], p: [], q: ["p", "c"] });
     assert.equal(guard.admits(h("a"), { base: h("c") }), false);
     assert.equal(guard.admits(h("a"), { base: h("p"), previous: h("q") }), false);
     assert.equal(guard.admits(h("a"), { base: h("p") }), true);
     assert.equal(guard.admits(h("c"), { base: h("a") }), true);
   });
-  it("minds what stands on a tensor that moves down", () => {
+  it("includes the tensors coded against one that gets deeper", () => {
     const guard = guardOf(3, { a: [], b: ["a"], c: ["b"], r: [], s: ["r"] });
     assert.equal(guard.admits(h("a"), { base: h("r") }), true);
     assert.equal(guard.admits(h("a"), { base: h("s") }), false, "c would be four deep");

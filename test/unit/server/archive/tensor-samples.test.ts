@@ -32,7 +32,7 @@ describe("a sample", () => {
     );
     assert.equal(Buffer.compare(whole.bytes, byHand), 0);
   });
-  it("begins and ends with the tensor, in order", () => {
+  it("starts at the tensor's start and ends at its end, in order", () => {
     const ranges = sampleRanges(1_000_003, 2);
     assert.equal(ranges[0]!.from, 0);
     assert.equal(ranges.at(-1)!.to, 2_000_006);
@@ -47,7 +47,7 @@ describe("a sample", () => {
 });
 
 describe("samples of a store", () => {
-  it("are read once, and again when others took their room", async () => {
+  it("are read once, and again after they were evicted", async () => {
     const tensors = new Map(["a", "b", "c"].map((id, i) => [id as Hash, noiseTensor("U8", [1000], i + 1)]));
     const opened: string[] = [];
     const samples = tensorSamples((id) => {

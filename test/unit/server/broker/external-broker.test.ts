@@ -10,7 +10,7 @@ import { connectBroker } from "../../../../server/broker/external-broker.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
 import { nextMessage, topicOf, fleet, root } from "./broker-bench.js";
 
-test("a plain broker behind the same port: words both ways, and again after the link broke", async () => {
+test("a plain broker behind the same interface: messages in both directions, also after the link broke", async () => {
   const plain = await plainBroker();
   const broker = await connectBroker({
     url: plain.url,
@@ -71,7 +71,7 @@ test("a plain broker behind the same port: words both ways, and again after the 
   }
 });
 
-test("a broker that refuses, or is not there, is a typed error", async () => {
+test("a broker that refuses or is not reachable gives a typed error", async () => {
   const plain = await plainBroker(false);
   const options = {
     url: plain.url,

@@ -21,7 +21,7 @@ function known(): FrameMeter {
   return meter;
 }
 
-test("frames are measured whatever pieces they come in", () => {
+test("frames are measured whatever pieces they arrive in", () => {
   const stream = Buffer.concat([
     publish(0),
     publish(1),
@@ -40,11 +40,11 @@ test("frames are measured whatever pieces they come in", () => {
   }
 });
 
-test("a length is judged before its bytes come", () => {
+test("a length is checked before its bytes arrive", () => {
   assert.equal(known().feed(Buffer.of(0x30, 0xff, 0xff, 0xff, 0x7f), 0)?.bytes, 268_435_455);
 });
 
-test("before CONNECT is accepted only little may come, and CONNECT first", () => {
+test("before CONNECT is accepted only few bytes may arrive, and CONNECT must be first", () => {
   const meter = new FrameMeter(limits);
   assert.match(new FrameMeter(limits).feed(publish(1), 0)?.reason ?? "", /before CONNECT/);
   assert.match(
@@ -59,7 +59,7 @@ test("before CONNECT is accepted only little may come, and CONNECT first", () =>
   assert.match(known().feed(connectPacket("v1"), 0)?.reason ?? "", /second CONNECT/);
 });
 
-test("packets that no client sends, and those longer than their kind, are out of place", () => {
+test("packets that no client may send, and packets too long for their kind, are rejected", () => {
   for (const type of [0x00, 0x20, 0x90, 0xb0, 0xd0, 0xf0])
     assert.match(known().feed(Buffer.of(type, 0), 0)?.reason ?? "", /no client sends/, type.toString(16));
   for (const [type, length] of [
@@ -73,7 +73,7 @@ test("packets that no client sends, and those longer than their kind, are out of
     );
 });
 
-test("reports since when a frame is incomplete", () => {
+test("reports when an incomplete frame started", () => {
   const meter = known();
   assert.equal(meter.frameSinceMs, undefined);
   meter.feed(Buffer.of(0x30), 5);

@@ -44,12 +44,12 @@ function gather(one: BrokerBench, count: number): Promise<DeviceMessage[]> {
   });
 }
 
-test("a device's words arrive with its identity, in order, and the server's words reach it", async () => {
+test("a device's messages arrive with its identity, in order, and the server's messages reach it", async () => {
   const one = await bench();
   const client = await one.client("v1");
   await client.subscribeAsync([...deviceSubscriptions(root, fleet, "v1")], { qos: 1 });
   const three = gather(one, 3);
-  for (const word of ["a", "b", "c"]) client.publish(topicOf("v1", "up/words"), word, { qos: 1 });
+  for (const message of ["a", "b", "c"]) client.publish(topicOf("v1", "up/words"), message, { qos: 1 });
   const seen = await three;
   assert.deepEqual(
     seen.map(({ payload }) => Buffer.from(payload).toString()),
@@ -91,7 +91,7 @@ test("a client with a wrong token, no token, or another's client id gets CONNACK
   assert.equal(one.events.filter(({ type }) => type === "refused").length, 4);
 });
 
-test("an authenticator that throws lets nobody in", async () => {
+test("an authenticator that throws admits no client", async () => {
   const one = await bench(
     {},
     {
@@ -101,7 +101,7 @@ test("an authenticator that throws lets nobody in", async () => {
   await assert.rejects(one.client("v1"), (error: Error & { code?: number }) => error.code === 5);
 });
 
-test("the authenticator sees the will, and the will arrives when the connection breaks", async () => {
+test("the authenticator receives the will, and the will is published when the connection breaks", async () => {
   const attempts: ConnectAttempt[] = [];
   const one = await bench(
     {},
@@ -160,7 +160,7 @@ test("foreign topics are accepted, dropped and answered; nothing reaches the oth
     7,
   );
   assert.equal(one.broker.stats().retainedBytes, 0);
-  // a word after all the forged ones: had any passed, it would have come first
+  // A message after all the forged ones: if one of those had passed, it would have arrived first.
   const honest = nextMessage(victim);
   await one.broker.publish(topicOf("v1", "down/words"), Buffer.from("honest"), { qos: 1 });
   await honest;
@@ -263,14 +263,14 @@ test("messages of one device are handled one at a time; another device does not 
     running--;
     if (order.length === 4) fourth();
   });
-  for (const word of ["1", "2", "3", "4"]) a.publish(topicOf("v1", "up/words"), word, { qos: 1 });
+  for (const message of ["1", "2", "3", "4"]) a.publish(topicOf("v1", "up/words"), message, { qos: 1 });
   await b.publishAsync(topicOf("v2", "up/words"), "go", { qos: 1 });
   await all;
   assert.equal(most, 1);
   assert.deepEqual(order, ["1", "2", "3", "4"]);
 });
 
-test("a handler that throws changes nothing for the next message", async () => {
+test("a handler that throws does not affect the next message", async () => {
   const one = await bench();
   const client = await one.client("v1");
   let count = 0;
@@ -302,7 +302,7 @@ test("a port that is taken is reported", async () => {
   );
 });
 
-test("frames that are too long, out of place or late close the connection with an event", async () => {
+test("frames that are too long, unexpected or late close the connection with an event", async () => {
   const one = await bench({ maxFrameBytes: 10_000, connectDeadlineMs: 300 });
   const huge = await one.client("v1");
   const closed = closing(huge);
@@ -327,7 +327,7 @@ test("frames that are too long, out of place or late close the connection with a
   assert.equal(one.events.filter(({ type }) => type === "frame-refused").length >= 6, true);
 });
 
-test("a known device that begins a frame and does not end it is cut off", async () => {
+test("a known device that starts a frame and does not finish it is disconnected", async () => {
   const one = await bench({ frameDeadlineMs: 100 });
   const socket = await one.raw();
   const closed = closing(socket);
@@ -340,7 +340,7 @@ test("a known device that begins a frame and does not end it is cut off", async 
   assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
 });
 
-test("a slow handler holds the socket of the device that floods it, and of no other", async () => {
+test("a slow handler pauses the socket of the device that floods it, and no other", async () => {
   const one = await bench({ maxQueuedBytes: 64 * 1024 });
   const [flooding, other] = [await one.client("v1"), await one.client("v2")];
   let release: () => void = () => undefined;
@@ -367,7 +367,7 @@ test("a slow handler holds the socket of the device that floods it, and of no ot
     most = Math.max(most, one.broker.stats().queuedBytes);
     if (++handled === count) all();
   });
-  // empty ones, which would cost nothing if only payloads were counted
+  // Empty messages, which would cost nothing if only payloads were counted.
   for (let at = 0; at < count; at++) flooding.publish(topicOf("v1", "up/words"), "", { qos: 0 });
   await new Promise<void>((resolve) => {
     flooding.publish(topicOf("v1", "up/words"), "", { qos: 0 }, () => {
@@ -378,7 +378,7 @@ test("a slow handler holds the socket of the device that floods it, and of no ot
   await otherHeard;
   release();
   await finished;
-  // what one read of a socket brings beyond the bound: 64 KiB of the smallest frames
+  // What one read of a socket adds beyond the bound: 64 KiB of the smallest frames.
   assert.ok(most < 4 * 2 ** 20, `${most} bytes waited`);
 });
 
@@ -391,7 +391,7 @@ test("a flood of foreign topics is reported by its first events", async () => {
   assert.equal(one.events.filter(({ type }) => type === "topic-refused").length, 20);
 });
 
-test("quotas on connections: in all, unknown, and of one address", async () => {
+test("quotas on connections: total, unauthenticated, and per address", async () => {
   for (const limits of [
     { maxConnections: 2 },
     { maxUnknownConnections: 2 },

@@ -1,4 +1,4 @@
-/** Conditions on metadata as people write them. */
+/** Conditions on metadata, as users write them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { z } from "zod";

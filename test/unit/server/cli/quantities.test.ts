@@ -1,4 +1,4 @@
-/** Ratios, sizes and durations of the command line: what is read, and what is refused. */
+/** Ratios, sizes and durations on the command line: what is accepted and what is refused. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseBytes, parseDuration, parseRatio } from "../../../../server/cli/quantities.js";

@@ -55,7 +55,7 @@ test("an existing file is refused before and during the recovery, and replaced c
   assert.deepEqual(await readdir(folder), ["model.safetensors", "sub"], "no temporary file stays");
 });
 
-test("a name that is taken while the model is recovered is not taken over", async (context) => {
+test("a file created under the name during the recovery is not replaced", async (context) => {
   const folder = await folderOf(context);
   const path = join(folder, "model.safetensors");
   await assert.rejects(
@@ -71,7 +71,7 @@ test("a name that is taken while the model is recovered is not taken over", asyn
   assert.deepEqual(await readdir(folder), ["model.safetensors"]);
 });
 
-test("a model that does not verify leaves what was there, also with --force", async (context) => {
+test("a model that fails verification leaves the existing file, also with --force", async (context) => {
   const folder = await folderOf(context);
   const path = join(folder, "model.safetensors");
   await writeFile(path, "good");

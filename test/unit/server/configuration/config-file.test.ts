@@ -84,14 +84,14 @@ test("server.json sets options; its paths are relative to its folder", async (t)
   assert.deepEqual(log, { level: "debug", form: "json" });
 });
 
-test("a home without server.json has no settings; a named file has to be there", async (t) => {
+test("a home without server.json has no settings; a file named explicitly must exist", async (t) => {
   const home = await mkdtemp(join(tmpdir(), "stemma-config-"));
   t.after(() => rm(home, { recursive: true, force: true }));
   assert.deepEqual(await readServerFile(home), { options: {}, log: {} });
   await assert.rejects(readServerFile(home, join(home, "other.json")), { code: "FILE_MISSING" });
 });
 
-test("what is wrong is named with file, key and the nearest known key", () => {
+test("an error names the file, the wrong key and the nearest known key", () => {
   const misspelled = messageFor({ format: 1, limits: { ingest: { maxModelByte: 1 } } });
   assert.ok(misspelled.includes("/h/server.json"));
   assert.ok(misspelled.includes("limits.ingest.maxModelByte"));

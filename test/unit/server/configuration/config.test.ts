@@ -3,7 +3,7 @@ import { it } from "node:test";
 import { serverConfig } from "../../../../server/configuration/config.js";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 
-it("a server's options are completed and checked, each wrong one named", () => {
+it("a server's options get defaults and are checked; each wrong one is named", () => {
   const config = serverConfig({ home: "/h", limits: { window: 3 } });
   assert.deepEqual(
     [
@@ -23,7 +23,7 @@ it("a server's options are completed and checked, each wrong one named", () => {
   assert.throws(() => serverConfig({ home: "/h", limits: { window: 0 } }), { code: "CONFIG_INVALID" });
 });
 
-it("TLS files do not go with an external broker", () => {
+it("TLS files cannot be combined with an external broker", () => {
   const options = {
     home: "/h",
     tls: { certFile: "c", keyFile: "k" },

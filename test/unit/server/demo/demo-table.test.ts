@@ -13,7 +13,7 @@ test("bytes on the wire are shown with the complete model's bytes and their shar
   assert.equal(describeWire(0, 0), "0 B / 0 B (0 %)");
 });
 
-test("a model without figures has none", () => {
+test("a model without figures shows none", () => {
   assert.equal(describeMetric({}), "-");
   assert.equal(
     describeMetric(

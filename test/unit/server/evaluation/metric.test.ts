@@ -1,5 +1,5 @@
-// What an evaluation's main figure is called: as the model's own or an ancestor's training called it, if that
-// was of the same kind.
+// The name of an evaluation's main metric: the one that the training of the model, or of its nearest
+// ancestor, recorded, if that was of the same kind.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { metricOf } from "../../../../server/evaluation/metric.js";
@@ -9,9 +9,9 @@ import type { FleetRepository, VersionSummary } from "../../../../server/reposit
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;
-type Told = ModelMetadata | "retired" | undefined;
+type MetadataOrRetired = ModelMetadata | "retired" | undefined;
 /** A line of versions, newest first, with the metadata of each. */
-function line(...metadata: readonly Told[]): Pick<FleetRepository, "lineage" | "objects"> {
+function line(...metadata: readonly MetadataOrRetired[]): Pick<FleetRepository, "lineage" | "objects"> {
   const versions = metadata.map((each, at) => ({
     versionId: id(at),
     state: each === "retired" ? "retired" : "stored",
@@ -39,7 +39,7 @@ const regression: Evaluation = {
   rootMeanSquareError: 0.03,
   r2: 0.5,
 };
-const nameOf = async (...metadata: readonly Told[]): Promise<string> =>
+const nameOf = async (...metadata: readonly MetadataOrRetired[]): Promise<string> =>
   (await metricOf(line(...metadata), { versionId: id(0) }, regression)).name;
 
 test("is the model's own, else that of the nearest ancestor that states one", async () => {

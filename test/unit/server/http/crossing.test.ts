@@ -1,4 +1,4 @@
-// What crosses HTTP comes back as it went: typed errors, imports, trainings.
+// What crosses HTTP arrives unchanged: typed errors, imports, trainings.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { errorBodyOf, errorOfAnswer, httpStatusOf } from "../../../../server/http/error-body.js";
@@ -45,10 +45,10 @@ describe("errors over HTTP", () => {
     assert.deepEqual(statuses, [404, 400, 422, 504, 401, 409, 413, 507, 410, 500]);
     assert.equal(httpStatusOf(new TypeError("x")), 500);
   });
-  it("tell nothing of the server's inside where they are not typed", () => {
+  it("disclose nothing of the server's internals if they are not typed", () => {
     assert.equal(JSON.stringify(errorBodyOf(new TypeError("secret path /x"))).includes("secret"), false);
   });
-  it("that are none of ours become SERVER_UNREACHABLE", () => {
+  it("that Stemma did not send become SERVER_UNREACHABLE", () => {
     for (const body of ["<html>", "null", "[]", '{"code":"NO_SUCH","message":"x"}', '{"code":5}'])
       assert.equal(errorOfAnswer(502, Buffer.from(body), "It").code, "SERVER_UNREACHABLE");
   });
@@ -58,7 +58,7 @@ describe("an import's frame", () => {
   async function* cut(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
     for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
   }
-  it("is taken apart wherever it was cut", async () => {
+  it("is parsed wherever it was split", async () => {
     const options = {
       fleet: "f",
       name: "ä",
@@ -66,9 +66,9 @@ describe("an import's frame", () => {
       metadata: { a: 1, b: true },
       attachments: [{ name: "x", bytes: Uint8Array.of(0, 255) }],
     };
-    const whole = Buffer.concat([encodeImportOptions(options), Buffer.from("the file")]);
+    const complete = Buffer.concat([encodeImportOptions(options), Buffer.from("the file")]);
     for (const size of [1, 3, 4, 5, 64, 1000]) {
-      const { options: decoded, file } = await decodeImport("f", cut(whole, size));
+      const { options: decoded, file } = await decodeImport("f", cut(complete, size));
       assert.deepEqual(
         {
           ...decoded,
@@ -84,7 +84,7 @@ describe("an import's frame", () => {
       assert.equal(Buffer.concat(rest).toString(), "the file");
     }
   });
-  it("that is short, long, no JSON or of the wrong form is refused before anything is read", async () => {
+  it("that is short, long, not JSON or of the wrong form is refused before anything is read", async () => {
     const claim = (length: number): Buffer => {
       const head = Buffer.alloc(4);
       head.writeUInt32LE(length >>> 0);
@@ -115,7 +115,7 @@ it("a bearer token matches itself and nothing else", () => {
 
 describe("trainings started over HTTP", () => {
   const request = { fleet: "f", recipe: "r", data: "d", name: "m" };
-  it("run on while they are polled, and end with report or typed error", async () => {
+  it("run while they are polled, and end with a report or a typed error", async () => {
     let end: (report: TrainReport) => void = () => undefined;
     const jobs = trainJobs(
       {
@@ -135,7 +135,7 @@ describe("trainings started over HTTP", () => {
     await jobs.close();
     assert.equal(jobs.get("f", job).state, "done");
   });
-  it("are stopped when asked, and few at a time", async () => {
+  it("stop on request, and only few run at a time", async () => {
     const jobs = trainJobs(
       {
         train: (_, { signal } = {}) =>

@@ -1,4 +1,4 @@
-// What the server does with coded transfers that it cannot or must not take, under a manual clock.
+// How the server handles coded transfers that it cannot or must not accept, under a manual clock.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
@@ -47,7 +47,7 @@ async function scene({ codes = true, coding = true } = {}): Promise<Scene> {
   const base = await device.save("a", { body: tensors.base });
   await simulation.connect(device);
   await device.announce();
-  // The first time kernels are loaded from the disk meanwhile, by device and store, which takes its time.
+  // At first, device and store load the kernels from the disk, which takes time.
   while (!device.has(base.versionId, "released")) {
     assert.deepEqual(device.refusals, []);
     await quiet();
@@ -60,7 +60,7 @@ function idOf(model: SavedModel & { readonly leaves?: unknown }, device: Simulat
   return device.models.find(({ versionId }) => versionId === model.versionId)?.leaves[0]?.tensor as Hash;
 }
 
-/** The device sends this, whatever it is, for every want that allows coding; raw tensors else. */
+/** Makes the device send these bytes for every want that allows coding, and raw tensors for others. */
 function sends(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): void {
   device.streamFor = (want: Want) =>
     want.codec === undefined ? undefined : { objects: [streamObjectOfBytes(bytes)], encodings: [encoding] };
@@ -69,7 +69,7 @@ function sends(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): 
 await scene();
 
 describe("coded wants", () => {
-  it("state what is decoded, and against which versions: the base, and the base's base", async () => {
+  it("state the codec and the versions to code against: the base, and the base's base", async () => {
     const { simulation, device, base, child, quiet } = await scene();
     await device.announce();
     await quiet();
@@ -95,14 +95,14 @@ describe("coded wants", () => {
       ],
     );
     assert.deepEqual(device.codedVersions, [base.versionId, child.versionId, onward.versionId]);
-    // Stored as it came: coded, against what it travelled with.
+    // Stored as received: coded, against the same tensors.
     const stored = simulation.repository.objects.encodingOf(idOf(onward, device));
     assert.equal(stored?.base, idOf(child, device));
     assert.equal(stored.previous, idOf(base, device));
     assert.equal((await simulation.repository.recover(onward.versionId)).verifiedRoot, onward.record.root);
   });
 
-  it("ask for raw, and get it, where this server does not decode", async () => {
+  it("request and receive raw tensors if this server does not decode", async () => {
     const { device, child, quiet } = await scene({ coding: false });
     await device.announce();
     await quiet();
@@ -117,7 +117,7 @@ describe("coded wants", () => {
     assert.ok(device.has(child.versionId, "released"));
   });
 
-  it("keep a chain short: every so many versions one is decoded and stored raw", async () => {
+  it("keep chains short: after a number of versions one is decoded and stored raw", async () => {
     const { simulation, device, child, tensors, quiet } = await scene();
     let [last, lastTensor] = [child.versionId, tensors.child];
     for (let step = 0; step < 11; step++) {
@@ -134,10 +134,10 @@ describe("coded wants", () => {
     assert.deepEqual((await simulation.repository.check()).problems, []);
   });
 
-  it("are sent again for raw when what the stream was coded against was collected meanwhile", async () => {
+  it("are sent again for raw tensors if the references of the stream were collected meanwhile", async () => {
     const { simulation, device, base, child, quiet } = await scene();
     let held: Body | undefined;
-    // The last block stays on the device while the lease runs out, the base is retired and collected.
+    // The device holds a block back until the lease has expired and the base is retired and collected.
     device.intercept = (body) => {
       if (body.type !== "block" || held !== undefined) return body;
       held = body;
@@ -172,7 +172,7 @@ describe("coded wants", () => {
     assert.equal((await repository.recover(child.versionId)).verifiedRoot, child.record.root);
   });
 
-  it("refuse an encoding that was not allowed before a byte of it is taken", async () => {
+  it("refuse an encoding that was not allowed before any block is sent", async () => {
     const raw = 4 * 2000;
     const foreign = "ab".repeat(32) as Hash;
     const attempts: readonly (readonly [string, (base: Hash) => Encoding, code: string])[] = [
@@ -234,7 +234,7 @@ describe("coded wants", () => {
     }
   });
 
-  it("refuse a stream that is not a coding of its tensor, and take the tensor raw when it is announced again", async () => {
+  it("refuse a stream that is not a coding of its tensor, and receive the tensor raw when it is announced again", async () => {
     const honest = (one: Scene): EncodedTensor =>
       codec.encodeTensor(one.tensors.child, one.tensors.child.bytes, { base: one.tensors.base });
     const attempts: readonly (readonly [string, (one: Scene) => Pick<EncodedTensor, "code" | "bytes">])[] = [
@@ -273,7 +273,7 @@ describe("coded wants", () => {
     }
   });
 
-  it("restart a transfer where the device has another stream than the one it had begun", async () => {
+  it("restart a transfer if the device sends another stream than it had started", async () => {
     const one = await scene({ codes: false });
     const { simulation, device, base, child, tensors, quiet } = one;
     const { code, bytes } = codec.encodeTensor(tensors.child, tensors.child.bytes, { base: tensors.base });
@@ -282,7 +282,7 @@ describe("coded wants", () => {
     device.intercept = (body) => (body.type === "block" && ++sent > 1 ? undefined : body);
     await device.announce();
     await quiet();
-    // The device comes back, and sends the same tensors raw under the same transfer.
+    // The device reconnects, and sends the same tensors raw under the same transfer.
     await simulation.disconnect(device);
     await simulation.settle();
     device.intercept = (body) => body;

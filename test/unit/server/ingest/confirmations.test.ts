@@ -12,7 +12,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
 
-/** A repository of states only; `confirm` may be held back or fail. */
+/** A fake repository that has only states; `confirm` may be delayed or fail. */
 function bench(
   policy: ReleasePolicy,
   options: {
@@ -97,7 +97,7 @@ describe("confirmations", () => {
     assert.deepEqual(reported, ["stored 1", "released 1"], "what is released is left alone");
   });
 
-  it("call a version that was retired while it was read neither complete nor damaged", async () => {
+  it("report a version retired while it was read as neither complete nor damaged", async () => {
     const scene = bench("stored", {
       confirm: (id) => {
         if (id !== hash(1)) return Promise.resolve();
@@ -111,7 +111,7 @@ describe("confirmations", () => {
     assert.deepEqual(scene.reported, ["stored 2", "released 2"]);
   });
 
-  it("release only what a backup covers, where the policy asks for one", async () => {
+  it("release only what a backup covers, if the policy requires one", async () => {
     const { confirmations, reported, add, backUpTo } = bench("backed-up", { atOnce: 1 });
     add(1);
     add(7);
@@ -138,7 +138,7 @@ describe("confirmations", () => {
     assert.equal(states.get(hash(2)), "released");
   });
 
-  it("take a stopped journal for no damage", async () => {
+  it("do not report damage when the journal has stopped", async () => {
     const { confirmations, reported, add } = bench("stored", {
       confirm: () => Promise.reject(new StemmaError("JOURNAL_STOPPED", "stopped")),
     });
@@ -147,7 +147,7 @@ describe("confirmations", () => {
     assert.deepEqual(reported, []);
   });
 
-  it("run few at a time, in models and in bytes; a large one runs alone", async () => {
+  it("run few at a time, by number and bytes; a large model runs alone", async () => {
     const small = bench("stored", {
       atOnce: 3,
       confirm: () =>

@@ -51,7 +51,7 @@ const view = (more: Partial<NeedsView> = {}): NeedsView => ({
 });
 
 describe("what the server needs next", () => {
-  it("is an unknown base before anything else, unless nobody has it", () => {
+  it("is an unknown base first, unless no device has it", () => {
     const child = view({
       record: record([hash("d"), hash("e")]),
       base: (id) => (id === hash("e") ? "unknown" : "known"),
@@ -79,7 +79,7 @@ describe("what the server needs next", () => {
     );
   });
 
-  it("is only the tensors that are lacking, each once, by their first place in the tree", () => {
+  it("is only the missing tensors, each once, by their first position in the tree", () => {
     const leaves = [
       leaf("a", hash("a")),
       leaf("b", hash("b")),
@@ -99,7 +99,7 @@ describe("what the server needs next", () => {
     });
   });
 
-  it("asks for raw where a base is retired or nowhere", () => {
+  it("is raw tensors if a base is retired or unknown", () => {
     for (const state of ["retired", "unknown"] as const) {
       const needs = needsOf(
         view({ record: record([hash("e")]), base: () => state, withoutBase: true }),
@@ -110,11 +110,11 @@ describe("what the server needs next", () => {
     }
   });
 
-  it("is nothing where all is stored", () => {
+  it("is nothing if everything is stored", () => {
     assert.deepEqual(needsOf(view({ isStored: () => true }), 32, limits), { step: "commit" });
   });
 
-  it("refuses what is unreadable, too large, too many, or not what was declared", () => {
+  it("is a refusal if the tree is unreadable, too large, has too many tensors, or differs from the declaration", () => {
     const code = (needs: ReturnType<typeof needsOf>): string =>
       needs.step === "refuse" ? needs.code : needs.step;
     assert.equal(code(needsOf(view({ leaves: undefined }), 32, limits)), "ANNOUNCE_INVALID");
@@ -135,7 +135,7 @@ describe("what the server needs next", () => {
     assert.equal(code(needsOf(view(), 31, limits)), "ANNOUNCE_INVALID");
   });
 
-  it("relies on every small object and every tensor of the version", () => {
+  it("depends on every small object and every tensor of the version", () => {
     assert.deepEqual(
       smallObjectsOf(record()).map(({ kind }) => kind),
       ["tree", "names", "owner-map", "environment", "attachment"],

@@ -1,4 +1,4 @@
-// Children whose base never comes: parked, refused for now, and received without the base in the end. Under a
+// Children whose base never arrives: parked, refused for now, and finally received without the base. Under a
 // manual clock.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -41,7 +41,7 @@ async function orphaned(): Promise<{
     }
   };
   /**
-   * The store's own work (decoding, reading back) takes real time, whatever the manual clock shows.
+   * Waits in real time, because the store's work (decoding, reading back) does not follow the manual clock.
    */
   const until = async (happened: () => boolean): Promise<void> => {
     for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await quiet();
@@ -50,7 +50,7 @@ async function orphaned(): Promise<{
 }
 
 describe("a child whose base no device has", () => {
-  it("is refused for now when its parking is over, and received without its base when it is announced again", async () => {
+  it("is refused for now when its parking time is over, and received without its base when it is announced again", async () => {
     const { simulation, device, child, quiet, until } = await orphaned();
     await device.announce();
     await quiet();
@@ -79,7 +79,7 @@ describe("a child whose base no device has", () => {
     assert.equal(device.has(child.versionId, "released"), true);
   });
 
-  it("waits while its base is under way, however often it is announced", async () => {
+  it("waits while its base is being received, however often it is announced", async () => {
     const simulation: Simulation = new Simulation({
       seed: 2,
       files: memoryFiles({ now: () => simulation.clock.now() }),
@@ -97,7 +97,7 @@ describe("a child whose base no device has", () => {
       if (simulation.messagesInFlight > 0) await simulation.deliver();
     }
     assert.equal(device.unreleased.length, 0);
-    // The child came after its base, so that the server asked for one tensor of it and no more.
+    // The child was received after its base, so the server requested only the tensor that differs.
     assert.deepEqual(
       simulation.repository
         .versions({ device: "car" })

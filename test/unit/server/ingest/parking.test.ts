@@ -20,7 +20,7 @@ const entry = (
 });
 
 describe("parked announcements", () => {
-  it("come back for their base, in the order in which they came", () => {
+  it("are returned for their base, in the order of arrival", () => {
     const parked = lot();
     parked.park(entry(2), 0);
     parked.park(entry(1), 0);
@@ -33,7 +33,7 @@ describe("parked announcements", () => {
     assert.equal(parked.bytes, 10);
   });
 
-  it("are bounded for a device, for all, and in bytes", () => {
+  it("are bounded per device, in total, and in bytes", () => {
     const parked = lot();
     assert.ok(parked.park(entry(1), 0));
     assert.ok(parked.park(entry(2), 0));
@@ -43,7 +43,7 @@ describe("parked announcements", () => {
     assert.equal(parked.park(entry(4, "third", 0), 0), undefined);
   });
 
-  it("count once when they are parked again, from then on", () => {
+  it("count once when they are parked again, and their time restarts", () => {
     const parked = lot();
     parked.park(entry(1, "d", 60), 0);
     assert.equal(parked.park(entry(1, "d", 60), 500)?.expiresAtMs, 1500);
@@ -56,7 +56,7 @@ describe("parked announcements", () => {
     assert.equal(parked.bytes, 0);
   });
 
-  it("leave with their device", () => {
+  it("are removed with their device", () => {
     const parked = lot();
     parked.park(entry(1), 0);
     parked.park(entry(2, "other"), 0);

@@ -7,7 +7,7 @@ import {
 } from "../../../../server/ingest/session-judge.js";
 
 const minute = 60_000;
-/** Judges claims one after the other; the last verdict. */
+/** Judges claims one after the other; returns the last verdict. */
 function judge(
   claims: readonly (readonly [counter: number, previous: number, atMs: number])[],
   from: SessionHistory = emptySessionHistory,
@@ -22,7 +22,7 @@ function judge(
   return { verdict, history };
 }
 
-test("a device that counts on takes over each time, also after failed attempts and in quick succession", () => {
+test("a device that keeps counting takes over each time, also after failed attempts and in quick succession", () => {
   assert.equal(
     judge([
       [1, 0, 0],
@@ -44,7 +44,7 @@ test("a counter not higher than the last seen is a clone", () => {
     );
 });
 
-test("a superseded session that comes back twice in ten minutes is a clone, once is a lost CONNACK", () => {
+test("a superseded session that returns twice in ten minutes is a clone; once is a lost CONNACK", () => {
   // A is 5, B (a copy that had counted on) takes over as 20, A returns as 21 after its own 5
   assert.equal(
     judge([

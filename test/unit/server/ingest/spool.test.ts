@@ -33,7 +33,7 @@ for (const [where, memorySpoolBytes] of [
   ["in memory", 1000],
 ] as const) {
   describe(`a spool ${where}`, () => {
-    it("gives back what was written in any order, and goes on after a pause", async () => {
+    it("returns what was written in any order, and continues after a pause", async () => {
       const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
       const spool = await spools.create(hash(1), 10);
       assert.ok(spool);
@@ -52,7 +52,7 @@ for (const [where, memorySpoolBytes] of [
       assert.equal(spools.bytes, 0);
     });
 
-    it("is refused where the quota is reached, and counts again when one goes", async () => {
+    it("is refused at the quota, and accepted again after another was removed", async () => {
       const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
       const first = await spools.create(hash(1), 600);
       assert.ok(first);
@@ -65,7 +65,7 @@ for (const [where, memorySpoolBytes] of [
 }
 
 describe("the spool folder", () => {
-  it("finds after a restart what lay there, and its size counts", async () => {
+  it("finds existing files after a restart, and counts their size", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     const before = await open(files);
     const spool = await before.create(hash(1), 700);
@@ -77,7 +77,7 @@ describe("the spool folder", () => {
     assert.equal((await after.resume(hash(1), 1000))?.spool.byteLength, 700);
   });
 
-  it("resumes nothing that has no state, is longer than allowed, or lost its data", async () => {
+  it("does not resume files without state, longer than allowed, or without data", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     const spools = await open(files);
     const stateless = await spools.create(hash(1), 10);
@@ -94,7 +94,7 @@ describe("the spool folder", () => {
     assert.equal(await spools.resume(hash(3), 1000), undefined);
   });
 
-  it("drops what nobody touched for too long, and what is none of its own, but nothing in use", async () => {
+  it("removes files unused for too long and foreign files, but none in use", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     let later = 0;
     const spools = await open(files, () => Date.now() + later);

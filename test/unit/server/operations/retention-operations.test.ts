@@ -1,4 +1,4 @@
-/** Applying rules and collecting in the same go, where others collect too. */
+/** Applying rules and collecting in one operation, while others collect too. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { OperationsContext } from "../../../../server/context/operations-context.js";
@@ -36,13 +36,13 @@ function contextWith(failures: readonly ErrorCode[]): {
   };
 }
 
-test("nothing is collected unless it is asked for", async () => {
+test("nothing is collected unless requested", async () => {
   const { context, done } = contextWith([]);
   assert.equal((await retentionOperations(context).applyRetention({ fleet: "a" })).freedBytes, undefined);
   assert.deepEqual(done, ["apply"]);
 });
 
-test("a plan that another collection made stale is made again, a bounded number of times", async () => {
+test("a plan made stale by another collection is made again, a bounded number of times", async () => {
   const twice = contextWith(["PLAN_STALE", "PLAN_STALE"]);
   assert.equal(
     (await retentionOperations(twice.context).applyRetention({ fleet: "a", collect: true })).freedBytes,

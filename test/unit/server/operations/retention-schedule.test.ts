@@ -1,4 +1,4 @@
-/** When rules are applied by a server, and what does not stop it. Time is moved by hand. */
+/** When a server applies rules, and which failures do not stop it. The test advances the clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RetentionReport } from "../../../../server/api/storage-schemas.js";
@@ -62,7 +62,7 @@ test("an hour after the start and then once a day, for fleets that have rules", 
   assert.equal(calls.length, 4);
 });
 
-test("a fleet that fails is named in the log, the others go on, and the next day all are asked again", async () => {
+test("a fleet that fails is logged, the others continue, and all are tried again the next day", async () => {
   const { clock, calls, errors, schedule } = scene(
     () => [setting],
     (fleet) =>
@@ -85,7 +85,7 @@ test("a fleet that fails is named in the log, the others go on, and the next day
   await schedule.close();
 });
 
-test("closing waits for the fleet under way and begins no other", async () => {
+test("closing waits for the current fleet and starts no other", async () => {
   let finish: (report: RetentionReport) => void = () => undefined;
   const { clock, calls, schedule } = scene(
     () => [setting],

@@ -1,5 +1,5 @@
 /**
- * The reach on repositories like the paper's: never more storage than LAST, within 2 % of the cheapest tree
+ * Plans of repositories like the paper's: never more storage than LAST, and within 2 % of the cheapest tree
  * at α ≥ 2 on SD. Storage is counted, not timed.
  */
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-/** PAS-MT and PAS-PT by hand: which decision each takes first, and what that costs it. */
+/** PAS-MT and PAS-PT on graphs made by hand: which decision each makes first, and what that costs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { limitsOf } from "../../../../server/planner/budgets.js";
@@ -48,8 +48,8 @@ test("both find the best plan of the paper's toy", () => {
   assert.equal(storedByPt(toyOfFigure5(), [3, 6]), 24);
 });
 
-// Both cheap do not fit. PAS-PT takes what is cheapest first and pays for the other; PAS-MT sees what making
-// room costs.
+// Both cheap edges together exceed the budget. PAS-PT takes the cheapest first and pays for the other; PAS-MT
+// weighs the cost of getting within the budget.
 const either = (): StorageGraph =>
   graphOf([edge("a", 10, 1), edge("a", 1, 10), edge("b", 30, 1), edge("b", 2, 10)], [["a", "b"]]);
 test("PAS-PT grows by storage and refuses what breaks a group's budget; PAS-MT swaps by gain over storage", () => {
@@ -59,16 +59,16 @@ test("PAS-PT grows by storage and refuses what breaks a group's budget; PAS-MT s
 });
 
 test("a swap at a vertex counts for everything rebuilt through it (equation 1)", () => {
-  // Making hub fast helps three members at once for 9; making one leaf fast helps one for 4.
+  // A fast `hub` helps three members for 9; a fast leaf helps one for 4.
   const leaves = ["x", "y", "z"].flatMap((leaf) => [edge(leaf, 1, 0, "hub"), edge(leaf, 5, 1)]);
   const graph = graphOf([edge("hub", 1, 10), edge("hub", 10, 1), ...leaves], [["x", "y", "z"]]);
   assert.equal(storedByMt(graph, [3]), 10 + 3);
 });
 
 test("under the parallel scheme a swap counts once for every snapshot over budget (equation 2)", () => {
-  // Below `low` hang two members of one snapshot; below `high` those and one of another. Counted by snapshots
-  // high gains 2 for 18 and settles all; by members low would come first, 2 for 10, and high be needed all
-  // the same.
+  // Two members of one snapshot are below `low`; those and one of another snapshot are below `high`. Counted
+  // by snapshots, `high` gains 2 for 18 and meets both budgets. Counted by members, `low` would be first (2
+  // for 10), and `high` would still be needed.
   const graph = graphOf(
     [
       edge("high", 1, 10),
@@ -85,7 +85,7 @@ test("under the parallel scheme a swap counts once for every snapshot over budge
 });
 
 test("a swap that stores less and rebuilds faster is taken first (non-positive denominators)", () => {
-  // Once `base` is fast, `via` is both cheaper and faster through it than through `slow`.
+  // Once `base` is fast, `via` is cheaper and faster through it than through `slow`.
   const graph = graphOf(
     [
       edge("base", 1, 20),
@@ -103,8 +103,8 @@ test("a swap that stores less and rebuilds faster is taken first (non-positive d
   assert.equal(tree.recreation[graph.vertexIds.indexOf("via")], 2);
 });
 
-test("PAS-MT stops where no swap gains, and its tree is then not taken", () => {
-  // The only fast way to `far` leads over two vertices, of which the first alone gains nothing for the
+test("PAS-MT stops when no swap gains anything, and its tree is then rejected", () => {
+  // The only fast path to `far` has two more vertices, and changing the first alone gains nothing for the
   // snapshot.
   const graph = graphOf(
     [

@@ -1,4 +1,7 @@
-/** The planner from outside: the paper's toy, budgets, schemes, tiers, segments, time, and plans as data. */
+/**
+ * The planner's interface: the paper's toy, budgets, schemes, tiers, segments, time limits, and plans as
+ * data.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { planStorage, type PlanProgress } from "../../../../server/planner/plan-storage.js";
@@ -27,7 +30,7 @@ test("the toy of the paper's figure 5 gives its published costs", () => {
   assert.equal(bounded.leastStorageCost, 19);
 });
 
-test("a budget that no plan can keep is refused by the snapshot's name", () => {
+test("a budget that no plan can keep is refused with the snapshot's name", () => {
   assert.throws(() => planStorage(toyOfFigure5(), { costs: [3, 4] }), {
     code: "BUDGET_UNREACHABLE",
     message: /s2/,
@@ -75,7 +78,7 @@ test("of parallel edges for tiers it takes the one that the budget affords (MH7)
   checkPlan(graph, JSON.parse(JSON.stringify(plan)) as StoragePlan);
 });
 
-test("byte segments are vertices of their own: high bytes near, low bytes far, a replay where it pays", () => {
+test("byte segments are separate vertices: high bytes near, low bytes far, a replay where it pays", () => {
   const edges: EdgeInput[] = [
     { to: "high", kind: "planes", storageCost: 10, recreationCost: 2 },
     { to: "high", kind: "remote", storageCost: 2, recreationCost: 20 },
@@ -99,7 +102,7 @@ test("byte segments are vertices of their own: high bytes near, low bytes far, a
   assert.equal(kindOf(planStorage(graph, { costs: [2, 600] }), "low"), "replay");
 });
 
-test("under the parallel scheme the dearest member counts, not the sum", () => {
+test("under the parallel scheme the most expensive member counts, not the sum", () => {
   const graph = toyOfFigure5();
   const plan = planStorage(graph, { costs: [2, 2.5] }, { scheme: "parallel" });
   assert.equal(plan.scheme, "parallel");
@@ -120,7 +123,7 @@ test("without snapshots, and without tensors, there is a plan", () => {
   );
 });
 
-test("budgets of nothing are kept where everything is free", () => {
+test("budgets of zero are kept if everything is free", () => {
   const graph = buildStorageGraph({
     vertices: [
       { id: "a", byteLength: 1 },
@@ -156,18 +159,18 @@ test("the same input and seed give the same plan; the reported cost only falls",
   assert.equal(plan.isCutShort, false);
 });
 
-test("when time is up at once there still is a plan within the budgets", () => {
+test("when the time limit is zero there still is a plan within the budgets", () => {
   const graph = large();
   const plan = planStorage(graph, { ratio: 1.3 }, { time: { clock: manualClock(), limitMs: 0 } });
   checkPlan(graph, plan);
   assert.equal(plan.isCutShort, true);
-  const whole = planStorage(
+  const uninterrupted = planStorage(
     graph,
     { ratio: 1.3 },
     { time: { clock: manualClock(), limitMs: 1 }, effort: 1e5 },
   );
-  assert.equal(whole.isCutShort, false, "the clock never moved");
-  assert.ok(whole.storageCost <= plan.storageCost);
+  assert.equal(uninterrupted.isCutShort, false, "the clock never moved");
+  assert.ok(uninterrupted.storageCost <= plan.storageCost);
 });
 
 type Draft = { -readonly [Key in keyof StoragePlan]: StoragePlan[Key] };

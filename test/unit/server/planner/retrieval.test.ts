@@ -1,4 +1,4 @@
-/** Retrieval schemes on a tree known by hand, and schedules replayed step by step. */
+/** Retrieval schemes on a tree with known costs, and schedules replayed step by step. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
@@ -12,7 +12,7 @@ import {
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { randomStorageGraph } from "../../../helpers/storage-graphs.js";
 
-/** base → mid → {left, right}; the snapshot is left and right. */
+/** base → mid → {left, right}; the snapshot has left and right. */
 function fork(): StorageGraph {
   const edge = (from: string | undefined, to: string, recreationCost: number): EdgeInput => ({
     ...(from === undefined ? {} : { from }),
@@ -36,7 +36,7 @@ function fork(): StorageGraph {
   });
 }
 
-test("independent adds paths, parallel takes the dearest, reusable walks what they share once", () => {
+test("independent adds all paths, parallel takes the most expensive one, reusable counts shared edges once", () => {
   const graph = fork();
   const tree = new StorageTree(graph, minimumStorageTree(graph));
   assert.deepEqual([...snapshotCosts(graph, tree.recreation, "independent")], [223, 0]);
@@ -45,7 +45,7 @@ test("independent adds paths, parallel takes the dearest, reusable walks what th
   assert.deepEqual(retrieveShared(graph, tree.parentEdge, 1), { cost: 0, peakBytes: 0, steps: [] });
 });
 
-test("a memory bound is paid in repeated steps", () => {
+test("a memory bound costs repeated steps", () => {
   const graph = fork();
   const tree = minimumStorageTree(graph);
   const shared = retrieveShared(graph, tree, 0);
@@ -56,8 +56,8 @@ test("a memory bound is paid in repeated steps", () => {
 });
 
 /**
- * Follows a schedule with a memory of its own: every step's source must be at hand, every member must come
- * out.
+ * Replays a schedule: the source of every step must have been rebuilt before, and every member must be
+ * rebuilt in the end.
  */
 function replay(
   graph: StorageGraph,
@@ -104,7 +104,7 @@ test("schedules of random trees rebuild every member, between the reusable and t
   }
 });
 
-test("long chains do not deepen the stack", () => {
+test("long chains do not overflow the stack", () => {
   const count = 50_000;
   const id = (v: number): string => `m${v}`;
   const graph = buildStorageGraph({

@@ -1,6 +1,6 @@
 /**
- * Bounds of single layers: lines of activations, the measured error of float32 kernels, decisions, and the
- * refusal of what has no bounds.
+ * Bounds of single layers: linear bounds of activations, the measured error of float32 kernels, decisions,
+ * and layers without bounds.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -92,7 +92,7 @@ describe("activations over bounds", () => {
     });
   }
 
-  it("lines are tight: between −2 and 2 those of tanh are 0.6 apart at most, those of relu meet at the ends", () => {
+  it("lines are tight: between −2 and 2 those of tanh are at most 0.6 apart, and those of relu meet at the ends", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(-2), high: Float64Array.of(2) };
     const gap = (name: string, x: number): number => {
       const layer = new ActivationLayer([1], every[name]!);
@@ -104,7 +104,7 @@ describe("activations over bounds", () => {
     assert.ok(gap("relu", -2) < 1e-9 && gap("relu", 2) < 2.0001 && gap("relu", 0) < 1.0001);
   });
 
-  it("NaN in, NaN out: nothing is known of it", () => {
+  it("NaN inputs give unknown bounds", () => {
     const bounds: Bounds = { shape: [1], low: Float64Array.of(NaN), high: Float64Array.of(NaN) };
     for (const activation of Object.values(every))
       assert.ok(Number.isNaN(new ActivationLayer([1], activation).forward([bounds]).out.low[0]));
@@ -177,7 +177,7 @@ const known = (tensors: readonly Tensor[], planes = 4): { bytes: Uint8Array; pla
   tensors.map(({ bytes }) => ({ bytes: keepHighestPlanes(bytes, planes), planes }));
 
 describe("weights by their highest bytes", () => {
-  it("are all the float32 numbers that have them", () => {
+  it("bound exactly the float32 numbers with these bytes", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 0xffffffff }),
@@ -218,7 +218,7 @@ describe("decisions", () => {
     return decideTopK(network, propagateBounds(network, [1]), k);
   };
 
-  it("take the largest, in order; leave ties and NaN open", () => {
+  it("choose the largest, in order; leave ties and NaN undecided", () => {
     assert.deepEqual(outputs([3, 1, 2], 1), { classes: [0], isOrdered: true });
     assert.deepEqual(outputs([3, 1, 2], 2), { classes: [0, 2], isOrdered: true });
     assert.equal(outputs([3, 3, 2], 1), undefined);
@@ -270,7 +270,7 @@ describe("decisions", () => {
     assert.deepEqual(decideTopK(network, propagation, 1), { classes: [0], isOrdered: true });
   });
 
-  it("know which input of a maximum wins", () => {
+  it("determine which input of a maximum is the largest", () => {
     const layer = new MaxPoolingLayer(
       [1, 1, 1],
       windowsOf(2, 1, { size: [2, 1], strides: [2, 1], dilation: [1, 1], padding: "valid" }),
@@ -313,7 +313,7 @@ describe("what has no bounds", () => {
   const ones = (shape: readonly number[]): Tensor =>
     floatTensor(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
 
-  it("is refused by name, with what to do", () => {
+  it("is refused by name, with advice", () => {
     refused(
       chain(
         input([3, 2]),

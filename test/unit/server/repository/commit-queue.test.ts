@@ -1,4 +1,4 @@
-/** The only way into the journal: batches, order, and refusals that affect only the refused fact. */
+/** The only path into the journal: batches, order, and refusals that affect only the refused fact. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -132,7 +132,7 @@ test("a full disk fails its batch; the next goes on from the same state", async 
   assert.equal(state.versions.get(id(1))?.version, 1);
 });
 
-test("what must be decided alone sees everything before it and nothing beside it", async () => {
+test("a fact that must be decided alone sees everything before it and nothing concurrent", async () => {
   const { queue, appends, state } = setup();
   const seen: number[] = [];
   const alone: Submission = {
@@ -158,7 +158,7 @@ test("what must be decided alone sees everything before it and nothing beside it
   assert.equal(state.length, 5);
 });
 
-test("nobody is forgotten, whenever they come", async () => {
+test("every caller gets a result, whenever it calls", async () => {
   const { queue, facts } = setup();
   let submitted = 0;
   const chain = async (n: number): Promise<void> => {

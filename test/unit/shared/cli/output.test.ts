@@ -1,6 +1,6 @@
 /**
- * What commands print: machine-readable formats unchanged, text without control characters that steer the
- * terminal.
+ * What commands print: machine-readable formats unchanged, text without control characters that could steer
+ * the terminal.
  */
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";

@@ -1,6 +1,6 @@
 /**
- * The small coders inside: codes are complete and limited, frequencies add up, adaptive numbers and blocks
- * come back.
+ * The building blocks of the codec: codes are complete and of limited length, frequencies add up, adaptive
+ * numbers and blocks are decoded exactly.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -52,13 +52,13 @@ test("code lengths are complete, at most ten bits, none for a constant", () => {
   assert.ok(isCompleteCode(lengths) && lengths[39]! <= 2);
 });
 
-test("without a limit in the way, no code of whole bits is shorter", () => {
+test("without a length limit, no prefix code is shorter", () => {
   const lengths = new Uint8Array(symbolCount);
   huffmanLengths([45, 13, 12, 16, 9, 5, ...new Array<number>(58).fill(0)], lengths);
   assert.deepEqual([...lengths.subarray(0, 6)], [1, 3, 3, 3, 4, 4]);
 });
 
-test("frequencies add up and leave nothing out", () => {
+test("frequencies add up and include every symbol", () => {
   fc.assert(
     fc.property(
       fc.array(fc.oneof(fc.constant(0), fc.nat(3), fc.nat(2 ** 21)), { minLength: 256, maxLength: 256 }),
@@ -73,7 +73,7 @@ test("frequencies add up and leave nothing out", () => {
   );
 });
 
-test("adaptive numbers come back, also behind long carries", () => {
+test("adaptive numbers are decoded exactly, also after long carries", () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -136,7 +136,7 @@ test("kernels of both layouts are grouped by what has a scale", () => {
   assert.deepEqual(viewOf([1000], 1000), { rows: 1, columns: 1, inner: 1000 });
 });
 
-test("logarithms without Math are right", () => {
+test("logarithms computed without Math are correct", () => {
   for (let i = 1; i < 2000; i++) {
     const x = i * i * 1.37e-5;
     assert.ok(Math.abs(roughLog2(x) - Math.log2(x)) < 0.001);

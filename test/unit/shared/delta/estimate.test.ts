@@ -22,7 +22,7 @@ test("a retrained model is not coded against another (ModelHub §V-B)", () => {
   });
 });
 
-test("a fine-tuned one is, and with what came before where that tells something", () => {
+test("a fine-tuned one is, and also against the previous update if that helps", () => {
   const child = fineTuned(base, 1e-4, 3);
   const onward = continueTuning(child, base, { share: 0.9, stepSize: 1e-5, seed: 4 });
   const astray = fineTuned(child, 1e-4, 5);
@@ -33,7 +33,7 @@ test("a fine-tuned one is, and with what came before where that tells something"
   assert.equal(codec.estimate(astray, astray.bytes, { base: child, previous: base }).predictor, "base");
 });
 
-test("expected sizes are within an eighth of what comes out", () => {
+test("estimated sizes are within an eighth of the actual ones", () => {
   for (const child of [
     fineTuned(base, 1e-4, 3),
     fineTuned(base, 1e-6, 3),
@@ -55,14 +55,14 @@ test("noise stays raw, equal tensors cost nothing", () => {
   assert.equal(codec.encodeTensor(base, base.bytes.slice(), { base }).bytes.length, 0);
 });
 
-test("a partial update pays for what changed", () => {
+test("a partial update costs only what changed", () => {
   const bytes = base.bytes.slice();
   bytes.set(fineTuned(base, 1e-3, 8).bytes.subarray(0, 4 * 96), 0);
   const encoded = codec.encodeTensor(base, bytes, { base });
   assert.ok(encoded.bytes.length < 4 * 96 + 250, `${encoded.bytes.length} bytes for one changed row of 128`);
 });
 
-test("mostly equal numbers take less than a bit each where they should", () => {
+test("mostly equal numbers take less than a bit each", () => {
   const large = weights([256, 256], 9);
   const most = [
     [0.95, 0.6],
@@ -77,7 +77,7 @@ test("mostly equal numbers take less than a bit each where they should", () => {
   }
 });
 
-test("equal or not by the number's size, as training leaves them, takes less than one distribution would", () => {
+test("numbers that are equal depending on their magnitude, as after training, take less than with one distribution", () => {
   const large = weights([256, 256], 9);
   for (const [step, limit] of [
     [1e-9, 1.5],

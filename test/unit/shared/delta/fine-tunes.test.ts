@@ -1,6 +1,6 @@
 /**
- * Sizes on real fine-tunes: bytes are exact, so a test may assert them. All side information and a code of
- * one byte a tensor counted.
+ * Sizes of encoded real fine-tunes. Sizes are exact, so a test may assert them; they include all side
+ * information and one byte per tensor for its code.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -28,7 +28,7 @@ async function tensorsOf(name: string): Promise<ReadonlyMap<string, Tensor>> {
   );
 }
 
-/** Bits a parameter of a child, every tensor decoded again and compared. */
+/** Bits per parameter of a child; every tensor is decoded again and compared. */
 async function bitsOf(child: string, base?: string, previous?: string): Promise<number> {
   const codec = await loadDeltaCodec();
   const [own, from, before] = await Promise.all([
@@ -52,7 +52,7 @@ async function bitsOf(child: string, base?: string, previous?: string): Promise<
   return (8 * bytes) / numbers;
 }
 
-/** FM-Delta's bound in bits a parameter: the entropy of its ordered-integer differences. */
+/** FM-Delta's bound in bits per parameter: the entropy of its ordered-integer differences. */
 const bounds = [
   ["lstm-sgd1e-3-10", 15.895],
   ["lstm-sgd1e-3-100", 18.733],
@@ -70,7 +70,7 @@ for (const [child, bound] of bounds) {
   });
 }
 
-test("a previous update helps, whichever of the two is called the base", { skip }, async (context) => {
+test("a previous update helps, whichever of the two is the base", { skip }, async (context) => {
   const plain = await bitsOf("lstm-sgd1e-3-200", "lstm-sgd1e-3-100");
   for (const [base, previous] of [
     ["lstm-base", "lstm-sgd1e-3-100"],
@@ -82,15 +82,15 @@ test("a previous update helps, whichever of the two is called the base", { skip 
   }
 });
 
-for (const whole of ["lstm-base", "mnv2-base", "lstm-adam1e-4-100", "mnv2-sgd1e-3-100"]) {
-  test(`${whole} alone takes at most 83.5 % of raw`, { skip }, async (context) => {
-    const share = (await bitsOf(whole)) / 32;
+for (const model of ["lstm-base", "mnv2-base", "lstm-adam1e-4-100", "mnv2-sgd1e-3-100"]) {
+  test(`${model} alone takes at most 83.5 % of raw`, { skip }, async (context) => {
+    const share = (await bitsOf(model)) / 32;
     context.diagnostic(`${(100 * share).toFixed(2)} % of raw`);
     assert.ok(share <= 0.835, `${share}`);
   });
 }
 
-test("a partial update pays for its changed tensors only", { skip }, async (context) => {
+test("a partial update costs only its changed tensors", { skip }, async (context) => {
   const codec = await loadDeltaCodec();
   const base = await tensorsOf("mnv2-base");
   const tuned = await tensorsOf("mnv2-sgd1e-3-100");
@@ -106,6 +106,6 @@ test("a partial update pays for its changed tensors only", { skip }, async (cont
   context.diagnostic(`${changed} bytes for ${last.size} tensors, ${unchanged} for ${base.size - last.size}`);
   assert.equal(unchanged, 0);
   const raw = [...last].reduce((sum, name) => sum + tuned.get(name)!.bytes.length, 0);
-  // A last layer moves further than the others; alone it would take 0.83.
+  // A last layer moves further than the others; encoded alone it would take 0.83 of raw.
   assert.ok(changed > 0 && changed <= 0.75 * raw, `${changed} of ${raw}`);
 });

@@ -1,4 +1,4 @@
-/** What a matrix is thought to take in fixed planes, against what it takes. */
+/** The estimated size of a matrix in fixed planes, compared with its actual size. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";

@@ -1,4 +1,4 @@
-/** The file port: disk and memory behave alike in what they do and what they refuse. */
+/** The file port: disk and memory implementations behave alike, also in what they refuse. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

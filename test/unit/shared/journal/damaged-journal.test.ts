@@ -1,6 +1,6 @@
 /**
- * A journal on a disk that something else changed: a torn tail is cut, anything else is an error and changes
- * nothing.
+ * A journal on a disk that something else changed: a torn tail is cut off; anything else is an error and
+ * changes nothing.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -55,11 +55,11 @@ async function snapshot(files: Files): Promise<string> {
 
 const open = (files: Files) => openJournal<TestFact>(files, folder, { signer: testSigner("k") });
 
-it("never drops a flipped bit below its head, wherever it is", async () => {
-  const whole = await (await written()).read(firstSegment);
-  for (let at = 0; at < whole.length; at++) {
+it("detects a flipped bit anywhere below its head, and drops nothing", async () => {
+  const original = await (await written()).read(firstSegment);
+  for (let at = 0; at < original.length; at++) {
     const files = await written();
-    const bytes = whole.slice();
+    const bytes = original.slice();
     bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
     await overwrite(files, firstSegment, bytes);
     const before = await snapshot(files);
@@ -72,12 +72,12 @@ it("never drops a flipped bit below its head, wherever it is", async () => {
   }
 });
 
-it("never drops a flipped bit before the last group, even without a head", async () => {
+it("detects a flipped bit before the last group, even without a head", async () => {
   const files = await written({ head: "none" });
-  const whole = await files.read(firstSegment);
-  const lastGroup = whole.length - 2 * (24 + '{"n":8}'.length);
+  const original = await files.read(firstSegment);
+  const lastGroup = original.length - 2 * (24 + '{"n":8}'.length);
   for (let at = 64; at < lastGroup; at++) {
-    const bytes = whole.slice();
+    const bytes = original.slice();
     bytes[at] = (bytes[at] as number) ^ 0x10;
     await overwrite(files, firstSegment, bytes);
     await assert.rejects(() => open(files), code("JOURNAL_CORRUPT"), `byte ${at}`);
@@ -85,14 +85,14 @@ it("never drops a flipped bit before the last group, even without a head", async
 });
 
 it("cuts a tail that was never acknowledged, at every length, and keeps a copy of it", async () => {
-  const whole = await (await written()).read(firstSegment);
-  const lastGroup = whole.length - 2 * (24 + '{"n":8}'.length);
-  for (let length = lastGroup; length <= whole.length; length++) {
+  const original = await (await written()).read(firstSegment);
+  const lastGroup = original.length - 2 * (24 + '{"n":8}'.length);
+  for (let length = lastGroup; length <= original.length; length++) {
     const files = await written({ head: "older" });
-    await overwrite(files, firstSegment, whole.slice(0, length));
+    await overwrite(files, firstSegment, original.slice(0, length));
     const journal = await open(files);
     // Facts appended together are kept or cut together.
-    const left = length === whole.length ? 10 : 8;
+    const left = length === original.length ? 10 : 8;
     assert.deepEqual(
       await numbersIn(journal),
       Array.from({ length: left }, (_, i) => i),
@@ -100,7 +100,7 @@ it("cuts a tail that was never acknowledged, at every length, and keeps a copy o
     );
     assert.equal(journal.opening.tornBytes, left === 10 ? 0 : length - lastGroup);
     if (left === 8 && length > lastGroup)
-      assert.deepEqual(await files.read(join(folder, "torn-8")), whole.slice(lastGroup, length));
+      assert.deepEqual(await files.read(join(folder, "torn-8")), original.slice(lastGroup, length));
     assert.deepEqual(await journal.append([{ n: 77 }]), [left]);
     await journal.close();
     const again = await open(files);

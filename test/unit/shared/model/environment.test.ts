@@ -1,4 +1,7 @@
-/** The environment record: what Node tells of itself, how it is stored, which fields decide. */
+/**
+ * The environment record: what Node reports about itself, how it is stored, and which fields decide
+ * compatibility.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -11,7 +14,7 @@ import {
 import { decodeMetadata, encodeMetadata } from "../../../../shared/model/metadata.js";
 import { captureNodeEnvironment } from "../../../../shared/model/node-environment.js";
 
-test("Node's own environment has the fields MM1 asks for, and comes back from its bytes", () => {
+test("Node's own environment has the fields that MM1 requires, and is decoded from its bytes", () => {
   const environment = captureNodeEnvironment({
     backend: "wasm",
     stemma: "0.1.0",

@@ -131,7 +131,7 @@ describe("owner map", () => {
     });
   }
 
-  test("other forms of a map, and claims without bytes behind them, are refused", () => {
+  test("non-canonical maps, and lengths beyond the available bytes, are refused", () => {
     const owner = hex(unhex(sha256("one")));
     const refused: [string, string][] = [
       ["", "nothing"],
@@ -204,7 +204,7 @@ describe("save record", () => {
     });
   }
   for (const { text, record } of short) {
-    test(`${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}: written without what follows from other fields`, () => {
+    test(`${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}: written without fields that follow from others`, () => {
       assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
     });
   }
@@ -271,7 +271,7 @@ describe("architecture", () => {
     });
     assert.deepEqual(decodeArchitecture(bytesOf(golden.canonical)), architecture);
   });
-  test("an object that is not canonical, allowed and whole is refused", () => {
+  test("an object that is not canonical, not allowed or incomplete is refused", () => {
     const wrong: [string, string, ErrorCode][] = [
       ['"format":1', '"format":2', "ARCHITECTURE_INVALID"],
       ['"className":"LeakyReLU"', '"className":"Lambda"', "LAYER_NOT_ALLOWED"],
@@ -295,7 +295,7 @@ describe("architecture", () => {
 });
 
 describe("names", () => {
-  test("come back as they were; what is not theirs is refused", () => {
+  test("are decoded as they were encoded; other bytes are refused", () => {
     const names = {
       leaves: ["b", "a"],
       fileOrder: [1, 0],

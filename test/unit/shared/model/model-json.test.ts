@@ -1,4 +1,4 @@
-/** Architectures from TensorFlow.js's own files, and back into files that it loads. */
+/** Architectures imported from TensorFlow.js's own files, and exported into files that it loads. */
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import * as tf from "@tensorflow/tfjs";
@@ -69,7 +69,7 @@ describe("model.json", () => {
   });
 
   for (const [name, build] of Object.entries(tfjsModels)) {
-    test(`${name}: imported, exported and loaded again it computes the same bits`, async () => {
+    test(`${name}: computes the same bits after import, export and loading`, async () => {
       const model = build();
       const saved = await savedByTfjs(model);
       const described = readModelJson(saved.modelJson);
@@ -168,7 +168,7 @@ describe("model.json", () => {
     assert.equal(weightSlots(architecture).length, 10);
   });
 
-  test("a model as Keras 2 and the converter write it: functional, cell names, its own settings", async () => {
+  test("a model as Keras 2 and the converter write it, with functional layers, cell names and its own settings", async () => {
     const described = readModelJson(vectorBytes("keras.model.json"));
     assert.deepEqual(described.names.leaves, [
       "Conv1/kernel",
@@ -242,7 +242,7 @@ describe("model.json", () => {
     assert.throws(read('{"format":"graph-model"}'), refusal("MODEL_JSON_MALFORMED"));
   });
 
-  test("nested models that would open into too many layers are refused before they are opened", () => {
+  test("nested models that would expand into too many layers are refused before they are expanded", () => {
     let model: unknown = {
       class_name: "Sequential",
       config: {

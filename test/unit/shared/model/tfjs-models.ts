@@ -37,8 +37,8 @@ export async function savedByTfjs(model: tf.LayersModel): Promise<SavedByTfjs> {
 }
 
 /**
- * Small models of every kind that is distinguished: chains, branches, shared layers, nested models, wrappers,
- * several inputs and outputs.
+ * Small models of every kind that the import distinguishes: chains, branches, shared layers, nested models,
+ * wrappers, several inputs and outputs.
  */
 export const tfjsModels: Readonly<Record<string, () => tf.LayersModel>> = {
   sequential: () =>

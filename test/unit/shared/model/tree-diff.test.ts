@@ -1,4 +1,4 @@
-/** The diff: what it finds, and that it compares no more than it must (MM7). */
+/** The diff: what it finds, and that it compares no more than necessary (MM7). */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { diffTrees, type Change, type ModelSide } from "../../../../shared/model/tree-diff.js";
@@ -66,7 +66,7 @@ describe("kinds of change", () => {
     assert.deepEqual(textsOf(diffTrees(full, empty).changes), ["removed a", "removed b"]);
     assert.deepEqual(textsOf(diffTrees(empty, empty).changes), []);
   });
-  test("without an architecture: renamed, changed, reshaped, added, removed at once", () => {
+  test("without an architecture: renamed, changed, reshaped, added and removed in one diff", () => {
     const before: ModelSide = {
       architecture: zeroHash,
       leaves: [leaf("a", "1"), leaf("b", "2"), leaf("c", "3"), leaf("d", "4", [2, 3]), leaf("e", "5")],
@@ -114,7 +114,7 @@ describe("kinds of change", () => {
       ["renamed 0/0 dense/kernel ⇒ dense_1/kernel"],
     );
   });
-  test("in one architecture a changed tensor is matched by its place, whatever a counter calls it", () => {
+  test("in the same architecture a changed tensor is matched by its position, even if its counter-based name differs", () => {
     const before = { ...layers(["1", "2"]), names: ["dense_1/kernel", "dense_2/kernel"] };
     const after = { ...layers(["1 tuned", "2 tuned"]), names: ["dense_2/kernel", "dense_3/kernel"] };
     assert.deepEqual(textsOf(diffTrees(before, after).changes), [

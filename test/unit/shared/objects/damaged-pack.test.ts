@@ -47,12 +47,12 @@ async function replace(files: Files, path: string, bytes: Uint8Array): Promise<v
   await file.close();
 }
 
-it("finds every flipped bit, and never gives back a wrong tensor", async () => {
+it("finds every flipped bit, and never returns a wrong tensor", async () => {
   const { files, pack, ids, other } = await written();
-  const whole = await files.read(pack);
+  const original = await files.read(pack);
   let unnoticed = 0;
-  for (let at = 0; at < whole.length; at++) {
-    const bytes = whole.slice();
+  for (let at = 0; at < original.length; at++) {
+    const bytes = original.slice();
     bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
     await replace(files, pack, bytes);
     const store = await open(files);
@@ -82,9 +82,9 @@ it("finds every flipped bit, and never gives back a wrong tensor", async () => {
 
 it("does not read past the end of a truncated pack", async () => {
   const { files, pack, ids } = await written();
-  const whole = await files.read(pack);
-  for (let length = 0; length < whole.length; length++) {
-    await replace(files, pack, whole.slice(0, length));
+  const original = await files.read(pack);
+  for (let length = 0; length < original.length; length++) {
+    await replace(files, pack, original.slice(0, length));
     const store = await open(files);
     assert.equal(store.problems().length, 1, `length ${length}`);
     assert.ok(isStemmaError(store.problems()[0]?.error));
@@ -198,12 +198,12 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
     [basePack, inBase, () => base],
     [childPack, inChild, (at: number) => (at < inPlanes ? child : grandchild)],
   ] as const) {
-    const whole = await files.read(path);
+    const original = await files.read(path);
     for (let at = 0; at < length; at++) {
       await replace(
         files,
         path,
-        whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
+        original.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
       );
       const damaged = await open(files);
       const faulty = idOfTensor(atFault(at));
@@ -244,7 +244,7 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
         );
       await damaged.close();
     }
-    await replace(files, path, whole);
+    await replace(files, path, original);
   }
 });
 
@@ -256,7 +256,7 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
   await writePack(store, [codedAgainst(kernel, undefined, undefined, "fixed")]);
   const { path } = store.packs()[0]!;
   const { storedBytes } = store.stat(id)!;
-  const whole = await files.read(path);
+  const original = await files.read(path);
   const levels = await Promise.all([1, 2, 3].map((planes) => store.readFixedPlanes(id, planes)));
   await store.close();
   let read = 0;
@@ -264,7 +264,7 @@ it("finds every flipped bit of the bytes that fixed planes are read from", async
     await replace(
       files,
       path,
-      whole.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
+      original.map((byte, i) => (i === 32 + at ? byte ^ (1 << (at % 8)) : byte)),
     );
     const damaged = await open(files);
     for (const planes of [1, 2, 3]) {
@@ -354,7 +354,7 @@ it("reads the disk for a verification, whatever is cached", async () => {
   const { path } = store.packs()[0]!;
   await writePack(store, [codedAgainst(child, base)]);
   assert.deepEqual(await readBack(store, child), child.bytes);
-  // Damage below the open file: the store has cached what it decoded.
+  // The pack is damaged while the store has it open and has cached what it decoded.
   const file = await files.open(path, "update");
   const stored = store.stat(id)!.storedBytes;
   const byte = new Uint8Array(1);

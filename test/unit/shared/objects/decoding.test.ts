@@ -1,6 +1,6 @@
 /**
- * Tensors decoded in worker threads: the same bytes as on the event loop, no buffer transferred that others still
- * read, and decoding on the event loop where no thread can start.
+ * Tensors decoded in worker threads: the same bytes as on the event loop, no transfer of buffers that others
+ * still read, and decoding on the event loop if no thread can start.
  */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
@@ -64,7 +64,9 @@ function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = 
   };
 }
 
-/** Decoding on the event loop would let it turn only once or twice. */
+/**
+ * Counts the turns of the event loop during `work`; decoding on the event loop would allow only one or two.
+ */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
   let turns = 0;
   let done = false;
@@ -186,7 +188,7 @@ describe("decoding in threads", () => {
 const large = weights([1500, 1000], 9);
 const larger = fineTuned(large, 1e-4, 10);
 const codedLarger = codedAgainst(larger, large);
-/** More than is decoded on the event loop while a thread starts. */
+/** A job larger than what is decoded on the event loop while a thread starts. */
 function bigJob(): DecodingJob {
   const { id, header, code, bytes: stored } = codedLarger;
   return {

@@ -1,6 +1,6 @@
 /**
- * Packs of format 2 as they may be stored on a user's disk: read bit for bit, and still written the same.
- * Vectors are never regenerated here.
+ * Packs of format 2 as they may be stored on a user's disk: they are read bit for bit, and still written the
+ * same. No test writes the vectors again.
  */
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, rm } from "node:fs/promises";

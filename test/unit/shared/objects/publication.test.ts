@@ -1,4 +1,4 @@
-/** Packs that are published one after the other or concurrently never form a cycle, in whichever order. */
+/** Packs published serially or concurrently never form a cycle, in any order. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -51,7 +51,7 @@ function start() {
       entries: readonly UnsealedEntry[],
       write: (make: () => PackIndex) => Promise<PackIndex> = (make) => Promise.resolve(make()),
     ) => publication.publish(entries, (seal) => write(() => pack(entries, seal))),
-    /** All copies on the disk, read as after a restart. */
+    /** Opens all copies on the disk, as after a restart. */
     reopened: (): ObjectIndex => {
       const again = new ObjectIndex();
       for (const one of [...index.packs.values()].reverse()) again.add(one);

@@ -42,18 +42,18 @@ describe("random streams", () => {
   });
 
   it("continue from recorded counts", () => {
-    const whole = new Streams("9", 3);
-    whole.stream("order").permutation(100);
-    whole.stream("noise").normal();
-    const counts = whole.counts();
+    const uninterrupted = new Streams("9", 3);
+    uninterrupted.stream("order").permutation(100);
+    uninterrupted.stream("noise").normal();
+    const counts = uninterrupted.counts();
     const resumed = new Streams("9", 3);
     resumed.restore(counts);
     assert.deepEqual(resumed.counts(), counts);
     assert.deepEqual(
       [...resumed.stream("order").permutation(50)],
-      [...whole.stream("order").permutation(50)],
+      [...uninterrupted.stream("order").permutation(50)],
     );
-    assert.equal(resumed.stream("noise").normal(), whole.stream("noise").normal());
+    assert.equal(resumed.stream("noise").normal(), uninterrupted.stream("noise").normal());
   });
 
   it("draw floats that are float32, in range and centred", () => {
@@ -89,7 +89,7 @@ describe("random streams", () => {
     assert.ok(values.every((value) => Math.fround(value) === value));
   });
 
-  it("draw all whole numbers below the bound, and permutations of all indices", () => {
+  it("draw all integers below the bound, and permutations of all indices", () => {
     const stream = new Streams("3", 0).stream("integers");
     const counts = new Array<number>(6).fill(0);
     for (let i = 0; i < 6000; i++) counts[stream.integer(6)]!++;

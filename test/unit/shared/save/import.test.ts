@@ -1,4 +1,7 @@
-/** Imports of a safetensors file with and without a model.json, and by leaf paths as the engine writes it. */
+/**
+ * Imports of a safetensors file: with a model.json, without one, and with tensors named by leaf paths as the
+ * engine writes them.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as tf from "@tensorflow/tfjs";
@@ -29,7 +32,7 @@ async function imported(name: string): Promise<{
 }> {
   await tf.setBackend("cpu");
   const saved = await savedByTfjs(tfjsModels[name]?.() as tf.LayersModel);
-  // The order of another tool: last tensor first.
+  // Another tool's order: the last tensor first.
   const sources = [...saved.tensors].reverse().map(([tensor, { shape, bytes }]) => ({
     name: tensor,
     source: sourceOfTensor({ dtype: "F32", shape, bytes }),
@@ -62,7 +65,7 @@ test("a model.json without a weights manifest gets its shapes from the tensors",
   assert.equal(architectureHash(model.architecture), architectureHash(readModelJson(modelJson).architecture));
 });
 
-test("a file whose tensors are named by paths gets the names that it is given", async () => {
+test("a file whose tensors are named by paths gets the given names", async () => {
   const { modelJson, file } = await imported("sequential");
   const base = await modelSourceOfSafetensors(fileOfBytes(file), "base", { modelJson });
   const byPath = await fileOf(

@@ -1,4 +1,4 @@
-/** Saving into stores and recovering from them: what is written, what it costs, what is refused. */
+/** Saving into stores and recovering from them: what is written, what it costs, and what is refused. */
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
@@ -24,9 +24,9 @@ import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { hex, vectorBytes } from "../model/vectors.js";
 
 const refusal =
-  (code: ErrorCode, ...words: readonly string[]) =>
+  (code: ErrorCode, ...fragments: readonly string[]) =>
   (error: unknown): boolean =>
-    isStemmaError(error, code) && words.every((word) => error.message.includes(word));
+    isStemmaError(error, code) && fragments.every((word) => error.message.includes(word));
 const tensor = (seed: string | number, shape: readonly number[] = [3]): Tensor => ({
   dtype: "F32",
   shape,
@@ -206,7 +206,7 @@ describe("with an architecture", () => {
       refusal("ARCHITECTURE_MISMATCH"),
     );
   });
-  test("a tree that is not the architecture's is refused on recovery", async () => {
+  test("a tree that does not fit the architecture is refused on recovery", async () => {
     const line = new Line();
     const model = modelSourceOfTensors(described.architecture, tensors(1), described.names);
     const wrong = {
@@ -225,7 +225,8 @@ describe("with an architecture", () => {
 
 describe("an equal save", () => {
   /**
-   * MobileNetV2 as tfjs has it: 314 leaves; every ancestor of a chain of ten changed a few layers of its own.
+   * MobileNetV2 as TensorFlow.js defines it: 314 leaves; every ancestor in a chain of ten changed a few
+   * layers.
    */
   const leafCount = 314;
   const contents = (version: number): Record<string, Tensor> =>
@@ -281,7 +282,7 @@ describe("an equal save", () => {
   });
 });
 
-describe("what is wrong is loud", () => {
+describe("errors", () => {
   let line: Line;
   let saved: SavedModel;
   before(async () => {
@@ -392,7 +393,7 @@ describe("what is wrong is loud", () => {
   test("an unknown version", async () => {
     await assert.rejects(recoverModel(line.store, sha256("nothing"), clock), refusal("OBJECT_MISSING"));
   });
-  test("a source that does not give the tensor its leaf names leaves nothing behind", async () => {
+  test("a source whose tensor differs from its leaf leaves nothing behind", async () => {
     const fresh = new Line();
     const model = opaque({ a: tensor(1), b: tensor(2) });
     const wrong = {
@@ -415,7 +416,7 @@ describe("what is wrong is loud", () => {
 });
 
 describe("environment (MM1)", () => {
-  test("same, compatible and different, with the fields that differ; the policy decides what follows", async () => {
+  test("same, compatible and different, with the differing fields; the policy decides how to react", async () => {
     const line = new Line();
     const { versionId } = await line.save(opaque({ a: tensor(1) }));
     const verdict = async (here: Readonly<Record<string, string>>): Promise<string> => {

@@ -1,5 +1,5 @@
-// What each scheme makes of single numbers, against definitions written another way: exhaustively where that
-// is possible.
+// What each scheme makes of single numbers, compared with independent definitions, exhaustively where
+// possible.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -32,8 +32,8 @@ const words = fc.oneof(
 );
 
 /**
- * Nearest by trying all: `values` ascending and finite, both signs. Ties to the even mantissa, which is every
- * other value.
+ * The nearest value by trying all: `values` are ascending and finite, both signs. Ties go to the even
+ * mantissa, which is every other value.
  */
 function nearestOf(values: readonly { readonly bits: number; readonly value: number }[], x: number): number {
   let best = values[0]!;
@@ -52,10 +52,10 @@ describe("halves", () => {
     const finite = Array.from({ length: 0x8000 }, (_, bits) => ({ bits, value: numberOf(to(bits)) })).filter(
       ({ value }) => Number.isFinite(value),
     );
-    test(`${name}: every one of its 65,536 is itself again, NaNs with their bits`, () => {
+    test(`${name}: each of its 65,536 values is reduced to itself, NaNs with their bits`, () => {
       for (let half = 0; half < 65_536; half++) assert.equal(of(to(half) >>> 0), half);
     });
-    test(`${name}: the nearest, ties to even, beyond the largest the largest`, () => {
+    test(`${name}: to the nearest, ties to even, values beyond the largest to the largest`, () => {
       const largest = finite.at(-1)!.value;
       fc.assert(
         fc.property(words, (word) => {
@@ -74,7 +74,7 @@ describe("halves", () => {
         }),
         { numRuns: 3000 },
       );
-      // Between each two neighbours of some hundred: the middle, and the numbers beside it.
+      // Between every two neighbours of a few hundred: the midpoint, and the numbers next to it.
       for (let at = 0; at + 1 < finite.length; at += 97) {
         const middle = (finite[at]!.value + finite[at + 1]!.value) / 2;
         const word = wordOf(middle);
@@ -86,7 +86,7 @@ describe("halves", () => {
         );
       }
     });
-    test(`${name}: infinities stay, a NaN stays one`, () => {
+    test(`${name}: infinities and NaNs are kept`, () => {
       assert.equal(numberOf(to(of(0x7f800000))), Infinity);
       assert.equal(numberOf(to(of(0xff800000))), -Infinity);
       fc.assert(
@@ -126,7 +126,7 @@ describe("halves", () => {
 });
 
 describe("grids", () => {
-  test("the nearest multiple of the unit, ties to even, ends at the ends", () => {
+  test("to the nearest multiple of the unit, ties to even, clipped at both ends", () => {
     fc.assert(
       fc.property(
         fc.array(words, { minLength: 1, maxLength: 20 }),
@@ -170,7 +170,7 @@ describe("grids", () => {
       assert.ok(numberOf(back[0]!) >= 2 ** 127 * (bits === 2 ? 1 : 1.5), `${bits} bits`);
     }
   });
-  test("denormal numbers alone are exact where the bits reach", () => {
+  test("tensors of denormal numbers are exact if the bits suffice", () => {
     const all = Uint32Array.of(1, 2, 3, 0x80000007);
     const grid = gridFor(all, 4);
     assert.equal(grid.exponent, -149);
@@ -205,7 +205,7 @@ describe("grids", () => {
 });
 
 describe("coding tables", () => {
-  test("the nearest value, of two equally near ones that of the even code", () => {
+  test("to the nearest value; of two equally near ones, the one with the even code", () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(fc.integer({ min: -50, max: 50 }), { minLength: 1, maxLength: 20 }),
@@ -222,7 +222,7 @@ describe("coding tables", () => {
       ),
     );
   });
-  test("uniform: from the least to the largest at even distances", () => {
+  test("uniform: equally spaced from the smallest to the largest", () => {
     assert.deepEqual([...uniformTable(-1, 3, 5)], [-1, 0, 1, 2, 3]);
     assert.deepEqual(
       [...uniformTable(-3e38, 3e38, 2)].map((value) => value.toPrecision(2)),
@@ -231,7 +231,7 @@ describe("coding tables", () => {
     const close = uniformTable(1, 1 + 2 ** -23, 256);
     assert.deepEqual([...close], [1, 1 + 2 ** -23], "neighbours that fall together are one");
   });
-  test("random: numbers of the tensor itself, drawn alike from one seed, else from another", () => {
+  test("random: numbers of the tensor itself; the same for the same seed, others for another", () => {
     const values = Float32Array.from({ length: 5000 }, (_, i) => (i % 1000) / 7);
     const draw = (seed: string) => randomTable(values, 64, new Streams(seed, 0).stream("t"));
     assert.deepEqual(draw("1"), draw("1"));
@@ -247,7 +247,7 @@ describe("coding tables", () => {
   });
 });
 
-test("names of schemes are read and written alike, others are refused", () => {
+test("names of schemes are parsed as they are printed, others are refused", () => {
   for (const text of [
     "float16",
     "bfloat16",

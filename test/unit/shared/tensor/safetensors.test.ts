@@ -1,4 +1,4 @@
-/** safetensors: golden files come back byte for byte; every malformed header and stream is refused. */
+/** safetensors: golden files are rewritten byte for byte; every malformed header and stream is refused. */
 import assert from "node:assert/strict";
 import { mkdtemp, open, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -84,7 +84,7 @@ describe("safetensors", () => {
     assert.equal(plain.names.fileHeader, undefined, "a header in canonical form need not be kept");
   });
 
-  test("whole files come back byte for byte: in canonical form, and as another tool wrote them", async () => {
+  test("complete files are rewritten byte for byte: in canonical form, and as another tool wrote them", async () => {
     for (const name of ["edge-values.safetensors", "other-tool.safetensors"])
       assert.deepEqual(await roundTrip(vectorBytes(name)), vectorBytes(name));
     const spaced = fileOf(
@@ -96,7 +96,7 @@ describe("safetensors", () => {
     assert.deepEqual(await roundTrip(nothing), nothing);
   });
 
-  test("real files come back byte for byte", async (context) => {
+  test("real files are rewritten byte for byte", async (context) => {
     const folder = join(process.env["STEMMA_DATA"] ?? join(process.cwd(), "../shared/data"), "fine-tunes");
     const names = await readdir(folder).catch(() => []);
     if (names.length === 0) {
@@ -165,7 +165,7 @@ describe("safetensors", () => {
     );
   });
 
-  test("names that JavaScript treats in a special way are names like others", async () => {
+  test("names with a special meaning in JavaScript are accepted like others", async () => {
     const tensor = { dtype: "U8" as const, shape: [1], bytes: Uint8Array.of(7) };
     const model = opaqueModelSource(
       ["__proto__", "constructor", "10", "9", ""].map((name) => ({ name, ...tensor })),
@@ -245,7 +245,7 @@ describe("malformed safetensors", () => {
       );
     });
   }
-  test("a truncated file is distinguished from a wrong one", async () => {
+  test("a truncated file is distinguished from a malformed one", async () => {
     const file = fileOf(`{${one}}`, Uint8Array.of(1, 2));
     await assert.rejects(
       readSafetensors(fileOfBytes(file.subarray(0, 5)), "cut"),

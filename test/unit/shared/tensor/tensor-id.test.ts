@@ -40,7 +40,7 @@ describe("tensor id", () => {
     assert.equal(new Set(golden.map(({ id }) => id)).size, golden.length);
   });
 
-  test("bytes of another number than the shape asks for are refused, in memory and as a stream", async () => {
+  test("a byte count that does not fit the shape is refused, in memory and as a stream", async () => {
     const mismatch = (error: unknown): boolean => isStemmaError(error, "TENSOR_SIZE_MISMATCH");
     const stream = (...pieces: number[]): TensorSource => ({
       dtype: "F32",
@@ -57,7 +57,7 @@ describe("tensor id", () => {
     );
   });
 
-  test("a shape that is none is refused before its prefix is written", () => {
+  test("an invalid shape is refused before its prefix is written", () => {
     for (const shape of [[-1], [0.5], [2 ** 53], [2 ** 30, 2 ** 30], new Array<number>(33).fill(1)]) {
       assert.throws(
         () => tensorId({ dtype: "F32", shape }, new Uint8Array(0)),

@@ -1,6 +1,6 @@
 /**
- * Training code uses no function whose last bit differs between machines, and no random generator or clock but
- * ours.
+ * Training code uses no function whose last bit differs between machines, and no random generator or clock of
+ * its own.
  */
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";

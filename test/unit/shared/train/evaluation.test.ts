@@ -1,4 +1,5 @@
-// Evaluations of outputs: top-k with ties as in the arg-max, parts limited to some samples, checked jobs.
+// Evaluations of outputs: top-k with the same tie-breaking as the arg-max, parts limited to some samples,
+// checked jobs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -53,14 +54,14 @@ test("the class of rank 0 is the predicted one, and ranks are a permutation, wit
 });
 
 test("a limit takes the first samples with their own inputs and targets", () => {
-  const whole = { count: 3, inputs: Float32Array.of(1, 2, 3, 4, 5, 6), targets: Float32Array.of(7, 8, 9) };
-  assert.deepEqual(firstSamples(whole, 2), {
+  const samples = { count: 3, inputs: Float32Array.of(1, 2, 3, 4, 5, 6), targets: Float32Array.of(7, 8, 9) };
+  assert.deepEqual(firstSamples(samples, 2), {
     count: 2,
     inputs: Float32Array.of(1, 2, 3, 4),
     targets: Float32Array.of(7, 8),
   });
-  assert.equal(firstSamples(whole, 3), whole);
-  assert.equal(firstSamples(whole, 9), whole);
+  assert.equal(firstSamples(samples, 3), samples);
+  assert.equal(firstSamples(samples, 9), samples);
 });
 
 test("the job of an evaluation is checked field by field, and is not accepted as a training job", () => {

@@ -32,7 +32,7 @@ function steps(optimizer: Optimizer, variable: TfVariable, count: number, rate =
   }
 }
 
-/** The textbook in float64, one number. */
+/** The textbook formula in float64, for one number. */
 const textbook: Readonly<Record<string, (count: number, w: number, goal: number) => number>> = {
   sgd(count, w, goal) {
     for (let i = 0; i < count; i++) w -= 0.1 * 2 * (w - goal);
@@ -103,32 +103,32 @@ describe("optimisers", () => {
   ];
   for (const settings of variants) {
     it(`${JSON.stringify(settings)} continues from its saved state with the same bits`, () => {
-      const whole = tf.variable(tf.tensor1d(start));
-      const straight = new Optimizer(tf, settings, [{ path: "0/0", variable: whole }]);
-      steps(straight, whole, 3);
+      const uninterrupted = tf.variable(tf.tensor1d(start));
+      const straight = new Optimizer(tf, settings, [{ path: "0/0", variable: uninterrupted }]);
+      steps(straight, uninterrupted, 3);
       const state = straight.state();
-      const halfway = whole.dataSync().slice();
-      steps(straight, whole, 4);
+      const halfway = uninterrupted.dataSync().slice();
+      steps(straight, uninterrupted, 4);
       const again = tf.variable(tf.tensor1d(halfway));
       const resumed = new Optimizer(tf, settings, [{ path: "0/0", variable: again }]);
       resumed.restore(structuredClone(state));
       steps(resumed, again, 4);
       assert.deepEqual(
         Buffer.from(again.dataSync().slice().buffer),
-        Buffer.from(whole.dataSync().slice().buffer),
+        Buffer.from(uninterrupted.dataSync().slice().buffer),
       );
       assert.equal(resumed.state().iterations, 7);
       if (settings.name !== "sgd") {
         const fresh = tf.variable(tf.tensor1d(halfway));
         const without = new Optimizer(tf, settings, [{ path: "0/0", variable: fresh }]);
         steps(without, fresh, 4);
-        assert.notDeepEqual([...fresh.dataSync()], [...whole.dataSync()], "the state must matter");
+        assert.notDeepEqual([...fresh.dataSync()], [...uninterrupted.dataSync()], "the state must matter");
         without.dispose();
         fresh.dispose();
       }
       straight.dispose();
       resumed.dispose();
-      whole.dispose();
+      uninterrupted.dispose();
       again.dispose();
     });
   }

@@ -179,18 +179,18 @@ describe("training engine", () => {
 
   it("keeps the optimizer's state and continues from it as if the training had not been interrupted", async () => {
     // A resumed training draws another order of samples, so the data has one batch per epoch here.
-    const whole = { batchSize: 4096, patience: 0, keepOptimizer: true };
-    const straight = await run({ parameters: { ...whole, epochs: 4 } });
-    const half = await run({ parameters: { ...whole, epochs: 2, checkpointEveryEpochs: 1 } });
+    const oneBatch = { batchSize: 4096, patience: 0, keepOptimizer: true };
+    const straight = await run({ parameters: { ...oneBatch, epochs: 4 } });
+    const half = await run({ parameters: { ...oneBatch, epochs: 2, checkpointEveryEpochs: 1 } });
     assert.equal(half.checkpointFiles.length, 2);
     for (const file of half.checkpointFiles) assert.ok(existsSync(file), file);
     const state = await readOptimizerFile(await readFile(half.optimizerFile!), "half");
     assert.deepEqual([state.name, state.iterations], ["adam", 2]);
     const resumed = await run({
       base: { folder: half.folder },
-      parameters: { ...whole, epochs: 2, resumeOptimizer: true },
+      parameters: { ...oneBatch, epochs: 2, resumeOptimizer: true },
     });
-    const fresh = await run({ base: { folder: half.folder }, parameters: { ...whole, epochs: 2 } });
+    const fresh = await run({ base: { folder: half.folder }, parameters: { ...oneBatch, epochs: 2 } });
     const loss = (outcome: TrainingOutcome): number => outcome.result.measurements.at(-1)!.loss;
     assert.ok(
       Math.abs(loss(resumed) - loss(straight)) < 1e-5 * loss(straight),

@@ -1,6 +1,6 @@
 /**
- * What was recorded of a training here must compare as the same environment here, or every recovery would
- * warn for nothing.
+ * The environment recorded for a training on this machine compares as the same here; otherwise every recovery
+ * would warn needlessly.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";

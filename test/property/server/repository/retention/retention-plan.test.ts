@@ -1,5 +1,6 @@
 /**
- * Retention over any lineage: what never goes, that plans repeat themselves, and that age only takes away.
+ * Retention over any lineage: which versions always stay, repeated plans agree, and passing time only removes
+ * versions.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -126,7 +127,7 @@ test("every version is judged once, in journal order; held, used, tagged ones an
   );
 });
 
-test("retiring all or any part of a plan leaves the rest of it as it was", () => {
+test("retiring any part of a plan does not change the rest of it", () => {
   fc.assert(
     fc.property(versions, scopes, fc.infiniteStream(fc.boolean()), (all, rules, draws) => {
       const plan = planRetention(all, rules, nowMs);
@@ -155,7 +156,7 @@ test("retiring all or any part of a plan leaves the rest of it as it was", () =>
   );
 });
 
-test("what goes at one moment goes at every later one", () => {
+test("a version retired at one moment is retired at every later one", () => {
   fc.assert(
     fc.property(versions, scopes, fc.integer({ min: 0, max: 800 * dayMs }), (all, rules, laterMs) => {
       const later = new Set(ids(planRetention(all, rules, nowMs + laterMs).retire));
@@ -195,7 +196,7 @@ test("thinning leaves exactly one of every period", () => {
         const old = plain.filter((version) => nowMs - version.recordedAtMs > 10 * dayMs);
         const kept = keep.filter(({ version }) => old.includes(version));
         for (const period of new Set(old.map(key))) {
-          // A head stays as a head; the one of its period stays beside it.
+          // A head stays as a head, in addition to the one version kept in its period.
           assert.ok(
             kept.filter(
               ({ version, reason }) => key(version) === period && (reason === "one-of" || reason === "head"),
@@ -219,7 +220,7 @@ test("thinning leaves exactly one of every period", () => {
   );
 });
 
-test("a kept version keeps its direct bases when their rule requires it, and no further ones", () => {
+test("a kept version keeps its direct bases when their rule requires it, but not their bases", () => {
   const version = (n: number, bases: readonly number[], agoDays: number): RetainableVersion => ({
     versionId: id(n),
     name: "m",

@@ -1,4 +1,4 @@
-/** The language of retention rules: what it takes, what it refuses and how, what it prints. */
+/** The language of retention rules: what it accepts, what it refuses and how, and what it prints. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ import {
 
 const dayMs = 24 * 3_600_000;
 
-test("the issue's rule reads as it is meant", () => {
+test("a rule with all parts is parsed as intended", () => {
   const rule = parseRetentionRule("heads, release bases and holds for ever, else 90 days, then one a week");
   assert.deepEqual(rule, {
     bases: false,
@@ -28,7 +28,7 @@ test("the issue's rule reads as it is meant", () => {
   );
 });
 
-test("rules in other words", () => {
+test("variants of rules", () => {
   const printed = (text: string): string => printRetentionRule(parseRetentionRule(text));
   assert.equal(printed("For ever"), "for ever");
   assert.equal(printed("forever"), "for ever");
@@ -107,14 +107,14 @@ const rules: fc.Arbitrary<RetentionRule> = fc
     return { bases, releaseBases, whole, stages };
   });
 
-test("what is printed is read as the same rule, and any text gives a rule or the typed refusal", () => {
+test("a printed rule is parsed as the same rule, and any text gives a rule or a typed refusal", () => {
   fc.assert(
     fc.property(rules, (rule) => {
       assert.deepEqual(parseRetentionRule(printRetentionRule(rule)), rule);
     }),
     { numRuns: 500 },
   );
-  const word = fc.constantFrom(
+  const token = fc.constantFrom(
     "heads",
     "holds",
     "tags",
@@ -139,7 +139,7 @@ test("what is printed is read as the same rule, and any text gives a rule or the
     fc.property(
       fc.oneof(
         fc.string(),
-        fc.array(word, { maxLength: 20 }).map((words) => words.join(" ")),
+        fc.array(token, { maxLength: 20 }).map((tokens) => tokens.join(" ")),
       ),
       (text) => {
         try {
@@ -179,7 +179,7 @@ test("periods are those of the UTC calendar, weeks those of ISO 8601", () => {
     "2024-12",
     "2024",
   ]);
-  // Every day has a week of seven days that begins on a Monday.
+  // Every day is in a week of seven days that starts on a Monday.
   const monday = Date.parse("1999-01-04T00:00:00Z");
   for (let day = 0; day < 20_000; day++)
     assert.equal(

@@ -1,4 +1,4 @@
-/** Which version ran when: decided where the facts decide it, unknown elsewhere (MM12). */
+/** Which version was active when: certain where the facts determine it, unknown elsewhere (MM12). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -48,7 +48,7 @@ function stateOf(...facts: readonly Fact[]): FleetState {
 const ranAt = (atMs: number, ...facts: readonly Fact[]) =>
   fleetAsOf(stateOf(enrolled, ...facts), atMs, 1e9)[0]!;
 
-test("a good clock decides to the millisecond, and the answer states since when", () => {
+test("an exact clock decides to the millisecond, and the answer states since when", () => {
   const facts = [activated(1, 100, 0, { atMs: 110 }), activated(2, 200, 0, { atMs: 215 })];
   assert.equal(ranAt(99, ...facts).versionId, "unknown");
   assert.match(ranAt(99, ...facts).why, /activation is later/);
@@ -75,7 +75,7 @@ test("the same version activated twice within the clock's error leaves no doubt"
   );
 });
 
-test("an unknown clock leaves everything before the server heard of it open, unless order decides", () => {
+test("with an unknown clock error everything before the server received it is unknown, unless the order decides", () => {
   const facts = [activated(1, 7, null, { atMs: 100 }), activated(2, 8, null, { atMs: 300 })];
   assert.equal(ranAt(50, ...facts).versionId, "unknown");
   assert.equal(ranAt(200, ...facts).versionId, "unknown", "2 may have started any time after 1");
@@ -83,7 +83,7 @@ test("an unknown clock leaves everything before the server heard of it open, unl
   assert.equal(ranAt(200, ...facts).uncertainMs, null);
 });
 
-test("what the server heard bounds a device clock that runs ahead", () => {
+test("the server's time of receipt bounds a device clock that is ahead", () => {
   assert.equal(ranAt(150, activated(1, 1_000_000, 10, { atMs: 100 })).versionId, id(1));
 });
 
@@ -103,7 +103,7 @@ test("a higher session is later whatever the clocks say", () => {
   );
 });
 
-test("a late repetition of an old activation leaves no doubt where clocks are good", () => {
+test("a late repetition of an old activation leaves no doubt if clocks are exact", () => {
   const facts = [
     activated(1, 100, 5, { atMs: 110 }),
     activated(2, 200, 5, { atMs: 210 }),

@@ -1,4 +1,4 @@
-/** Facts as bytes: what is written comes back, nothing is dropped on the way, newer facts are read past. */
+/** Facts as bytes: every fact is decoded as it was encoded, nothing is dropped, newer facts are tolerated. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import type { Hash } from "../../../../../shared/tensor/tensor.js";
 const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 const id = "ab".repeat(32) as Hash;
 
-test("facts of every kind come back as they were", () => {
+test("facts of every kind are decoded as they were encoded", () => {
   const facts: readonly Fact[] = [
     { type: "recorded", atMs: 1, versionId: id, name: "soh", version: 1, tensorBytes: 5, ownBytes: 0 },
     { type: "stored", atMs: 1, versionId: id },
@@ -57,7 +57,7 @@ test("hashes are written short, and read short or in hexadecimal", () => {
   });
 });
 
-test("a member that no reader would find again is refused, not dropped", () => {
+test("a member that no decoder would read is refused, not dropped", () => {
   assert.throws(() => factCodec.encode({ type: "stored", atMs: 1, versionId: id, note: "x" } as Fact), {
     code: "FACT_INVALID",
   });

@@ -27,8 +27,8 @@ async function homeWithVersions() {
 
 test("whatever is done to the cache, opening gives the same versions", async () => {
   const { files, reopen, versions } = await homeWithVersions();
-  const whole = await files.read(path);
-  assert.equal(decodeRecordCache(whole).records.size, 3);
+  const original = await files.read(path);
+  assert.equal(decodeRecordCache(original).records.size, 3);
   const damages: readonly ((bytes: Uint8Array) => Uint8Array)[] = [
     (bytes) => bytes.subarray(0, 0),
     (bytes) => bytes.subarray(0, 11),
@@ -42,7 +42,7 @@ test("whatever is done to the cache, opening gives the same versions", async () 
   for (const damage of damages) {
     await files.remove(path);
     const file = await files.open(path, "create");
-    await file.write(damage(whole.slice()), 0);
+    await file.write(damage(original.slice()), 0);
     await file.close();
     const home = await reopen();
     const repository = await openRepository(home, "fleet-a");

@@ -1,6 +1,4 @@
-/**
- * The fold of facts into a fleet's state keeps its invariants whatever order and repetition facts come in.
- */
+/** Folding facts into a fleet's state keeps its invariants for any order and repetition of facts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -89,7 +87,7 @@ test("stored, released and retired keep their first moment; a hold can be lifted
   assert.deepEqual([version.storedAtMs, version.held, version.retired], [2, undefined, { atMs: 5, because }]);
 });
 
-test("facts about what is not known are counted and change nothing; newer facts are tolerated", () => {
+test("facts about unknown versions and devices are counted and change nothing; newer facts are tolerated", () => {
   const state = stateOf(
     { type: "stored", atMs: 1, versionId: id(9) },
     { type: "revoked", atMs: 1, device: "ghost", because: "" },
@@ -98,7 +96,7 @@ test("facts about what is not known are counted and change nothing; newer facts 
   assert.deepEqual([state.ignoredFacts, state.unknownFacts, state.length, state.versions.size], [2, 1, 3, 0]);
 });
 
-test("what a device runs or was given is in use until it is revoked; enrolling again keeps its history", () => {
+test("versions that a device runs or was assigned are in use until it is revoked; enrolling again keeps its history", () => {
   const state = stateOf(
     recorded(1, "a", 1),
     recorded(2, "a", 2),
@@ -126,7 +124,7 @@ test("what a device runs or was given is in use until it is revoked; enrolling a
   );
 });
 
-test("a backup's position counts, and so does what the store was restored from", () => {
+test("the positions of backups and restores are kept", () => {
   const state = stateOf(
     { type: "backup", atMs: 1, position: 7, location: "/b" },
     { type: "backup", atMs: 2, position: 5, location: "/c" },
@@ -136,7 +134,7 @@ test("a backup's position counts, and so does what the store was restored from",
   assert.equal(backedUpTo(state), 9);
 });
 
-test("the latest retention rule of each scope holds until it is lifted; what was ever given to a device is remembered", () => {
+test("the latest retention rule of each scope applies until it is removed; versions ever assigned to a device are remembered", () => {
   const rule = (text: string | null, line: string | null = null, name: string | null = null): Fact => ({
     type: "retention",
     atMs: 1,

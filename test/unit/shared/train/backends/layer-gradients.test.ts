@@ -18,7 +18,7 @@ interface Case {
   readonly shape: readonly number[];
   readonly make: (tf: Tf) => Layer;
   readonly inputs?: number;
-  /** Whole numbers up to this. */
+  /** The bound of random integer inputs, for layers that take indices. */
   readonly indices?: number;
   readonly classes: readonly string[];
 }
@@ -252,8 +252,8 @@ const cases: readonly Case[] = [
 ];
 
 /**
- * Draw random numbers of their own in training; nothing to compare. Inputs have nothing to compute.
- * Upsampling is in resize.test: the cpu backend's gradient is wrong.
+ * These draw random numbers in training, so there is nothing to compare. Inputs compute nothing. Upsampling
+ * is in resize.test.ts, because the cpu backend's gradient is wrong.
  */
 const leftOut = [
   "Dropout",

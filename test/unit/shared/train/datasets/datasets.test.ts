@@ -398,28 +398,28 @@ describe("samples of a device", () => {
     assert.deepEqual([set.validation.count, set.heldOut.count], [1, 1]);
   });
   it("are read up to a torn tail", async () => {
-    const whole = segment(...usual);
-    const torn = Buffer.concat([whole, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
+    const complete = segment(...usual);
+    const torn = Buffer.concat([complete, encodeSample(sample("e", 5, "train")).subarray(0, 30)]);
     assert.equal((await load({ "1.samples": torn })).train.count, 2);
   });
   it("are pinned by segment and length", async () => {
-    const whole = segment(...usual);
-    const grown = Buffer.concat([whole, encodeSample(sample("e", 5, "train"))]);
+    const complete = segment(...usual);
+    const grown = Buffer.concat([complete, encodeSample(sample("e", 5, "train"))]);
     assert.equal(
-      (await load({ "1.samples": grown }, { segments: [`1.samples:${whole.length}`] })).train.count,
+      (await load({ "1.samples": grown }, { segments: [`1.samples:${complete.length}`] })).train.count,
       2,
     );
     assert.equal((await load({ "1.samples": grown })).train.count, 3);
     await assert.rejects(
-      load({ "1.samples": whole }, { segments: [`1.samples:${grown.length}`] }),
+      load({ "1.samples": complete }, { segments: [`1.samples:${grown.length}`] }),
       refusal("DATASET_MALFORMED"),
     );
     await assert.rejects(
-      load({ "1.samples": whole }, { segments: ["2.samples:8"] }),
+      load({ "1.samples": complete }, { segments: ["2.samples:8"] }),
       refusal("DATASET_MALFORMED"),
     );
     await assert.rejects(
-      load({ "1.samples": whole }, { segments: ["../1.samples:8"] }),
+      load({ "1.samples": complete }, { segments: ["../1.samples:8"] }),
       refusal("RECIPE_PARAMETERS_INVALID"),
     );
   });

@@ -131,7 +131,7 @@ describe("recipes", () => {
       (error) => isStemmaError(error, "RECIPE_UNKNOWN"),
     );
   });
-  it("stop a battery's training as ModelX does: patience 5, at most 50 epochs (CH5)", () => {
+  it("stop a battery training as ModelX does: patience 5, at most 50 epochs (CH5)", () => {
     const { epochs, patience } = recipeByName("battery-soh").resolve({}, true);
     assert.deepEqual({ epochs, patience }, { epochs: 50, patience: 5 });
   });

@@ -96,7 +96,7 @@ describe("what a tensor is coded against", () => {
     assert.deepEqual([...referencesOfTensors({ bases: [id("7")], leaves: leaves("a") }, [base, before])], []);
     assert.deepEqual([...referencesOfTensors({ bases: [], leaves: leaves("a") }, [])], []);
   });
-  it("comes from the first of several bases that has the path, and once for tensors that are shared", () => {
+  it("is from the first of several bases that has the path, and appears once for shared tensors", () => {
     const other = { versionId: id("7"), bases: [], leaves: leaves("5", "6", "7", "d") };
     assert.deepEqual(
       [

@@ -12,11 +12,11 @@ import {
 } from "../../../../../shared/wire/transfer/stream.js";
 
 /** An object read in pieces of this length; counts how often a read starts. */
-function inPieces(bytes: Uint8Array, piece: number, begun = { times: 0 }): StreamObject {
+function inPieces(bytes: Uint8Array, piece: number, readsStarted = { times: 0 }): StreamObject {
   return {
     byteLength: bytes.length,
     async *chunks() {
-      begun.times++;
+      readsStarted.times++;
       for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece);
     },
   };
@@ -62,10 +62,10 @@ test("any range of any objects reads as their concatenated bytes", async () => {
 });
 
 test("consecutive ranges start reading an object once", async () => {
-  const begun = { times: 0 };
-  const reader = new StreamReader([inPieces(bytes, 33, begun)]);
+  const readsStarted = { times: 0 };
+  const reader = new StreamReader([inPieces(bytes, 33, readsStarted)]);
   for (let at = 0; at < 1000; at += 100) await reader.read(at, new Uint8Array(100));
-  assert.equal(begun.times, 1);
+  assert.equal(readsStarted.times, 1);
 });
 
 test("concurrent reads run serially", async () => {

@@ -44,7 +44,7 @@ test("a share that gives up its turn wakes the next one", () => {
   assert.equal(budget.waiting, 1);
 });
 
-test("a block larger than the total budget moves alone", () => {
+test("a block larger than the total budget is sent alone", () => {
   const budget = new WindowBudget(10);
   const [a, b] = [budget.join(() => undefined), budget.join(() => undefined)];
   assert.equal(a.take(100), true);
