@@ -3,8 +3,8 @@ import { inspect } from "node:util";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 
 /**
- * Prints an error for a person (or as JSON for `-o json`) and returns the exit status. With `verbose`, and for
- * errors without a code, its stack and those of its causes follow.
+ * Prints an error for a person (or as JSON for `-o json`) and returns the exit status. With `verbose`, and
+ * for errors without a code, its stack and those of its causes follow.
  */
 export function reportError(error: unknown, form: string | undefined, verbose: boolean): number {
   const known = isStemmaError(error);

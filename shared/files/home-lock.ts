@@ -24,8 +24,8 @@ import { fileError, systemCode } from "./file-error.js";
 export interface LockHolder {
   readonly pid: number;
   /**
-   * The kernel's start time of the process (Linux; "" elsewhere), so that another process with a reused pid is
-   * not mistaken for the holder.
+   * The kernel's start time of the process (Linux; "" elsewhere), so that another process with a reused pid
+   * is not mistaken for the holder.
    */
   readonly started: string;
   readonly host: string;
@@ -33,7 +33,9 @@ export interface LockHolder {
   readonly processNamespace: string;
   readonly command: string;
   readonly sinceMs: number;
-  /** Name of the socket in the lock folder that the holder listens on; "" where its path would be too long. */
+  /**
+   * Name of the socket in the lock folder that the holder listens on; "" where its path would be too long.
+   */
   readonly socket: string;
 }
 
@@ -235,7 +237,8 @@ async function tryLock(home: string, folder: string): Promise<HomeLock> {
     await rename(temporary, join(folder, claim));
     const other = await otherHolder(folder, claim, self);
     if (other !== undefined) throw locked(home, other.holder, other.state, other.path);
-    // A process that needed the reserve leaves its space to the work that follows, and restores it on release.
+    // A process that needed the reserve leaves its space to the work that follows, and restores it on
+    // release.
     if (!claimedReserve) await keepReserve(folder);
     return {
       holder: self,
@@ -265,7 +268,8 @@ export async function lockHome(home: string): Promise<HomeLock> {
     try {
       return await tryLock(home, folder);
     } catch (error) {
-      // Two processes that claim at the same time may both withdraw, so the holder may be gone a moment later.
+      // Two processes that claim at the same time may both withdraw, so the holder may be gone a moment
+      // later.
       if (!isStemmaError(error, "HOME_LOCKED") || tried === maxAttempts) throw error;
       await delay(5 + (randomBytes(1)[0] as number) / 8);
     }

@@ -1,8 +1,8 @@
 /** Shares fsyncs: calls that arrive while one is running share the next one. */
 
 /**
- * Returns a function that resolves once an fsync that started after its call has ended. All calls that share a
- * failing fsync reject; later calls start a new one.
+ * Returns a function that resolves once an fsync that started after its call has ended. All calls that share
+ * a failing fsync reject; later calls start a new one.
  */
 export function sharedSync(sync: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined;

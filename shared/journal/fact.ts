@@ -20,7 +20,8 @@ export type Fact =
       readonly name: string;
       readonly version: number;
       /**
-       * Bytes of all tensors, and of those that this version owns by the owner map; absent where there are none.
+       * Bytes of all tensors, and of those that this version owns by the owner map; absent where there are
+       * none.
        */
       readonly tensorBytes?: number;
       readonly ownBytes?: number;

@@ -117,8 +117,8 @@ export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
 }
 
 /**
- * Whether the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a later
- * group after `from`, because a group is written only once the one before it is durable.
+ * Whether the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a
+ * later group after `from`, because a group is written only once the one before it is durable.
  */
 export function laterGroupExists(bytes: Uint8Array, from: number, position: number): boolean {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -45,8 +45,8 @@ export interface JournalOpening {
   /** Number of entries. */
   readonly length: number;
   /**
-   * Bytes of a torn, never acknowledged tail that were cut off; usually 0. They are kept in a file `torn-…` in the
-   * journal's folder.
+   * Bytes of a torn, never acknowledged tail that were cut off; usually 0. They are kept in a file `torn-…`
+   * in the journal's folder.
    */
   readonly tornBytes: number;
 }
@@ -59,7 +59,9 @@ export interface Journal<F = Fact> {
    * @throws FACT_INVALID, DISK_FULL, JOURNAL_STOPPED
    */
   append(facts: readonly F[]): Promise<readonly number[]>;
-  /** The durable entries from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening */
+  /**
+   * The durable entries from a position on. @throws JOURNAL_CORRUPT when the disk has changed since opening
+   */
   entries(from?: number): AsyncIterable<JournalEntry<F>>;
   /** Over durable entries only. */
   head(): JournalHead;

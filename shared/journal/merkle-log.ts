@@ -85,7 +85,9 @@ export function inclusionProof(leaves: readonly Uint8Array[], position: number):
     : [...inclusionProof(right, position - split), toHash(rootOfLeaves(left))];
 }
 
-/** What an inclusion proof shows: the entry with this leaf hash is at `position` in a log of `length` entries. */
+/**
+ * What an inclusion proof shows: the entry with this leaf hash is at `position` in a log of `length` entries.
+ */
 export interface Inclusion {
   readonly leaf: Uint8Array;
   readonly position: number;

@@ -1,10 +1,10 @@
 /**
  * The journal on files: group commit, torn tails, signed heads. Does not know what the facts mean.
  *
- * A group is everything that was appended while the group before was being fsynced. It is written with one call
- * and fsynced once; then its appends resolve and the next group is written. So everything before a group's
- * first entry is durable when the group reaches the disk. That distinguishes a torn tail from damage (frame.ts,
- * load-segments.ts).
+ * A group is everything that was appended while the group before was being fsynced. It is written with one
+ * call and fsynced once; then its appends resolve and the next group is written. So everything before a
+ * group's first entry is durable when the group reaches the disk. That distinguishes a torn tail from damage
+ * (frame.ts, load-segments.ts).
  */
 import { join } from "node:path";
 import { StemmaError, isStemmaError } from "../errors.js";
@@ -222,8 +222,8 @@ class OpenedJournal<F> implements FileJournal<F> {
   }
 
   /**
-   * Writes and fsyncs. A write that fails because the disk is full is undone, and the journal stays usable; any
-   * other failure stops it.
+   * Writes and fsyncs. A write that fails because the disk is full is undone, and the journal stays usable;
+   * any other failure stops it.
    */
   async #write(bytes: Uint8Array): Promise<void> {
     try {
@@ -241,8 +241,8 @@ class OpenedJournal<F> implements FileJournal<F> {
       }
       throw error;
     }
-    // After a failed fsync the kernel may have dropped the pages and marked them clean: what is on the disk is
-    // unknown until it is read again.
+    // After a failed fsync the kernel may have dropped the pages and marked them clean: what is on the disk
+    // is unknown until it is read again.
     try {
       await this.#file.sync();
     } catch (error) {
@@ -430,8 +430,8 @@ async function readHead(
 }
 
 /**
- * Makes the disk agree with what was loaded: cuts off the torn tail (copied to a file where there is space), and
- * fsyncs the rest.
+ * Makes the disk agree with what was loaded: cuts off the torn tail (copied to a file where there is space),
+ * and fsyncs the rest.
  */
 async function settle(files: Files, folder: string, loaded: LoadedJournal): Promise<OpenFile> {
   const last = loaded.segments[loaded.segments.length - 1] as Segment;

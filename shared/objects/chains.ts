@@ -113,7 +113,8 @@ export interface RetrievalStep<Entry> {
 /**
  * The steps that decode a tensor whose chain has no fault, the tensor itself last. Each tensor is decoded
  * once, however many paths lead to it (the reusable retrieval of PAS, MH5).
- * @param isAtHand whether a tensor's bytes are in memory already; what it is coded against is then not visited
+ * @param isAtHand whether a tensor's bytes are in memory already; what it is coded against is then not
+ * visited
  */
 export function planRetrieval<Entry extends Links>(
   id: Hash,

@@ -58,8 +58,8 @@ export class ObjectIndex {
     return this.#packs;
   }
   /**
-   * Changes with every collection, and is the same after reopening an unchanged store. Saves do not change it:
-   * they remove nothing.
+   * Changes with every collection, and is the same after reopening an unchanged store. Saves do not change
+   * it: they remove nothing.
    */
   get generation(): number {
     return this.#generation;

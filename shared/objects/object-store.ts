@@ -105,8 +105,8 @@ export interface ObjectReader {
    */
   encodingOf(id: Hash): TensorEncoding | undefined;
   /**
-   * A tensor's stored bytes as they are. The caller that decodes them compares the id. @throws OBJECT_MISSING,
-   * OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes
+   * A tensor's stored bytes as they are. The caller that decodes them compares the id. @throws
+   * OBJECT_MISSING, OBJECT_KIND_MISMATCH, TENSOR_TOO_LARGE beyond maxCodedTensorBytes
    */
   readCoded(id: Hash): Promise<CodedTensor>;
   /**
@@ -140,7 +140,8 @@ export interface PackWriter {
    * one that is read. Nothing is written where the store or this pack has the tensor, unless this save
    * recodes.
    * @throws OBJECT_HASH_MISMATCH, REFERENCE_MISSING, CHAIN_TOO_LONG, CHAIN_CYCLIC, TENSOR_TOO_LARGE,
-   * PACK_FORMAT_UNKNOWN for an unknown encoding code, DELTA_MALFORMED. The save can continue after any of these
+   * PACK_FORMAT_UNKNOWN for an unknown encoding code, DELTA_MALFORMED. The save can continue after any of
+   * these
    */
   putCoded(tensor: CodedTensor): Promise<Hash>;
   /**
@@ -153,8 +154,8 @@ export interface PackWriter {
 
 export interface WriteOptions {
   /**
-   * Tensors that are in the store already are written again. From the commit on the new copy is read; the next
-   * collection drops the old one.
+   * Tensors that are in the store already are written again. From the commit on the new copy is read; the
+   * next collection drops the old one.
    */
   readonly recode?: boolean;
 }
@@ -195,7 +196,8 @@ export interface ObjectPruner extends ObjectWriter {
   renew(leaseId: string, durationMs: number): Lease;
   release(leaseId: string): void;
   /**
-   * Runs `action` under the lock that a collection takes too, after checking that all of `needed` are present.
+   * Runs `action` under the lock that a collection takes too, after checking that all of `needed` are
+   * present.
    * @throws REFERENCE_MISSING naming the absent ones
    */
   commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T>;

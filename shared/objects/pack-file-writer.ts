@@ -24,10 +24,14 @@ import {
   type UnsealedEntry,
 } from "./unsealed-entry.js";
 
-/** Many saves are small, and many are open concurrently: the first buffer is small, the next ones are larger. */
+/**
+ * Many saves are small, and many are open concurrently: the first buffer is small, the next ones are larger.
+ */
 const firstBufferBytes = 64 * 1024;
 const maxBufferBytes = 4 * 1024 * 1024;
-/** A piece of at least this size is written directly. For a smaller one a copy costs less than another write. */
+/**
+ * A piece of at least this size is written directly. For a smaller one a copy costs less than another write.
+ */
 const directBytes = 2 * 1024 * 1024;
 
 export const temporarySuffix = ".tmp";

@@ -46,14 +46,15 @@ export interface PackWriterHost<Target extends PackTarget> {
   readonly graceMs: number;
   target(): Target;
   /**
-   * Makes the pack durable and its objects visible; returns undefined where other saves have added all of them
-   * meanwhile.
+   * Makes the pack durable and its objects visible; returns undefined where other saves have added all of
+   * them meanwhile.
    */
   publish(target: Target): Promise<PackIndex | undefined>;
 }
 
 /**
- * Passes a tensor's bytes to `push` and returns its id; bytes that the source has hashed are not hashed again.
+ * Passes a tensor's bytes to `push` and returns its id; bytes that the source has hashed are not hashed
+ * again.
  * @throws TENSOR_SIZE_MISMATCH
  */
 async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => Promise<void>): Promise<Hash> {
@@ -228,8 +229,8 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   }
 
   /**
-   * Whether a tensor need not be written: this pack has it, or the store has it and this save does not recode.
-   * Pins it either way.
+   * Whether a tensor need not be written: this pack has it, or the store has it and this save does not
+   * recode. Pins it either way.
    */
   #isDone(id: Hash): boolean {
     this.#host.pins.add(id);

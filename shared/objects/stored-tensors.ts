@@ -23,8 +23,8 @@ export interface StoredTensors {
   state(id: Hash): ChainState;
   /**
    * The first `length` stored bytes (default: all) of the copy that is read; the copy is looked up before the
-   * call returns. The caller may write to the bytes where they fill their buffer, not where they are a view of
-   * a larger one.
+   * call returns. The caller may write to the bytes where they fill their buffer, not where they are a view
+   * of a larger one.
    */
   stored(id: Hash, length?: number): Promise<Uint8Array>;
   /** Whether another tensor is coded against it, so that it may be needed again. */

@@ -221,7 +221,9 @@ export class TensorReading {
     return this.#store.stored(id, length);
   }
 
-  /** Decodes a chain from its start without any cache, to find the damaged tensor. Returns the error to throw. */
+  /**
+   * Decodes a chain from its start without any cache, to find the damaged tensor. Returns the error to throw.
+   */
   async #diagnose(id: Hash): Promise<StemmaError> {
     const decoder = await tensorDecoder();
     const held = new Map<Hash, Tensor>();

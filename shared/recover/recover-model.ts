@@ -55,7 +55,9 @@ export async function readRecord(store: ObjectReader, versionId: Hash): Promise<
   return decodeSaveRecord(await store.read("record", versionId));
 }
 
-/** Reads record, tree and owner map, and plans the recovery. @throws what resolveRecovery and the store throw */
+/**
+ * Reads record, tree and owner map, and plans the recovery. @throws what resolveRecovery and the store throw
+ */
 export async function planRecovery(
   store: ObjectReader,
   versionId: Hash,

@@ -23,7 +23,8 @@ export interface RecoveredModel {
   readonly steps: RecoverySteps;
   readonly byteLength: number;
   /**
-   * The Merkle root recomputed from the bytes. Always equal to record.root: else recovery throws ROOT_MISMATCH.
+   * The Merkle root recomputed from the bytes. Always equal to record.root: else recovery throws
+   * ROOT_MISMATCH.
    */
   readonly verifiedRoot: Hash;
 }

@@ -1,6 +1,6 @@
 /**
- * Prepares models to be saved: from tensors in memory, or from a safetensors file with or without a model.json.
- * Hashes every tensor once.
+ * Prepares models to be saved: from tensors in memory, or from a safetensors file with or without a
+ * model.json. Hashes every tensor once.
  */
 import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
@@ -20,8 +20,8 @@ export const heldModelBytes = 256 * 1024 * 1024;
 const maxKeptHeader = 16 * 1024 * 1024;
 
 /**
- * The tensors of a file with their ids. A small file is read once, sequentially; a large one tensor by tensor,
- * and again when it is saved.
+ * The tensors of a file with their ids. A small file is read once, sequentially; a large one tensor by
+ * tensor, and again when it is saved.
  */
 async function hashedTensors(
   file: SafetensorsFile,
@@ -142,8 +142,8 @@ export interface ImportOptions {
   /** Bytes of the model's model.json; without it the model is of kind `opaque`. */
   readonly modelJson?: Uint8Array | undefined;
   /**
-   * The model's architecture, where it is known in Stemma's form. Tensors are found by `names`, or by path where
-   * all tensors of the file are named by their paths; the saved model has `names` in both cases.
+   * The model's architecture, where it is known in Stemma's form. Tensors are found by `names`, or by path
+   * where all tensors of the file are named by their paths; the saved model has `names` in both cases.
    */
   readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
 }

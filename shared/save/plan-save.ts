@@ -25,8 +25,8 @@ export interface SavePlan {
 }
 
 /**
- * The approach is `requested`, or else `update` where a tensor is inherited from the base and `snapshot` where
- * none is. A tensor that only moved or was renamed is inherited. A reshaped one (MH18) is new.
+ * The approach is `requested`, or else `update` where a tensor is inherited from the base and `snapshot`
+ * where none is. A tensor that only moved or was renamed is inherited. A reshaped one (MH18) is new.
  */
 export function planSave(
   model: { readonly architecture: Hash; readonly leaves: LeafTable },

@@ -167,7 +167,9 @@ function sum(sources: readonly TensorSource[]): number {
   return sources.reduce((total, { byteLength }) => total + byteLength, 0);
 }
 
-/** Streams the tensors that the store lacks; the others are only pinned. Returns the bytes of the new ones. */
+/**
+ * Streams the tensors that the store lacks; the others are only pinned. Returns the bytes of the new ones.
+ */
 async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSource): Promise<number> {
   const done = new Set<Hash>();
   let bytes = 0;

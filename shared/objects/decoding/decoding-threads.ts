@@ -21,7 +21,9 @@ import { tensorDecoder } from "./tensor-decoder.js";
  * not pay.
  */
 const inlineBytes = 64 * 1024;
-/** A larger job waits for a thread that is still starting; up to this size (about 15 ms) it is decoded inline. */
+/**
+ * A larger job waits for a thread that is still starting; up to this size (about 15 ms) it is decoded inline.
+ */
 const maxInlineBytes = 4 * 1024 * 1024;
 /** Threads start once this much was decoded inline, which takes as long as starting a thread. */
 const startAfterBytes = 2 * 1024 * 1024;
@@ -124,7 +126,10 @@ export class DecodingThreads {
   }
 }
 
-/** A copy of a job whose buffers can all be moved to a thread; stored bytes are not copied where `canMoveStored`. */
+/**
+ * A copy of a job whose buffers can all be moved to a thread; stored bytes are not copied where
+ * `canMoveStored`.
+ */
 function detached({ steps, references, wanted, canMoveStored }: DecodingJob): DecodingJob {
   return {
     steps: steps.map((step): DecodingStep => ({
@@ -159,8 +164,8 @@ function buffersOf({ steps, references }: DecodingJob): readonly ArrayBuffer[] {
 let threads: DecodingThreads | undefined;
 
 /**
- * The threads of this process, as many as there are cores (at most four): the event loop shares the cores with
- * them, and mostly waits.
+ * The threads of this process, as many as there are cores (at most four): the event loop shares the cores
+ * with them, and mostly waits.
  */
 export function decodingThreads(): DecodingThreads {
   return (threads ??= new DecodingThreads(Math.min(maxThreads, availableParallelism())));
