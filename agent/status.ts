@@ -1,6 +1,6 @@
 /**
- * What an agent reports of itself: for `stemma agent status`, for the server's command `report`, for tests.
- * Types and one pure function.
+ * What an agent reports about itself: for `stemma agent status`, for the server's command `report`, for
+ * tests. Types and one pure function.
  */
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake.js";
@@ -11,7 +11,7 @@ import type { Running } from "./trainer/trainer.js";
 
 export interface VersionStatus {
   readonly versionId: Hash;
-  /** `name:version` once the server has given a version. */
+  /** `name:version` once the server has assigned a version. */
   readonly name: string;
   readonly origin: OutboxEntry["origin"];
   readonly sequence: number;

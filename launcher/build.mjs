@@ -1,6 +1,6 @@
-// Builds dist/ from the TypeScript sources: one JavaScript file per source, and a copy of every
-// asset beside it (wasm, proto, JSON, HTML). Only what changed is written again. Types are checked
-// by `npm run typecheck`, not here, so that a build takes a second.
+// Builds dist/ from the TypeScript sources: one JavaScript file per source, and next to it a copy of every
+// asset (wasm, proto, JSON, HTML). Only what changed is written again. Types are checked by `npm run
+// typecheck`, not here, so that a build takes a second.
 import { transform } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -57,14 +57,16 @@ async function isFresh(source, target) {
   }
 }
 
-/** Whether a file of dist/ has a source. Another command may have built it after this one listed the sources. */
+/**
+ * Whether a file of dist/ has a source. Another command may have built it after this one listed the sources.
+ */
 async function hasSource(name) {
   const plain = name.replace(/\.map$/, "");
   const stats = [plain, plain.replace(/\.js$/, ".ts")].map((source) => stat(join(root, source)));
   return (await Promise.allSettled(stats)).some(({ status }) => status === "fulfilled");
 }
 
-/** Every source and asset below the source folders, with the file that is made of it. */
+/** Every source and asset below the source folders, with the file that is built from it. */
 async function* sources() {
   for (const folder of sourceRoots)
     for await (const source of filesBelow(join(root, folder))) {

@@ -1,6 +1,6 @@
-// Bundles the training engine: everything that decides the bits of a replay in three files, named
-// together by one hash. `node launcher/engine.mjs [FOLDER]` builds it into dist/engine or FOLDER and
-// prints the id; with --accept the id becomes the expected one (shared/train/engine-id.json).
+// Bundles the training engine into three files, which contain everything that decides the bits of a replay
+// and are identified together by one hash. `node launcher/engine.mjs [FOLDER]` builds it into dist/engine or
+// FOLDER and prints the id; with --accept the id becomes the expected one (shared/train/engine-id.json).
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -31,7 +31,7 @@ export async function engineIdOf(folder) {
     .digest("hex");
 }
 
-// The codes of other modules' errors do not decide bits, so the bundle has a table of its own.
+// Error codes of other modules do not decide bits, so the bundle has a table of its own.
 const ownErrors = (root) => ({
   name: "own-errors",
   setup(plugin) {

@@ -1,6 +1,6 @@
-// Compiles the kernels (AssemblyScript) of training and of the delta codec to committed .wasm files with
-// the pinned compiler, and writes each file's SHA-256 beside it. `npm start` does not run this; tests do,
-// into memory, and compare. `node launcher/kernels.mjs [FOLDER]` writes all of it below FOLDER instead.
+// Compiles the kernels (AssemblyScript) of training and of the delta codec to committed .wasm files with the
+// pinned compiler, and writes each file's SHA-256 next to it. `npm start` does not run this; tests do, into
+// memory, and compare. `node launcher/kernels.mjs [FOLDER]` writes all of it below FOLDER instead.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -9,7 +9,7 @@ import asc from "assemblyscript/asc";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Where a module's sources lie (folder/assembly), and what is made of them. */
+/** Where the sources of each module are (folder/assembly), and which files are made from them. */
 export const modules = {
   train: {
     folder: "shared/train/kernels",
@@ -25,7 +25,7 @@ export const modules = {
   },
 };
 
-/** No runtime, no data, somebody else's memory; `abort` would import a function and is not needed. */
+/** No runtime, no data, the caller's memory; `abort` would import a function and is not needed. */
 const compilerOptions = [
   "--enable",
   "simd",

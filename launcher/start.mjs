@@ -1,4 +1,4 @@
-// npm start: prepares the checkout, then runs the main job, `stemma demo`, with the same arguments.
+// npm start: prepares the checkout, then runs `stemma demo` with the same arguments.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";

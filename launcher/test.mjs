@@ -1,6 +1,6 @@
-// npm test: prepares the checkout, checks the types, runs every test with seeded samples of the long
-// ones (STEMMA_TEST_FULL=1 selects the full counts), and reports how long each part took.
-//   npm test -- unit/shared/tensor      only the tests whose path contains the words given
+// npm test: prepares the checkout, checks the types, runs every test, and reports how long each part took.
+// Long tests run a seeded sample of their cases; STEMMA_TEST_FULL=1 runs them all.
+//   npm test -- unit/shared/tensor      only the tests whose path contains one of the given texts
 import { spawn } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { existsSync } from "node:fs";
@@ -72,7 +72,7 @@ if (files.length === 0) {
 }
 const totals = { pass: 0, fail: 0, cancelled: 0, skipped: 0 };
 const since = Date.now();
-// Two files at a time. The limit ends a file that hangs.
+// Two files at a time. The timeout ends a file that hangs.
 const code = await run(
   [
     "--test",

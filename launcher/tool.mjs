@@ -1,5 +1,5 @@
-// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are missing, then
-// runs the tool's programs one after the other. Every program runs, even after one failed.
+// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are
+// missing, then runs the tool's programs one after the other. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { install, root } from "./prepare.mjs";

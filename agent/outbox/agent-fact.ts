@@ -1,6 +1,6 @@
 /**
- * The facts that an agent's own journal keeps. They survive any crash. The state of transfers is not among them,
- * because a device that reconnects reports its state again. Types only.
+ * The facts that an agent's own journal keeps. They survive any crash. The state of transfers is not among
+ * them, because a device that reconnects reports its state again. Types only.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 
@@ -12,7 +12,7 @@ interface At {
 export type AgentFact =
   /**
    * A model was fine-tuned and saved; record, objects and changed tensors are in the store. `samples`: those
-   * its recipe needs to be repeated.
+   * needed to repeat its training.
    */
   | (At & {
       readonly type: "saved";
@@ -25,7 +25,7 @@ export type AgentFact =
       readonly metric: Metric | null;
       readonly samples: { readonly from: number; readonly to: number } | null;
     })
-  /** A version of the server's was fetched, and its root found. */
+  /** A version from the server was fetched, and its root verified. */
   | (At & {
       readonly type: "adopted";
       readonly versionId: Hash;
@@ -59,7 +59,7 @@ export type AgentFact =
     })
   /** The tensors were deleted here; the server holds them. */
   | (At & { readonly type: "forgotten"; readonly versionId: Hash })
-  /** A training began; counted, also when it fails, so that no random stream is used twice. */
+  /** A training began. It is counted even when it fails, so that no random stream is used twice. */
   | (At & {
       readonly type: "training";
       readonly line: string;

@@ -1,6 +1,6 @@
 /**
  * The announcement of a version: its record, the device's signature, and as many small objects as fit into
- * the word.
+ * the message.
  */
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Signer } from "../../shared/trust/keys.js";
@@ -13,7 +13,7 @@ import { maxMessageBytes } from "../../shared/wire/limits.js";
 import type { Announce, SmallObject } from "../../shared/wire/messages.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
-/** Envelope, signature and field heads around record and objects. */
+/** Bytes of envelope, signature and field headers around record and objects. */
 const overheadBytes = 1024;
 const objectOverheadBytes = 64;
 

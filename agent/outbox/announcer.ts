@@ -1,7 +1,8 @@
 /**
- * Which versions to announce now. Pure: the outbox's state and what happened to earlier announcements
- * of this session come in, version ids go out. A child only when its base is recorded, so that the
- * server need not park it; a few at a time; again after a while without an answer.
+ * Decides which versions to announce now. Pure: takes the outbox's state and what became of earlier
+ * announcements of this session, returns version ids. A child is announced only when its base is recorded, so
+ * that the server need not park it. Only a few are announced at a time; one without an answer is announced
+ * again after a while.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { backoffMs, type Backoff } from "../resources/backoff.js";
@@ -12,12 +13,12 @@ export interface Attempt {
   /** `moving`: blocks are under way. `refused`: not again in this session. */
   readonly phase: "announced" | "moving" | "parked" | "refused";
   readonly count: number;
-  /** Monotonic. */
+  /** Monotonic time. */
   readonly retryAtMs: number;
 }
 export type Attempts = ReadonlyMap<Hash, Attempt>;
 
-/** Announcements without an answer at a time. */
+/** Max announcements without an answer at a time. */
 export const announceWindow = 4;
 const announceBackoff: Backoff = { firstMs: 30_000, maxMs: 10 * 60_000 };
 
@@ -28,7 +29,7 @@ export function retryDelayMs(count: number): number {
 
 export interface Announcing {
   readonly now: readonly Hash[];
-  /** When to ask again, monotonic; undefined: only when something changes. */
+  /** Monotonic time at which to decide again; undefined: only when something changes. */
   readonly wakeAtMs: number | undefined;
 }
 
@@ -37,7 +38,7 @@ export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowM
   const unrecorded = new Set(pending.map(({ versionId }) => versionId));
   const refused = new Set<Hash>();
   /**
-   * Lines whose next version waits for its base: what follows waits too, so that a line arrives in its order.
+   * Lines whose next version waits for its base. Later versions wait too, so that a line arrives in order.
    */
   const held = new Set<string>();
   const now: Hash[] = [];
@@ -73,7 +74,7 @@ export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowM
     now.push(entry.versionId);
     open++;
   }
-  // Recorded ones that still wait for `stored` or `released`: their receipt may have been lost with a
+  // Recorded versions that still wait for `stored` or `released`: their receipt may have been lost with a
   // session.
   for (const { versionId } of awaitingReceipts(state)) {
     const attempt = attempts.get(versionId);
@@ -89,7 +90,7 @@ export function decideAnnouncements(state: OutboxState, attempts: Attempts, nowM
   return { now, wakeAtMs };
 }
 
-/** The attempts after these were announced at `nowMs`. */
+/** The attempts after this version was announced at `nowMs`. */
 export function afterAnnouncing(attempts: Attempts, versionId: Hash, nowMs: number): Attempts {
   const count = (attempts.get(versionId)?.count ?? 0) + 1;
   return new Map(attempts).set(versionId, {

@@ -1,17 +1,17 @@
 /**
- * Whether a transfer is coded. Pure: takes the profile's setting, the measured rates of link and processor, and
- * the codec's estimate; returns the decision and its reason.
+ * Decides whether a transfer is coded. Pure: takes the profile's setting, the measured rates of link and
+ * processor, and the codec's estimate; returns the decision and its reason.
  */
 import type { Profile } from "../settings/profile.js";
 
 export interface CodingEstimate {
   readonly link: Pick<Profile["link"], "coding" | "metered" | "bytesPerSecond">;
-  /** What earlier transfers of this process moved a second; undefined before the first. */
+  /** Bytes per second that earlier transfers of this process moved; undefined before the first. */
   readonly measuredBytesPerSecond: number | undefined;
-  /** Raw bytes a second that this device codes, measured on it. */
+  /** Raw bytes per second that this device codes, as measured on it. */
   readonly coderBytesPerSecond: number;
   readonly rawBytes: number;
-  /** The codec's expectation for the same tensors. */
+  /** The codec's estimate of the coded length of the same tensors. */
   readonly codedBytes: number;
   readonly tensors: number;
 }
@@ -24,12 +24,15 @@ export interface CodingDecision {
 const assumedBytesPerSecond = 12_500_000;
 /** Additional bytes of a coded tensor in the manifest: code, length, two ids. */
 export const encodingBytes = 80;
-/** Coding has to cost less than this share of the raw transfer: a smaller gain is within the error of the estimates. */
+/**
+ * Coding has to cost less than this share of the raw transfer; a smaller gain is within the error of the
+ * estimates.
+ */
 const maxCodedShare = 0.97;
 
 /**
- * In total time: coding takes the processor before a byte moves, raw bytes take the link longer. On a metered
- * link bytes decide.
+ * Compares total times: coding takes processor time before the first byte moves, and raw bytes take longer on
+ * the link. On a metered link the number of bytes decides.
  */
 export function decideCoding({
   link,
@@ -59,16 +62,14 @@ export function decideCoding({
   return { coded: codedMs < maxCodedShare * rawMs, because: times };
 }
 
-/**
- * What a version coded against related ones, or alone, takes of its raw bytes as a rule; and what any
- * server is assumed to code per second.
- */
+/** Usual share of its raw bytes that a version takes when it is coded against related versions, or alone. */
 const usualShare = { related: 0.7, alone: 0.85 };
+/** Raw bytes per second that any server is assumed to code. */
 const serverBytesPerSecond = 100_000_000;
 
 /**
- * The same for what comes from the server, which this device can only guess at before. @param related whether
- * it holds anything that the server may code against
+ * The same decision for a download, whose coded length this device can only guess beforehand.
+ * @param related whether it holds anything that the server may code against
  */
 export function decideDownloadCoding(
   link: CodingEstimate["link"],

@@ -1,6 +1,7 @@
 /**
- * What an agent's journal adds up to: per version how far the server has confirmed it, per line which
- * version is the newest and which one runs. Pure fold; the journal and the store are elsewhere.
+ * The state that an agent's journal adds up to: for each version, how far the server has confirmed it; for
+ * each line, which version is the newest and which one runs. A pure fold; the journal and the store are
+ * elsewhere.
  *
  * Invariants: a version's state only moves forward (pending → recorded → stored → released) unless
  * the server was restored; only a released version is ever forgotten; a line's sequence numbers are
@@ -15,12 +16,12 @@ const standings: readonly Standing[] = ["pending", "recorded", "stored", "releas
 
 export interface OutboxEntry {
   readonly versionId: Hash;
-  /** The line it was trained for, or first given to. */
+  /** The line that it was trained for, or first assigned to. */
   readonly line: string;
-  /** All lines that have it: a version of the server's may be given to several. */
+  /** All lines that have it: a version from the server may be assigned to several. */
   readonly lines: readonly string[];
   readonly origin: "trained" | "adopted";
-  /** The device's own counter of the line; 0 for a version of the server's. */
+  /** The device's own counter of the line; 0 for a version from the server. */
   readonly sequence: number;
   readonly bases: readonly Hash[];
   readonly tensorBytes: number;
@@ -29,7 +30,7 @@ export interface OutboxEntry {
   readonly samples: { readonly from: number; readonly to: number } | null;
   readonly standing: Standing;
   readonly backedUp: boolean;
-  /** Where the server's journal has it. */
+  /** Its position in the server's journal; undefined before its receipt. */
   readonly position: number | undefined;
   readonly name: string;
   /** The server's counter; undefined before its receipt. */
@@ -48,7 +49,7 @@ export interface Activation {
 
 export interface LineState {
   readonly line: string;
-  /** Versions in the order in which they came here. */
+  /** Versions in the order in which they arrived here. */
   readonly versions: readonly Hash[];
   readonly sequence: number;
   readonly activations: readonly Activation[];
@@ -62,7 +63,7 @@ export interface OutboxState {
   readonly entries: ReadonlyMap<Hash, OutboxEntry>;
   readonly lines: ReadonlyMap<string, LineState>;
   readonly seen: { readonly length: number; readonly chain: Hash } | undefined;
-  /** Positions of restorations that were answered already. */
+  /** Positions of restores of the server that were handled already. */
   readonly restoredAt: readonly number[];
 }
 
@@ -86,8 +87,8 @@ function emptyLine(line: string): LineState {
 }
 
 /**
- * The state after one more fact. Facts about versions that are not known here are passed over: the journal
- * may be older than what it speaks of.
+ * The state after one more fact. Facts about versions that are unknown here are ignored: a journal may
+ * mention a version whose own fact it does not contain.
  */
 export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
   switch (fact.type) {
@@ -224,8 +225,8 @@ function noteBackup(state: OutboxState, backedUpTo: number): OutboxState {
 }
 
 /**
- * Everything recorded from `position` on counts as never received; a version that is forgotten already cannot be
- * announced again.
+ * Everything recorded from `position` on counts as never received. A version that is forgotten already cannot
+ * be announced again.
  */
 function afterRestore(state: OutboxState, position: number): OutboxState {
   const entries = new Map(state.entries);
@@ -260,9 +261,12 @@ function withLine(state: OutboxState, name: string, change: (line: LineState) =>
   };
 }
 
-// Questions.
+// Queries.
 
-/** Counts everything that came to a line here, trained or adopted; 0: it never had this version. */
+/**
+ * Position, from 1, of a version among all that the line has had here, trained or adopted; 0: it never had
+ * it.
+ */
 export function orderOf(state: OutboxState, line: string, versionId: Hash): number {
   return (state.lines.get(line)?.versions.lastIndexOf(versionId) ?? -1) + 1;
 }
@@ -281,10 +285,7 @@ export function activeVersion(state: OutboxState, line: string): Hash | undefine
   return state.lines.get(line)?.activations.at(-1)?.versionId;
 }
 
-/**
- * The newest version of a line here, trained or adopted: what the next fine-tuning starts from when
- * `after-outbox`, else the active one.
- */
+/** The newest version of a line here, trained or adopted. */
 export function newestVersion(state: OutboxState, line: string): OutboxEntry | undefined {
   const id = state.lines.get(line)?.versions.at(-1);
   return id === undefined ? undefined : state.entries.get(id);
@@ -301,7 +302,7 @@ export function toAnnounce(state: OutboxState): readonly OutboxEntry[] {
 }
 
 /**
- * Versions recorded whose further receipts may have been lost: announced again, they are answered by the same
+ * Recorded versions whose later receipts may have been lost. Announced again, they are answered with the same
  * receipts.
  */
 export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
@@ -317,8 +318,8 @@ export function awaitingReceipts(state: OutboxState): readonly OutboxEntry[] {
 }
 
 /**
- * Trained versions here that the server has not released; what a restoration lost and is gone here too is
- * owed to nobody.
+ * Trained versions here that the server has not released. A version that a restore of the server lost and
+ * that is deleted here too does not count.
  */
 export function unreleased(state: OutboxState): readonly OutboxEntry[] {
   return [...state.entries.values()].filter(
@@ -327,16 +328,16 @@ export function unreleased(state: OutboxState): readonly OutboxEntry[] {
 }
 
 /**
- * Versions on this device, as the rule of forgetting sees them. `releasedWhen`: whether the server's word is
- * enough, or a backup too.
+ * Versions on this device, as the rule of forgetting needs them.
+ * @param releasedWhen whether the server's receipt `released` is enough, or a backup is needed too
  */
 export function keptVersions(
   state: OutboxState,
   releasedWhen: "stored" | "backed-up",
 ): readonly KeptVersion[] {
   const kept = [...state.entries.values()].filter((entry) => !entry.forgotten);
-  // A transfer that may still continue is coded against the version's bases, and theirs. Without them it would
-  // start from scratch.
+  // A transfer that may still continue is coded against the version's bases and the bases of those. Without
+  // them it would start from scratch.
   const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
   const neededBases = new Set([...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
   return kept.flatMap((entry) =>
@@ -351,7 +352,7 @@ export function keptVersions(
   );
 }
 
-/** Samples that trainings whose models are not released yet were made from. */
+/** Samples that were used to train models which are not released yet. */
 export function pinnedSamples(
   state: OutboxState,
   line: string,
@@ -361,7 +362,7 @@ export function pinnedSamples(
   );
 }
 
-/** What a restoration to `position` takes from the server that this device cannot give back. */
+/** Versions that a restore to `position` takes from the server and that this device no longer has. */
 export function lostByRestore(state: OutboxState, position: number): readonly OutboxEntry[] {
   return [...state.entries.values()].filter(
     (entry) =>

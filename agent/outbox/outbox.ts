@@ -40,8 +40,8 @@ export interface OutboxOptions {
   readonly random: Random;
   readonly log: Log;
   /**
-   * After a failed fsync what is on the disk is unknown: nothing may be acknowledged until the outbox is
-   * opened again.
+   * Called after a failed fsync: what is on the disk is then unknown, and nothing may be acknowledged until
+   * the outbox is opened again.
    */
   readonly onFatal?: (error: StemmaError) => void;
 }
@@ -57,8 +57,8 @@ export class Outbox {
   #state: OutboxState = emptyOutbox;
   readonly #listeners = new Set<() => void>();
   /**
-   * Saves, adoptions and forgetting one after the other: a pack whose fact is still to come must not look
-   * like garbage.
+   * Runs saves, adoptions and forgetting serially: a pack whose fact is not appended yet must not look like
+   * garbage.
    */
   readonly #queue = new SerialQueue();
 
@@ -69,8 +69,8 @@ export class Outbox {
   ) {}
 
   /**
-   * Opens the outbox in a folder; a torn tail was never acknowledged and is cut off. @throws OUTBOX_CORRUPT
-   * when the journal is damaged
+   * Opens the outbox in a folder. A torn tail of the journal was never acknowledged and is cut off.
+   * @throws OUTBOX_CORRUPT when the journal is damaged
    */
   static async open(options: OutboxOptions): Promise<Outbox> {
     const objects = await openPackStore(options.files, join(options.folder, "packs"), {
@@ -101,7 +101,7 @@ export class Outbox {
   entry(versionId: Hash): OutboxEntry | undefined {
     return this.#state.entries.get(versionId);
   }
-  /** Calls back after every change; returns how to stop that. */
+  /** Calls `listener` after every change. Returns a function that ends this. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -109,7 +109,7 @@ export class Outbox {
     };
   }
 
-  /** Appends facts; the state has them when this resolves, and not before they are durable. */
+  /** Appends facts. Once they are durable, the state contains them and this resolves. */
   async append(...facts: readonly AgentFact[]): Promise<void> {
     await this.#watched(this.journal.append(facts));
     for (const fact of facts) this.#state = applyFact(this.#state, fact);
@@ -142,7 +142,9 @@ export class Outbox {
     });
   }
 
-  /** Keeps a version of the server's: `write` puts what is lacking into one pack, then the fact follows. */
+  /**
+   * Stores a version from the server: `write` puts what is missing into one pack, then the fact is appended.
+   */
   adopt(
     fact: Extract<AgentFact, { type: "adopted" }>,
     write: (pack: PackWriter) => Promise<void>,
@@ -170,14 +172,14 @@ export class Outbox {
     return decodeTree(await this.objects.read("tree", record.objects.tree)).leaves;
   }
 
-  /** What the next fine-tuning of a line may inherit from: its newest version here. */
+  /** The newest version of a line here. */
   newest(line: string): OutboxEntry | undefined {
     return newestVersion(this.#state, line);
   }
 
   /**
-   * Forgets what the rule allows (released, not active, beyond the last N of its line): first the
-   * facts, then the bytes, so that nothing is ever named that is not there.
+   * Forgets what the rule allows (released, not active, beyond the last N of its line). Appends the facts
+   * first and deletes the bytes then, so that the state never names bytes that are gone.
    */
   forget(keepLast: number, releasedWhen: "stored" | "backed-up"): Promise<readonly Hash[]> {
     return this.#exclusively(async () => {
@@ -229,8 +231,8 @@ export class Outbox {
       try {
         ids = await this.#objectsOf(entry.versionId);
       } catch (error) {
-        // Objects are given up only if they are surely gone or altered, and only of a model that the server has: a
-        // disk that fails now may work later.
+        // Objects are given up only if they are certainly missing or altered, and only of a model that the
+        // server has: a disk that fails now may work later.
         if (!isStemmaError(error, "OBJECT_MISSING") && !isStemmaError(error, "OBJECT_HASH_MISMATCH"))
           isComplete = false;
       }

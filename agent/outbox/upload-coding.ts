@@ -1,7 +1,7 @@
 /**
- * Codes what the server wants against what both sides have, in the background and one transfer at a
- * time. Any obstacle (a base that was forgotten, no disk space, a thread that dies) makes the transfer
- * raw: coding is never required. Knows no link; uploads.ts sends.
+ * Codes the tensors that the server wants against versions that both sides have, in the background and one
+ * transfer at a time. Any obstacle (a base that was forgotten, no disk space, a thread that ends) makes the
+ * transfer raw: coding is never required. Does not know the link; uploads.ts sends.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -43,7 +43,7 @@ export interface CodedUpload {
 
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
-/** Numbers of the tensor that the codec's rate is measured on. */
+/** Number of elements of the tensor on which the rate of the codec is measured. */
 const measuredNumbers = 2 ** 18;
 
 export class UploadCoding {
@@ -51,7 +51,7 @@ export class UploadCoding {
   readonly #queue = new SerialQueue();
   constructor(private readonly options: UploadCodingOptions) {}
 
-  /** Removes what a killed run left: it is coded again, to the same bytes. */
+  /** Removes the streams that a killed process left; coding them again gives the same bytes. */
   static async clear(files: Files, folder: string): Promise<void> {
     for (const name of await files.list(folder))
       if (name.endsWith(codingSpoolEnding)) await files.remove(join(folder, name));
@@ -68,8 +68,8 @@ export class UploadCoding {
   }
 
   /**
-   * The coded stream of a want's tensors; undefined where raw is better or coding fails.
-   * @param seenBytesPerSecond what earlier transfers moved
+   * The coded stream of the tensors of a want; undefined where raw is better or coding fails.
+   * @param seenBytesPerSecond rate of earlier transfers
    */
   prepare(
     want: Want,
@@ -99,7 +99,7 @@ export class UploadCoding {
   ): Promise<CodedUpload | undefined> {
     const { log } = this.options;
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    // The stream that the server has a part of was raw.
+    // The server has received a part of the stream already, and that stream was raw.
     if (signal.aborted || want.streamBytes === rawBytes) return undefined;
     if (!(await this.options.mayTake(maxEncodedBytes(rawBytes))))
       throw new StemmaError(
@@ -116,7 +116,8 @@ export class UploadCoding {
         signal,
         maxTensorBytes: (this.options.memoryLimitMb * 2 ** 20) / 16,
       };
-      // One that goes on was decided before, maybe in another run: it must be the same stream again.
+      // A resumed transfer was decided before, perhaps by an earlier process: it must be the same stream
+      // again.
       if (want.streamBytes === undefined) {
         const decision = await this.#decide(work, seenBytesPerSecond);
         log.debug("coding-decided", {
@@ -181,7 +182,10 @@ export class UploadCoding {
     });
   }
 
-  /** Once a process: a megabyte of float32 and a step from it. The first coding warms the codec up. */
+  /**
+   * Measures the rate of the codec, once per process: a megabyte of float32 against a slightly changed copy.
+   * A first call warms the codec up.
+   */
   async #measure(coder: TensorCoder): Promise<number> {
     const { clock } = this.options;
     await coder.encode(ramp(1), { base: ramp(0) });
@@ -191,8 +195,8 @@ export class UploadCoding {
   }
 
   /**
-   * What the wanted tensors are coded against: of the versions that the server offers, those that this device
-   * has records and trees of.
+   * The references of the wanted tensors, among the versions that the server offers and whose records and
+   * trees this device has.
    */
   async #references({ versionId, references = [] }: Want): Promise<ReturnType<typeof referencesOfTensors>> {
     const own = await readVersion(this.options.objects, versionId);

@@ -1,7 +1,7 @@
 /**
  * Answers the server's wants with blocks: one running sender per transfer, created again from each want, so
  * that it does not have to survive a restart. What is worth coding is coded first, in the background
- * (upload-coding.ts). Knows the link as a function.
+ * (upload-coding.ts). Knows the link only as a function.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -26,7 +26,7 @@ export interface UploadsOptions {
   readonly objects: ObjectReader;
   readonly clock: Clock;
   readonly log: Log;
-  /** The profile's; the want's own is used where it is smaller. */
+  /** Block size of the profile; the want's is used where it is smaller. */
   readonly blockBytes: number;
   /** Absent: everything is sent raw. */
   readonly coding?: Pick<UploadCoding, "mayCode" | "prepare">;
@@ -42,7 +42,10 @@ export interface UploadProgress {
   readonly sentBytes: number;
 }
 
-/** Max transfers kept at a time. The least recently requested one is dropped first; its next want starts it again. */
+/**
+ * Max transfers kept at a time. The least recently requested one is dropped first; its next want starts it
+ * again.
+ */
 const maxUploads = 16;
 /** Shorter transfers do not measure the link's rate. */
 const minMeasuredBytes = 256 * 1024;
@@ -93,13 +96,14 @@ export class Uploads {
   }
 
   /**
-   * Begins (after a restart of either side: again) to answer a complete want. Resolves when it is accepted;
-   * coding goes on in the background, and requests that come before its end are answered after it.
+   * Starts to answer a complete want (again, after a restart of either side). Resolves when the want is
+   * accepted; coding continues in the background, and requests that come before its end are answered after
+   * it.
    * @throws OBJECT_MISSING when something wanted is not here any more
    */
   async begin(want: Want): Promise<void> {
     const before = this.#running.get(want.transfer);
-    // The same again, after a lost answer: what is coded already, or being coded, is not coded again.
+    // The same want came again after a lost answer: what is coded, or being coded, is not coded again.
     if (before !== undefined && answers(before, want)) {
       before.sender?.reconnected();
       return;
@@ -216,7 +220,7 @@ export class Uploads {
     });
   }
 
-  /** The server has it all: whatever still runs for this version ends. */
+  /** The server has the complete version: ends its transfers. */
   async endVersion(versionId: Hash): Promise<void> {
     for (const [transfer, upload] of [...this.#running])
       if (upload.want.versionId === versionId) await this.end(transfer);
@@ -240,8 +244,8 @@ export class Uploads {
 }
 
 /**
- * Whether a want asks for what is under way: the same objects by the same terms, and a stream of the length
- * that this one has.
+ * Whether a want asks for the transfer that is under way: the same objects on the same terms, and a stream of
+ * the same length.
  */
 function answers({ want, sender }: Upload, asked: Want): boolean {
   const terms = (one: Want): string =>

@@ -7,9 +7,12 @@ export interface Backoff {
   readonly maxMs: number;
 }
 
-/** Connecting: short waits first, then two minutes, so that a fleet that lost its server does not flood it. */
+/**
+ * Between attempts to connect: short waits first, then two minutes, so that a fleet that lost its server does
+ * not flood it.
+ */
 export const connectBackoff: Backoff = { firstMs: 500, maxMs: 120_000 };
-/** Connecting after the server refused the device (unknown, revoked, quarantined): a person has to act first. */
+/** After the server refused the device (unknown, revoked, quarantined): a person has to act first. */
 export const refusedBackoff: Backoff = { firstMs: 60_000, maxMs: 15 * 60_000 };
 
 /** Milliseconds to wait after failed attempt number `attempt` (from 1): doubled each time, up to `maxMs`. */
@@ -19,7 +22,7 @@ export function backoffMs({ firstMs, maxMs }: Backoff, attempt: number): number 
 }
 
 /**
- * The same, spread between half and all of it, so that many devices do not come back at the same moment.
+ * The same wait, spread between half of it and all of it, so that many devices do not come back together.
  * @param randomByte 0 to 255
  */
 export function jitteredBackoffMs(backoff: Backoff, attempt: number, randomByte: number): number {

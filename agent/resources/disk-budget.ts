@@ -75,13 +75,15 @@ export interface KeptVersion {
   readonly sequence: number;
   readonly released: boolean;
   readonly active: boolean;
-  /** Another kept version lacks this one as its parked base or awaits it. */
+  /**
+   * An unreleased version here, or its base, has this one as its base: its transfer may be coded against it.
+   */
   readonly needed: boolean;
 }
 
 /**
- * Which versions may be forgotten: released, not active, not needed, and beyond the last N released of
- * their line; one that several lines have, only when that is so in all of them.
+ * Which versions may be forgotten: released, not active, not needed, and beyond the last N released of their
+ * line. A version that several lines have may be forgotten only if this holds in all of them.
  */
 export function forgettable(versions: readonly KeptVersion[], keepLast: number): readonly string[] {
   const out: KeptVersion[] = [];

@@ -1,6 +1,7 @@
 /**
- * What a session announces: versions that the server has not confirmed, activations that it does not know. Keeps
- * what became of each announcement; a new session starts without any. Knows the link as a function.
+ * Announces in a session the versions that the server has not confirmed, and reports the activations that it
+ * does not know. Keeps what became of each announcement; a new session starts without any. Knows the link as
+ * a function.
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -69,14 +70,16 @@ export class Announcements {
     return this.#attempts.get(versionId);
   }
 
-  /** The server answered about a version: it is announced again later, unless something else is heard. */
+  /** The server answered about a version: it is announced again later, unless another answer comes first. */
   answered(versionId: Hash, answer: Answer): void {
     const { clock } = this.options;
     this.#attempts = afterAnswer(this.#attempts, versionId, answer, clock.monotonic());
     this.options.wakeAt(this.#attempts.get(versionId)?.retryAtMs ?? clock.monotonic());
   }
 
-  /** Reports activations, announces every version that is due, and asks to be called when the next one is. */
+  /**
+   * Reports activations, announces every version that is due, and asks to be called when the next one is due.
+   */
   async announceDue(): Promise<void> {
     const { outbox, clock } = this.options;
     this.#reportActivations();

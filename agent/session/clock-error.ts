@@ -1,9 +1,9 @@
 /**
- * How far this device's clock may be from the server's. Pure but for the last comparison it keeps. A
- * parked vehicle's clock is often wrong, and a time without its error is worth little (MM12).
+ * Bounds the difference between this device's clock and the server's. Its only state is the last comparison.
+ * A parked vehicle's clock is often wrong, and a time without its error is worth little (MM12).
  */
 
-/** Drift of a plain quartz, in milliseconds a millisecond. */
+/** Drift of a plain quartz, in milliseconds per millisecond. */
 const drift = 100e-6;
 
 export class ClockError {

@@ -1,7 +1,7 @@
 /**
- * One session with the server: birth, announcements, answers to its wants, its receipts verified and kept. Every
- * message of the server may be lost, duplicated or late. Knows the outbox, and the link as a function; no
- * files, no sockets.
+ * One session with the server: sends birth and announcements, answers wants, verifies and stores receipts.
+ * Every message of the server may be lost, duplicated or late. Knows the outbox, and the link as a function;
+ * no files, no sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -51,7 +51,8 @@ export interface ConversationHandlers {
   /** A receipt of one of this line's versions is kept. */
   onReceipt(line: string, receipt: Receipt): void;
   /**
-   * `isEcho`: the server does not know yet that the line has run this version; it does not ask to go back to it.
+   * `isEcho`: the server does not know yet that the line has run this version, so it does not ask the line to
+   * go back to it.
    */
   onOffer(offer: Offer, isEcho: boolean): void;
   onManifest(part: BodyOf<"manifest">): void;
@@ -62,7 +63,9 @@ export interface ConversationHandlers {
   onEvent(name: string, text: string, line: string): void;
 }
 
-/** For so many ms after a welcome, an offer may be older than what this device reported of its versions. */
+/**
+ * Milliseconds after a welcome in which an offer may be older than what this device reported of its versions.
+ */
 const echoMs = 60_000;
 /** Milliseconds after which a birth without a welcome is repeated. */
 const welcomeMs = 30_000;
@@ -354,7 +357,7 @@ export class Conversation {
       this.#answered(entry.versionId, { phase: "announced", retryInMs: retryAfterMs });
       return this.#announceDue();
     }
-    // The data stays; a later session (another server version, another enrolment) may take it.
+    // The data stays; a later session (another server version, another enrolment) may accept it.
     this.#answered(entry.versionId, { phase: "refused" });
     if (entry.refusal?.code !== code || entry.refusal.message !== message)
       await outbox.append({

@@ -1,7 +1,7 @@
 /**
- * Whether the server that answers is the one this device has seen, with its past. Pure. A journal only
- * grows; one that is shorter, or other at the same length, is another past, and only a server that
- * reports a restore may have that (docs/design.md, "Backup").
+ * Checks that the server has the history that this device has seen. Pure. A journal only grows: one that is
+ * shorter, or different at the same length, is another history, and only a server that reports a restore may
+ * have that (docs/design.md, "Backup").
  */
 import type { Welcome } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";

@@ -60,8 +60,8 @@ export class WantAnswers {
   }
 
   /**
-   * The server lacks bases: those that are here and not on their way are announced. For the others it gets a
-   * refusal, and receives the child without its base.
+   * Handles a want for bases. Those that are here and not on their way are announced. For the others the
+   * server gets a refusal, and then receives the child without its base.
    */
   async #wantBase(want: Want, correlation: string): Promise<void> {
     const { outbox, announcements } = this.options;

@@ -1,5 +1,5 @@
 /**
- * Joins a want that came in parts. Bounded: a want whose parts never all come is forgotten for newer ones.
+ * Joins a want that came in parts. Bounded: an incomplete want is dropped when there are too many newer ones.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Want } from "../../shared/wire/messages.js";

@@ -41,7 +41,9 @@ const lineSchema = z.strictObject({
   parameters: z.record(z.string().max(64), scalar).default({}),
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
-  /** Decimal seed of all random streams of this line's trainings; derived from device and line when absent. */
+  /**
+   * Decimal seed of all random streams of this line's trainings; when absent, derived from device and line.
+   */
   seed: z
     .string()
     .regex(/^\d{1,20}$/)
@@ -66,7 +68,7 @@ export const configSchema = z.strictObject({
   lines: z.record(lineName, lineSchema).default({}),
   /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),
-  /** The agent's log; \`agent run --log-level\` and \`--verbose\` override the level. */
+  /** The agent's log; `agent run --log-level` and `--verbose` override the level. */
   log: z.strictObject({ level: z.enum(logLevels).default("info") }).default({ level: "info" }),
 });
 

@@ -1,4 +1,4 @@
-/** The owner's small JSON files: read with a size limit; a typed error states the file and the field. */
+/** Reads the small JSON files of the owner with a size limit; a typed error names the file and the field. */
 import type { z } from "zod";
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
@@ -7,7 +7,7 @@ const maxBytes = 1024 * 1024;
 
 /**
  * Reads and parses a JSON file of at most 1 MiB.
- * @throws the given code when it is missing, too long or no JSON
+ * @throws the given code when it is missing, too long or not JSON
  */
 export async function parseJsonFile(files: Files, path: string, code: ErrorCode): Promise<unknown> {
   const stat = await files.stat(path);

@@ -1,7 +1,7 @@
 /**
- * What a device class may use and how it behaves: reads one file of firmware-profiles/ (or a path of
- * the owner's) and checks it. Knows no network and no model; every field here is read by exactly one
- * decision elsewhere in agent/.
+ * The limits and behaviour of a class of devices: reads one file of firmware-profiles/ (or one at the owner's
+ * path) and checks it. Knows no network and no model; each field is read by exactly one decision elsewhere in
+ * agent/.
  */
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -47,7 +47,10 @@ export interface TrainingResultOf extends Pick<PreparedJob, "samples"> {
   readonly outcome: TrainingOutcome;
 }
 
-/** Puts a training's result into the outbox. @throws DISK_BUDGET_EXHAUSTED, then the result is dropped */
+/**
+ * Puts the result of a training into the outbox.
+ * @throws DISK_BUDGET_EXHAUSTED; the result is then dropped
+ */
 export async function saveResult(
   options: SaveResultOptions,
   { line, base, outcome, samples }: TrainingResultOf,
@@ -59,7 +62,7 @@ export async function saveResult(
   const file = await files.open(outcome.modelFile, "read");
   try {
     const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
-    // The base's names, so that a fine-tuned model goes by the names its base came with.
+    // With the names of its base, so that a fine-tuned model keeps the names that the base came with.
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, names },
     });

@@ -1,6 +1,6 @@
 /**
- * When a line trains. Pure: clock readings, counts and the disk's verdict come in, a decision with its reason
- * goes out.
+ * Decides when a line trains. Pure: takes clock readings, counts and the disk's verdict; returns a decision
+ * with its reason.
  */
 import { backoffMs, type Backoff } from "../resources/backoff.js";
 import type { DiskVerdict } from "../resources/disk-budget.js";
@@ -22,19 +22,19 @@ export interface ScheduleInput {
   readonly hasBase: boolean;
   readonly disk: DiskVerdict;
   /**
-   * The model before is on its way to a server that answers: its receipt comes soon, and this one should
-   * build on it.
+   * The previous model is on its way to a server that answers. Its receipt comes soon, and this training
+   * should build on it.
    */
   readonly awaitsReceipt: boolean;
   /** The last scheduled training failed, and its pause is not over. */
   readonly pausesAfterFailure: boolean;
-  /** Somebody asked for it. */
+  /** A user or the server requested this training. */
   readonly asked: boolean;
 }
 
 const failureBackoff: Backoff = { firstMs: 15_000, maxMs: 3_600_000 };
 
-/** Milliseconds to pause after so many scheduled trainings that failed in a row (at least 1). */
+/** Milliseconds to pause after this many scheduled trainings that failed in a row (at least 1). */
 export function pauseAfterFailuresMs(failures: number): number {
   return backoffMs(failureBackoff, failures);
 }
@@ -59,7 +59,7 @@ export function onDuty(
   return duty.from < duty.to ? hour >= duty.from && hour < duty.to : hour >= duty.from || hour < duty.to;
 }
 
-/** Whether the line is due by clock or by samples, before base, disk and duty hours are asked. */
+/** Whether the line is due by clock or by samples, before base, disk and duty hours are considered. */
 function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
   const everyMs =
     input.schedule.everySeconds !== undefined
@@ -72,8 +72,8 @@ function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
   const afterSamples =
     input.schedule.afterSamples !== undefined ? input.schedule.afterSamples : input.training.afterSamples;
   if (afterSamples !== null && input.newSamples >= afterSamples) return "samples";
-  // A clock set back must not silence a line for the length of the step: a last training in the future counts
-  // as due.
+  // A clock that was set back must not silence a line for the length of the step: a last training in the
+  // future counts as due.
   if (
     everyMs !== null &&
     (input.lastTrainingMs === undefined ||

@@ -1,6 +1,6 @@
 /**
- * Fine-tunes lines when they are due or requested, one training at a time: training-job.ts prepares the job, a
- * child process trains, save-result.ts puts the result into the outbox. Knows no wire.
+ * Fine-tunes lines when they are due or requested, one training at a time: training-job.ts prepares the job,
+ * a child process trains, save-result.ts puts the result into the outbox. Knows no wire.
  */
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -34,7 +34,9 @@ export interface TrainerOptions {
   readonly version: string;
   readonly diskUse: () => Promise<DiskUse>;
   readonly clockErrorMs: () => number | null;
-  /** The server answers now: a scheduled training waits for the receipt of the one before. */
+  /**
+   * Whether the server answers now: a scheduled training then waits for the receipt of the previous model.
+   */
   readonly isOnline: () => boolean;
   readonly utcOffsetMinutes: () => number;
   onTrained(line: string, trained: Trained): void;
@@ -58,7 +60,10 @@ interface Asked {
 
 /** Milliseconds between two checks of the schedules; short schedules need short checks. */
 const checkMs = { short: 500, long: 15_000 };
-/** Milliseconds that a scheduled training waits for the receipt of the one before, while the server answers. */
+/**
+ * Max milliseconds that a scheduled training waits for the receipt of the previous model, while the server
+ * answers.
+ */
 const receiptPatienceMs = 10 * 60_000;
 
 export class Trainer {
@@ -85,8 +90,8 @@ export class Trainer {
   }
 
   /**
-   * Asks for a training now; resolves with its model. @throws LINE_UNKNOWN, TRAINING_REFUSED, the training's
-   * own errors
+   * Requests a training now; resolves with its model.
+   * @throws LINE_UNKNOWN, TRAINING_REFUSED, the training's own errors
    */
   request(line: string, request: TrainingRequest = {}): Promise<Trained> {
     if (!this.options.enrolment.lines.includes(line))
@@ -254,7 +259,10 @@ export class Trainer {
       );
   }
 
-  /** A training that failed before it was counted (no samples, a full disk) would be due again immediately. */
+  /**
+   * Pauses a line: a training that failed before it was counted (no samples, a full disk) would be due again
+   * immediately.
+   */
   #pause(line: string): void {
     const count = (this.#failures.get(line)?.count ?? 0) + 1;
     this.#failures.set(line, {

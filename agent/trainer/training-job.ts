@@ -1,4 +1,6 @@
-/** The job of one training: recipe, parameters, data, seed and limits, from a line's settings and the request. */
+/**
+ * The job of one training: recipe, parameters, data, seed and limits, from a line's settings and the request.
+ */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -74,7 +76,8 @@ export async function prepareJob(
 }
 
 /**
- * The line's own samples, unless its settings name other data. Own samples are pinned to those that exist now.
+ * The dataset of a line: its own samples, pinned to those that exist now, unless its settings name other
+ * data.
  */
 async function datasetOf(
   { intakes }: JobOptions,
@@ -103,8 +106,8 @@ async function datasetOf(
 }
 
 /**
- * The default seed of a line: derived from its names, so no two lines share one and it survives a reinstallation.
- * Decimal, 64 bits.
+ * The default seed of a line: 64 bits, decimal, derived from its names, so that no two lines share one and it
+ * survives a reinstallation.
  */
 function seedOf(fleet: string, device: string, line: string): string {
   return createHash("sha256")

@@ -1,7 +1,7 @@
 /**
- * The enrolment file: everything a device needs to meet its server, made by `stemma device enroll`
- * and carried to the device by a way its owner trusts. It pins the server's key and holds the
- * device's own, so it is a secret.
+ * The enrolment file: everything that a device needs to connect to its server, made by `stemma device enroll`
+ * and carried to the device by a way that its owner trusts. It pins the server's key and contains the
+ * device's private key, so it is a secret.
  */
 import { z } from "zod";
 import { StemmaError } from "../errors.js";
@@ -32,10 +32,10 @@ const enrolmentSchema = z.strictObject({
   lines: z.array(name).min(1).max(64),
   /** Tried in order. */
   mqtt: z.array(mqttUrl).min(1).max(8),
-  /** Absent where the server has no HTTP door. */
+  /** Absent where devices do not use HTTP. */
   http: httpUrl.optional(),
   /**
-   * PEM of the authority that signs the server's certificate (mqtts, https); the system's own when absent.
+   * PEM of the authority that signs the server's certificate (mqtts, https); when absent, the system's own.
    */
   ca: z
     .string()

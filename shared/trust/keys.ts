@@ -47,7 +47,7 @@ export function generateKey(random: Random): PrivateKey {
   return keyOfSeed(Buffer.from(random.bytes(32)).toString("hex"));
 }
 
-/** Imported public keys: a server verifies signatures of the same few thousand devices. */
+/** Cache of imported public keys: a server verifies signatures of the same few thousand devices. */
 const publicKeys = new Map<string, KeyObject>();
 const maxCachedKeys = 4096;
 function publicKeyObject(publicKey: string): KeyObject | undefined {

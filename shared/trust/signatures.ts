@@ -1,7 +1,7 @@
 /**
- * What is signed, and its bytes. Every kind has its own domain, so that a signature of one kind is never valid
- * for another; texts carry their length, so that different values have different bytes. Pure: callers pass
- * the keys. (docs/formats.md, "Signatures")
+ * Defines what is signed, byte by byte. Every kind has its own domain, so that a signature of one kind is
+ * never valid for another; texts carry their length, so that different values have different bytes. Pure:
+ * callers pass the keys. (docs/formats.md, "Signatures")
  */
 import { StemmaError } from "../errors.js";
 import { headMessage } from "../journal/head-message.js";

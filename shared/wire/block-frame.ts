@@ -1,18 +1,20 @@
 /**
- * Reserves space in front of a block's bytes, so that its envelope can be written there. Without it every byte
+ * Reserves space in front of a block's bytes, so that its envelope can be written there. Otherwise every byte
  * of a transfer would be copied once more.
  */
 
 /** Enough for any header without a correlation. */
 const headroomBytes = 128;
 /**
- * Buffers whose space is unused: each is used once, so that a message that is being sent is never overwritten.
+ * Buffers whose reserved space is unused. Each is used once, so that a message that is being sent is never
+ * overwritten.
  */
 const free = new WeakSet<ArrayBufferLike>();
 
 /** A buffer to read a block into; encodeEnvelope writes the header in front of it once. */
 export function allocateBlock(byteLength: number): Uint8Array {
-  // Not Buffer.allocUnsafe: its shared pool has no space of this block's own.
+  // Not Buffer.allocUnsafe: its buffers are slices of a shared pool, in which nothing is reserved for this
+  // block.
   const buffer = Buffer.allocUnsafeSlow(headroomBytes + byteLength);
   free.add(buffer.buffer);
   return buffer.subarray(headroomBytes);
@@ -26,8 +28,9 @@ function varint(value: number): number[] {
 }
 
 /**
- * The same bytes as the generated encoder writes for an envelope with this block: `header` (fields 1 to 5), then
- * field 17 with the index (1) and the data (2). Undefined where the data has no free space in front of it.
+ * The same bytes as the generated encoder writes for an envelope with this block: `header` (fields 1 to 5),
+ * then field 17 with the index (1) and the data (2). Undefined where the data has no free space in front of
+ * it.
  */
 export function frameBlock(header: Uint8Array, index: number, data: Uint8Array): Uint8Array | undefined {
   if (data.length === 0 || data.byteOffset !== headroomBytes || !free.has(data.buffer)) return undefined;

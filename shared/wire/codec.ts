@@ -1,7 +1,7 @@
 /**
  * Encodes and decodes envelopes by one table of message types. Every bound is checked before the generated
- * decoder allocates; unknown fields are ignored; malformed messages are typed errors. Knows no topics, keys or
- * permissions. (docs/protocol.md)
+ * decoder allocates; unknown fields are ignored; malformed messages are typed errors. Knows no topics, keys
+ * or permissions. (docs/protocol.md)
  */
 import { StemmaError } from "../errors.js";
 import { objectKinds } from "../model/model.js";
@@ -197,8 +197,8 @@ function fieldsOf<Type extends messages.BodyType>(type: Type): Fields<messages.B
 
 /**
  * Bytes of an envelope, ready to publish.
- * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a message is longer
- * than 64 KiB (send it as blocks)
+ * @throws ENVELOPE_MALFORMED where a value is outside its bounds, ENVELOPE_TOO_LARGE where a message is
+ * longer than 64 KiB (send it as blocks)
  */
 export function encodeEnvelope(envelope: messages.Envelope): Uint8Array {
   const { type } = envelope.body;

@@ -114,20 +114,20 @@ export function hex(length: number): Field<string> {
 export const hash = hex(32) as unknown as Field<Hash>;
 export const signature = hex(64);
 export const publicKey = hex(32);
-/** Absent: no bytes. */
+/** An absent hash is sent as no bytes. */
 export const optionalHash: Field<Hash | undefined> = {
   encode: (value, name) => (value === undefined ? new Uint8Array(0) : hash.encode(value, name)),
   decode: (value, name) => (bytesOf(value, name).length === 0 ? undefined : hash.decode(value, name)),
 };
 
-/** Absent: zero, as in protobuf. */
+/** An absent value is sent as zero, as in protobuf. */
 export function nonZero(field: Field<number>): Field<number | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? 0, name),
     decode: (value, name) => field.decode(value, name) || undefined,
   };
 }
-/** Absent: an empty list. */
+/** An absent list is sent as an empty one. */
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? [], name),

@@ -21,7 +21,7 @@ export interface Envelope {
 
 /**
  * Retained on the topic `state`; also the MQTT will, so that CONNECT already carries the session.
- * `previousSession`: that of the last accepted CONNECT, 0: unknown.
+ * `previousSession`: the session of the last accepted CONNECT; 0: unknown.
  */
 export interface State {
   readonly type: "state";
@@ -102,17 +102,18 @@ export interface Want extends CodingTerms {
   readonly tensorIndices: readonly number[];
 }
 /**
- * What the receiver of a stream accepts of coded tensors, in every part of its want or fetch. All absent where
- * a peer knows only raw tensors.
+ * Which coded tensors the receiver of a stream accepts; repeated in every part of its want or fetch. All
+ * members are absent where a peer knows only raw tensors.
  */
 export interface CodingTerms {
   /** Newest format of tensor coding that the receiver decodes; absent: raw only. */
   readonly codec?: number | undefined;
   /**
-   * Versions that the receiver has completely and keeps for this transfer: tensors may be coded against theirs.
+   * Versions that the receiver has completely and keeps for this transfer: tensors may be coded against their
+   * tensors.
    */
   readonly references?: readonly Hash[] | undefined;
-  /** Of a resumed transfer: the length that its manifest declared. */
+  /** In a resumed transfer: the length that its manifest declared. */
   readonly streamBytes?: number | undefined;
 }
 /**

@@ -1,6 +1,6 @@
 /**
- * Builds and parses topics: <root>/v1/<fleet>/<device>/… They have at most seven slashes, no dots (NATS refuses
- * them) and names of one alphabet, so that no name can widen a topic. The line is inside the message.
+ * Builds and parses topics: <root>/v1/<fleet>/<device>/… They have at most seven slashes, no dots (NATS
+ * refuses them) and names of one alphabet, so that no name can widen a topic. The line is inside the message.
  * (docs/protocol.md, "Topics")
  */
 import { StemmaError } from "../errors.js";
@@ -16,8 +16,8 @@ export type Topic = { readonly root: string; readonly fleet: string; readonly de
 
 /**
  * Fleets, devices and the levels of a root: letters, digits, `-` and `_`, beginning with a letter or digit,
- * at most 64. Stricter than MQTT requires (no dots, +, #, /, NUL), so that a name is also safe as a file name and
- * client id.
+ * at most 64. Stricter than MQTT requires (no dots, +, #, /, NUL), so that a name is also safe as a file name
+ * and client id.
  */
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 const transferPattern = /^[0-9a-f]{16,32}$/;

@@ -86,8 +86,8 @@ async function readReference(work: CodingWork, id: Hash | undefined): Promise<Te
 }
 
 /**
- * Estimates the length of the coded stream from samples of its largest tensors, because reading all of a large
- * model would cost as much as encoding it.
+ * Estimates the length of the coded stream from samples of its largest tensors, because reading all of a
+ * large model would cost as much as encoding it.
  * @param maxSampleBytes raw bytes to read at most
  */
 export async function estimateStream(

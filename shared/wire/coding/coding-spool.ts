@@ -1,7 +1,7 @@
 /**
- * Keeps a coded stream while it is sent: appended once, then read at any position. A file that is removed when
- * the transfer ends, or memory for a short stream. It need not outlive the process, since the codec writes the
- * same bytes again.
+ * Keeps a coded stream while it is sent: appended once, then read at any position. Stored in a file that is
+ * removed when the transfer ends, or in memory for a short stream. It need not outlive the process, because
+ * coding again gives the same bytes.
  */
 import type { Files, OpenFile } from "../../ports.js";
 import type { StreamObject } from "../transfer/stream.js";
@@ -16,7 +16,7 @@ export interface CodingSpool {
 export const codingSpoolEnding = ".coded";
 
 /**
- * @param byteLength the most bytes that will be appended
+ * @param byteLength upper bound of the bytes that will be appended
  * @param memoryBytes a spool of at most this many bytes stays in memory
  */
 export async function openCodingSpool(

@@ -22,7 +22,7 @@ const wireCodes: ReadonlySet<number> = new Set([
   encodingCodes.parts,
 ]);
 
-/** The most bytes that an encoding of `rawBytes` bytes may take: the codec never exceeds that. */
+/** Max bytes of an encoding of `rawBytes` bytes: the codec never exceeds them. */
 export function maxEncodedBytes(rawBytes: number): number {
   return rawBytes + Math.ceil(rawBytes / 1000);
 }

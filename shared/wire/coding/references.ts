@@ -24,8 +24,8 @@ function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> {
 /**
  * @param bases of the version, in its record's order
  * @param held versions that may be coded against
- * @returns by tensor id; a tensor that several leaves share gets the references of the first. A tensor without
- * a counterpart has no entry
+ * @returns by tensor id; a tensor that several leaves share gets the references of the first. A tensor
+ * without a counterpart has no entry
  */
 export function referencesOfTensors(
   { bases, leaves }: Pick<HeldVersion, "bases" | "leaves">,

@@ -10,13 +10,13 @@ import { movable, WorkerCalls } from "../../threads/worker-calls.js";
 
 export interface TensorCoder {
   /**
-   * The caller must not use the arguments afterwards. @throws what DeltaCodec.encodeTensor throws; INTERNAL
-   * where the thread ended
+   * The caller must not use the arguments afterwards.
+   * @throws what DeltaCodec.encodeTensor throws; INTERNAL where the thread ended
    */
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor>;
   /**
-   * The caller must not use `references` afterwards. @throws what DeltaCodec.decodeTensor throws; INTERNAL where
-   * the thread ended
+   * The caller must not use `references` afterwards.
+   * @throws what DeltaCodec.decodeTensor throws; INTERNAL where the thread ended
    */
   decode(
     header: TensorHeader,

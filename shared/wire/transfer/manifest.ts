@@ -37,13 +37,14 @@ export function partOfBlock(block: number): number {
 export function bytesOfBlock(shape: StreamShape, block: number): number {
   return Math.min(shape.blockBytes, shape.byteLength - block * shape.blockBytes);
 }
-/** The blocks, and the encodings, that a part names. */
+/** The range of blocks that a part names. */
 export function blocksOfPart(
   shape: StreamShape,
   part: number,
 ): { readonly first: number; readonly count: number } {
   return sliceOf(blockCount(shape), blocksPerManifestPart, part);
 }
+/** The range of encodings that a part names. */
 export function encodingsOfPart(
   shape: StreamShape,
   part: number,

@@ -28,8 +28,8 @@ export interface ReceiverOptions extends ManifestBounds {
   /** Blocks requested concurrently. */
   readonly window?: number;
   /**
-   * After this long without progress, or three times as long as blocks have been taking, everything outstanding
-   * is requested again. Doubled each time, up to `maxTimeoutMs`.
+   * After this long without progress, or three times as long as blocks have been taking, everything
+   * outstanding is requested again. Doubled each time, up to `maxTimeoutMs`.
    */
   readonly timeoutMs?: number;
   readonly maxTimeoutMs?: number;
@@ -95,7 +95,10 @@ export class TransferReceiver {
   #window: number;
   #stalls = 0;
   #sinceMs = 0;
-  /** The last progress, or the first request after it, and how long progress has been taking. */
+  /**
+   * `#lastMs`: time of the last progress, or of the first request after it. `#paceMs`: how long progress
+   * takes.
+   */
   #lastMs = 0;
   #paceMs = 0;
   #ended: "done" | "failed" | undefined;
@@ -197,8 +200,8 @@ export class TransferReceiver {
   }
 
   /**
-   * Requests what is missing, using at most `freeSlots` more slots. Call at the start, after every other call,
-   * and when the budget has space.
+   * Requests what is missing, using at most `freeSlots` more slots. Call at the start, after every other
+   * call, and when the budget has space.
    */
   ask(freeSlots: number, nowMs: number): ReceiverEffect[] {
     if (this.#ended !== undefined) return [];
@@ -348,8 +351,8 @@ export class TransferReceiver {
     return blocks;
   }
   /**
-   * Manifest parts to request: the one of the first missing block and the next one; when all blocks are written,
-   * parts with missing encodings.
+   * Manifest parts to request: the one of the first missing block and the next one; when all blocks are
+   * written, parts with missing encodings.
    */
   #nextParts(): number[] {
     if (this.#shape === undefined) return this.#requestedParts.size === 0 ? [0] : [];
@@ -364,8 +367,8 @@ export class TransferReceiver {
   }
 
   /**
-   * Requests are usually answered in order: one that was overtaken by several later answers is requested again
-   * immediately.
+   * Requests are usually answered in order: one that was overtaken by several later answers is requested
+   * again immediately.
    */
   #overtake(order: number | undefined): void {
     if (order === undefined) return;

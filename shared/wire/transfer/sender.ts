@@ -1,7 +1,7 @@
 /**
- * The sending side of a transfer as a pure state machine. It only answers: hashes a manifest part when that is
- * first requested, reads a block when it is requested, and keeps nothing that a restart would lose. No I/O;
- * run-sender.ts drives it.
+ * The sending side of a transfer as a pure state machine. It only answers: hashes a manifest part when the
+ * part is first requested, reads a block when it is requested, and keeps nothing that a restart would lose.
+ * No I/O; run-sender.ts drives it.
  */
 import type { Hash } from "../../tensor/tensor.js";
 import { maxWindow } from "../limits.js";
@@ -55,7 +55,7 @@ export class TransferSender {
   get lastRequestMs(): number | undefined {
     return this.#lastRequestMs;
   }
-  /** Blocks being read now. */
+  /** Blocks being read and manifest parts being hashed now. */
   get pending(): number {
     return this.#reading.size + this.#hashing.size;
   }

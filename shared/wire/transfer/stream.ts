@@ -1,7 +1,7 @@
 /**
- * A transfer's byte stream: the wanted objects one after the other in the order of the want. Cuts
- * any range out of the objects for the sender, and the objects out of the stream for the receiver,
- * each checked against its id. Knows no network and no files.
+ * A transfer's byte stream: the wanted objects one after the other, in the order of the want. For the sender
+ * it reads any range of the stream; for the receiver it splits the stream into objects and checks them
+ * against their ids. Knows no network and no files.
  */
 import { asyncIterableOf } from "../../tensor/async-iterable.js";
 import { SerialQueue } from "../../concurrency/serial-queue.js";
@@ -14,7 +14,7 @@ import type { Encoding, ObjectRef } from "../messages.js";
 export interface StreamObject {
   readonly byteLength: number;
   chunks(): AsyncIterable<Uint8Array>;
-  /** Fills `target` with the bytes at `offset`: spares a copy where an object can be read anywhere. */
+  /** Fills `target` with the bytes at `offset`. Avoids a copy where an object can be read at any position. */
   readAt?(offset: number, target: Uint8Array): Promise<void>;
 }
 export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
@@ -28,7 +28,7 @@ export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
   };
 }
 
-/** Where each object lies in the stream. */
+/** The offset of each object in the stream, and the length of the stream. */
 export function layoutOf(objects: readonly { readonly byteLength: number }[]): {
   readonly offsets: readonly number[];
   readonly byteLength: number;
@@ -43,8 +43,8 @@ export function layoutOf(objects: readonly { readonly byteLength: number }[]): {
 }
 
 /**
- * Reads ranges of the stream. Fast when ranges follow each other (an object's chunks are read on);
- * a range behind the last one begins its object again. One read at a time.
+ * Reads ranges of the stream, one at a time. Consecutive ranges are fast, because the chunks of an object are
+ * read on; for a range before the current position, its object is read from the beginning again.
  */
 export class StreamReader {
   readonly byteLength: number;
@@ -62,8 +62,8 @@ export class StreamReader {
   }
 
   /**
-   * Fills `target` with the stream's bytes at `offset`. @throws TENSOR_SIZE_MISMATCH where an object gives
-   * fewer bytes than it says; what its source throws
+   * Fills `target` with the stream's bytes at `offset`.
+   * @throws TENSOR_SIZE_MISMATCH where an object gives fewer bytes than it declares; what its source throws
    */
   read(offset: number, target: Uint8Array): Promise<void> {
     return this.#queue.run(() => this.#read(offset, target));
@@ -92,7 +92,7 @@ export class StreamReader {
       throw error;
     }
   }
-  /** Reads on where the object's chunks are. */
+  /** Reads an object by its chunks, continuing in the open one where possible. */
   async #readOn(offset: number, target: Uint8Array): Promise<void> {
     if (offset !== this.#at || this.#index !== this.#objectAt(offset)) await this.#seek(offset);
     for (let filled = 0; filled < target.length;) {
@@ -144,7 +144,7 @@ export class StreamReader {
       this.#take(Math.min(this.#rest.length, offset - this.#at));
     }
   }
-  /** The last object that begins at or before `offset`: empty ones before it are passed over. */
+  /** The last object that begins at or before `offset`; empty objects before it are skipped. */
   #objectAt(offset: number): number {
     let low = 0;
     let high = this.#offsets.length - 1;
@@ -189,10 +189,10 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
   };
 }
 
-/** A received object whose bytes fit its id. */
+/** An object of a received stream. */
 export type ReceivedObject =
   | { readonly kind: "tensor"; readonly ref: ObjectRef; readonly source: TensorSource }
-  /** A tensor as it travelled, to be decoded and compared with its id by who takes it. */
+  /** A tensor as it was sent, still coded: the caller decodes it and compares it with its id. */
   | {
       readonly kind: "coded";
       readonly ref: ObjectRef;
@@ -202,15 +202,15 @@ export type ReceivedObject =
     }
   | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array };
 
-/** Largest small object that is read into memory at once. */
+/** Largest small object that is read into memory. */
 const maxSmallObjectBytes = 64 * 1024 * 1024;
 
 /**
- * Takes a stream apart into the objects of the want. Small objects are read and checked; raw tensors are
- * checked too unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded
- * ones come as they are.
+ * Splits a stream into the objects of the want. Small objects are read and checked; raw tensors are checked
+ * too unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded tensors
+ * are returned coded.
  * @param headerOf dtype and shape of a wanted tensor
- * @param encodings one an object, each checked before (coding/encodings.ts), or none where all is raw
+ * @param encodings one per object, each checked already (coding/encodings.ts), or none where all are raw
  * @throws OBJECT_HASH_MISMATCH naming the object, SIZE_OVER_LIMIT
  */
 export async function* objectsOfStream(

@@ -1,14 +1,17 @@
 /**
- * One budget of bytes in flight for all windows of a process, shared out block by block in turn, so
- * that a thousand devices that wake together hold no more memory than one. Pure bookkeeping.
+ * One budget of bytes in flight for all windows of a process. Transfers take turns, block by block, so that a
+ * thousand devices that wake together hold no more memory than one. Pure bookkeeping.
  */
 
-/** One transfer's place in the budget. */
+/** One transfer's share of the budget. */
 export interface BudgetShare {
-  /** Takes `bytes`, or queues this share, which is woken when its turn comes. */
+  /**
+   * Takes `bytes` and returns true; else queues this share, to be woken when its turn comes, and returns
+   * false.
+   */
   take(bytes: number): boolean;
   give(bytes: number): void;
-  /** Wants nothing now; gives up its place in the queue. */
+  /** Leaves the queue: this share wants nothing now. */
   pass(): void;
 }
 
@@ -47,7 +50,7 @@ export class WindowBudget {
   #take(share: BudgetShare, wake: () => void, bytes: number): boolean {
     const first = this.#waiting[0];
     const isItsTurn = first === undefined || first.share === share;
-    // a block larger than the whole budget still moves, alone
+    // A block larger than the complete budget is still sent, alone.
     const fits = this.#usedBytes + bytes <= this.totalBytes || this.#usedBytes === 0;
     if (!isItsTurn || !fits) {
       if (!this.#waiting.some((one) => one.share === share)) this.#waiting.push({ wake, share });
