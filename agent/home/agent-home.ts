@@ -90,7 +90,7 @@ export async function readRunFile(files: Files, home: string): Promise<RunFile> 
   if (typeof run.control !== "string" || typeof run.samples !== "string")
     throw new StemmaError(
       "AGENT_UNREACHABLE",
-      `${path} does not say where the agent listens. Start the agent again.`,
+      `${path} does not name the socket on which the agent listens. Start the agent again.`,
       { home },
     );
   return run as RunFile;

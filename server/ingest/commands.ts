@@ -36,7 +36,7 @@ export class CommandRelay {
     if (Buffer.byteLength(json) > maxMessageBytes - 1024)
       throw new StemmaError(
         "ENVELOPE_TOO_LARGE",
-        `A command of ${Buffer.byteLength(json)} bytes does not fit into one word. Say less.`,
+        `A command of ${Buffer.byteLength(json)} bytes does not fit into one message. Send a smaller one.`,
       );
     if (this.#waiting.size >= maxWaiting)
       throw new StemmaError(

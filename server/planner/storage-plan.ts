@@ -138,7 +138,7 @@ export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
   if (missing >= 0) throw refuse(`it leaves out ${graph.vertexIds[missing]}`);
   const tree = new StorageTree(graph, parentEdge);
   if (tree.subtree(0).length < graph.vertexCount)
-    throw refuse("some tensors are rebuilt only from one another, in a circle");
+    throw refuse("some tensors are rebuilt only from one another, in a cycle");
   if (!isAbout(tree.storageCost, plan.storageCost))
     throw refuse(`its edges store ${tree.storageCost} and it states ${plan.storageCost}`);
   checkSnapshots(graph, tree, plan, refuse);

@@ -249,7 +249,7 @@ const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = 
     /snapshots/,
   ],
   [
-    "a circle",
+    "a cycle",
     (plan) => {
       plan.vertices = plan.vertices.map((planned) =>
         planned.vertex === "m1"
@@ -257,7 +257,7 @@ const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = 
           : planned,
       );
     },
-    /circle/,
+    /cycle/,
   ],
 ];
 for (const [what, tamper, message] of tampered) {
