@@ -112,7 +112,7 @@ function drawLegend(series: readonly ChartSeries[], y: number): string[] {
   ];
 }
 
-/** The next multiple of a quarter, half or whole above 1. */
+/** The next multiple of a quarter, half or one above 1. */
 function niceCeiling(value: number): number {
   const step = value < 2 ? 0.2 : value < 5 ? 1 : 4;
   return 1 + step * Math.max(1, Math.ceil((value - 1) / step - 1e-9));

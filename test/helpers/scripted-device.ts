@@ -1,7 +1,7 @@
 /**
  * A device for tests that does exactly what the test requests: connects with a given session, saves tiny
- * models in a memory store, announces, and answers wants with the real sender; a test can lose, repeat or
- * corrupt what it sends. Unlike an agent it stores nothing durably and retries nothing.
+ * models in a memory store, announces, and answers wants with the real sender. A test can make it lose,
+ * repeat or corrupt messages. Unlike an agent it stores nothing durably and retries nothing.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";

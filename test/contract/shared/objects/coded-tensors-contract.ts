@@ -286,7 +286,7 @@ function recodes(start: Start): void {
     await reopened.close();
   });
 
-  it("never lets two tensors need each other", async () => {
+  it("never stores two tensors that depend on each other", async () => {
     const { store } = await start();
     const [first, second, third] = [0, 1, 2].map((member) => memberOf(1, member)) as [Tensor, Tensor, Tensor];
     await writePack(store, [first, codedAgainst(second, first), codedAgainst(third, second)]);

@@ -111,7 +111,7 @@ function savesAndReads(start: Start): void {
     }
   });
 
-  it("shows nothing before the commit and nothing of an abort", async () => {
+  it("shows nothing before the commit, and nothing after an abort", async () => {
     const { store } = await start();
     const pack = await store.begin();
     const id = await pack.putTensor(sourceOfTensor(testTensor(1)));

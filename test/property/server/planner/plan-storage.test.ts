@@ -112,12 +112,12 @@ test("on tiny graphs the plan is the best of all trees", () => {
 test("non-integer costs keep budgets and add up too", () => {
   fc.assert(
     fc.property(seeds, schemes, fc.double({ min: 1, max: 3, noNaN: true }), (seed, scheme, ratio) => {
-      const whole = randomStorageGraph(seed, { vertices: 40, edgesPerVertex: 4, snapshots: 6 });
+      const integerCosts = randomStorageGraph(seed, { vertices: 40, edgesPerVertex: 4, snapshots: 6 });
       const random = seededNumbers(seed);
       const graph = {
-        ...whole,
-        storage: whole.storage.map((cost) => cost * (0.5 + random())),
-        recreation: whole.recreation.map((cost) => cost * (0.5 + random())),
+        ...integerCosts,
+        storage: integerCosts.storage.map((cost) => cost * (0.5 + random())),
+        recreation: integerCosts.recreation.map((cost) => cost * (0.5 + random())),
       };
       for (let v = 0; v < graph.vertexCount; v++)
         graph.incoming.items

@@ -91,14 +91,14 @@ describe("fixed planes", () => {
       fc.property(tensors, (tensor) => {
         const { code, bytes } = roundTrip(tensor);
         if (code !== encodingCodes.fixedPlanes) return;
-        const whole = wasm.decodeFixedLevels(tensor, bytes, 3);
-        assert.equal(whole.exponents.length, channelsOf(tensor.shape));
+        const allLevels = wasm.decodeFixedLevels(tensor, bytes, 3);
+        assert.equal(allLevels.exponents.length, channelsOf(tensor.shape));
         for (const levels of [1, 2, 3]) {
           const prefix = wasm.planesPrefixBytes(tensor, bytes.subarray(0, 24), levels, code);
           for (const codec of [wasm, plain])
             assert.deepEqual(codec.decodeFixedLevels(tensor, bytes.subarray(0, prefix), levels), {
-              ...whole,
-              planes: whole.planes.slice(0, levels),
+              ...allLevels,
+              planes: allLevels.planes.slice(0, levels),
             });
           assert.throws(() => wasm.decodeFixedLevels(tensor, bytes.subarray(0, prefix - 1), levels), {
             code: "DELTA_MALFORMED",

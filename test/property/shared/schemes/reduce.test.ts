@@ -193,7 +193,7 @@ describe("hostile compact bytes", () => {
   test(`${mutations} mutations: the right length, or a typed error`, () => {
     const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20261121);
     const draw = uniform(seed);
-    const whole = (below: number): number => Math.floor(draw() * below);
+    const integerBelow = (below: number): number => Math.floor(draw() * below);
     const victims = schemes.flatMap((scheme) =>
       [
         weights([12, 40], 3),
@@ -211,30 +211,33 @@ describe("hostile compact bytes", () => {
     for (let i = 0; i < mutations; i++) {
       const { header, code, compact } = victims[i % victims.length]!;
       let bytes = compact.slice();
-      for (let change = 0; change <= whole(3); change++) {
-        switch (whole(4)) {
+      for (let change = 0; change <= integerBelow(3); change++) {
+        switch (integerBelow(4)) {
           case 0:
-            bytes[whole(bytes.length)] = whole(256);
+            bytes[integerBelow(bytes.length)] = integerBelow(256);
             break;
           case 1:
-            bytes[whole(Math.min(bytes.length, 12))] = whole(256);
+            bytes[integerBelow(Math.min(bytes.length, 12))] = integerBelow(256);
             break;
           case 2:
-            bytes = bytes.slice(0, whole(bytes.length + 1));
+            bytes = bytes.slice(0, integerBelow(bytes.length + 1));
             break;
           default: {
-            const at = whole(bytes.length);
-            const longer = new Uint8Array(bytes.length + 1 + whole(8));
+            const at = integerBelow(bytes.length);
+            const longer = new Uint8Array(bytes.length + 1 + integerBelow(8));
             longer.set(bytes.subarray(0, at));
             longer.set(bytes.subarray(at), at + longer.length - bytes.length);
             bytes = longer;
           }
         }
       }
-      const asCode = whole(20) === 0 ? 16 + whole(8) : code;
+      const asCode = integerBelow(20) === 0 ? 16 + integerBelow(8) : code;
       const asHeader: TensorHeader =
-        whole(20) === 0
-          ? { dtype: whole(2) === 0 ? "F32" : "F16", shape: [1 + whole(40), 1 + whole(40)] }
+        integerBelow(20) === 0
+          ? {
+              dtype: integerBelow(2) === 0 ? "F32" : "F16",
+              shape: [1 + integerBelow(40), 1 + integerBelow(40)],
+            }
           : header;
       try {
         assert.equal(

@@ -21,12 +21,15 @@ const tensor = fc
     seed: fc.infiniteStream(fc.integer({ min: 0, max: 255 })),
   })
   .map(({ name, dtype, shape, seed }) => {
-    const whole = dtypeBits(dtype) < 8 ? [...shape, 4] : shape;
+    const wholeBytesShape = dtypeBits(dtype) < 8 ? [...shape, 4] : shape;
     return {
       name,
       dtype,
-      shape: whole,
-      bytes: Uint8Array.from({ length: tensorByteLength(dtype, whole) }, () => seed.next().value as number),
+      shape: wholeBytesShape,
+      bytes: Uint8Array.from(
+        { length: tensorByteLength(dtype, wholeBytesShape) },
+        () => seed.next().value as number,
+      ),
     };
   });
 const tensors = fc.uniqueArray(tensor, { selector: ({ name }) => name, maxLength: 8 });

@@ -111,8 +111,8 @@ describe("training properties", () => {
   it("a segment cut anywhere gives a prefix of its samples, and reports its good bytes", () => {
     fc.assert(
       fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
-        const whole = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
-        const bytes = whole.subarray(0, cut % (whole.length + 1));
+        const complete = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
+        const bytes = complete.subarray(0, cut % (complete.length + 1));
         const { samples: read, goodBytes, torn } = decodeSegment(bytes);
         assert.deepEqual(
           read.map(({ id }) => id),

@@ -26,7 +26,7 @@ async function serve(t: TestContext, handler: Handler): Promise<string> {
   return path;
 }
 
-/** Sends raw bytes and collects what comes back until the other side ends or `lines` have come. */
+/** Sends raw bytes and collects the responses until the other side closes or `lines` have arrived. */
 function exchange(
   path: string,
   bytes: Uint8Array | string,

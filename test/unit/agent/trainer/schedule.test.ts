@@ -14,7 +14,7 @@ import {
 import { testProfile } from "../../../helpers/agent-fixtures.js";
 
 const hour = 3_600_000;
-const room = { allowed: true, left: 1, reason: "" };
+const diskVerdict = { allowed: true, left: 1, reason: "" };
 const base: ScheduleInput = {
   training: testProfile({ "training.everyHours": 24 }).training,
   schedule: {},
@@ -24,7 +24,7 @@ const base: ScheduleInput = {
   trainings: 0,
   newSamples: 0,
   hasBase: true,
-  disk: room,
+  disk: diskVerdict,
   awaitsReceipt: false,
   pausesAfterFailure: false,
   asked: false,
@@ -66,8 +66,8 @@ describe("the schedule", () => {
   });
   it("does not train while something required is missing", () => {
     assert.equal(why({ hasBase: false }), "no-base");
-    assert.equal(why({ disk: { ...room, allowed: false } }), "disk");
-    assert.equal(why({ disk: { ...room, allowed: false }, asked: true }), "disk");
+    assert.equal(why({ disk: { ...diskVerdict, allowed: false } }), "disk");
+    assert.equal(why({ disk: { ...diskVerdict, allowed: false }, asked: true }), "disk");
     assert.equal(why({ awaitsReceipt: true }), "receipt");
     assert.equal(why({ awaitsReceipt: true, asked: true }), "asked");
     assert.equal(why({ pausesAfterFailure: true }), "failed-before");

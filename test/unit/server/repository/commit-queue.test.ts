@@ -124,7 +124,7 @@ test("a collection between the check and the lock refuses only facts whose objec
   assert.equal(context.facts.length, 1);
 });
 
-test("a full disk fails its batch; the next goes on from the same state", async () => {
+test("a full disk fails its batch; the next continues from the same state", async () => {
   const { queue, state } = setup([], { failing: [() => new StemmaError("DISK_FULL", "full")] });
   await assert.rejects(queue.submit(record(1)), { code: "DISK_FULL" });
   assert.equal(state.versions.size, 0);

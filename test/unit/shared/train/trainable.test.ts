@@ -71,7 +71,7 @@ const dense = (from: number, inputs: number, units: number): LeafLayer =>
 
 describe("models in training", () => {
   for (const [name, make] of Object.entries(models)) {
-    it(`${name}: architecture passes the allow-list, tensors come back byte for byte, one output is computed`, () => {
+    it(`${name}: architecture passes the allow-list, tensors are returned byte for byte, one output is computed`, () => {
       const { architecture, tensors } = make();
       assert.deepEqual(decodeArchitecture(encodeArchitecture(architecture)), architecture);
       const before = tf.memory().numTensors;
