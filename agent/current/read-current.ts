@@ -71,9 +71,9 @@ async function readChecked(folder: string, manifest: CurrentManifest, name: stri
   return bytes;
 }
 
-function slotCorrupt(folder: string, what: string): Error {
+function slotCorrupt(folder: string, problem: string): Error {
   return Object.assign(
-    new Error(`The model in ${folder} is damaged: ${what}. Have the agent install it again.`),
+    new Error(`The model in ${folder} is damaged: ${problem}. Have the agent install it again.`),
     { code: "SLOT_CORRUPT" },
   );
 }

@@ -48,7 +48,7 @@ export async function openNedbCatalog(): Promise<Catalog> {
 }
 
 class NedbCatalog implements Catalog {
-  readonly comfortableVersions = 50_000;
+  readonly maxRecommendedVersions = 50_000;
   readonly #store: NeDB<CatalogDocument>;
   readonly #windows = new VersionWindows();
   /**

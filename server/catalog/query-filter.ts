@@ -12,7 +12,7 @@ export interface QueryFilter {
 }
 
 /** Fields of a query that NeDB looks up in an index. */
-export const indexedFields = ["name", "device", "contentId", "base"] as const;
+const indexedFields = ["name", "device", "contentId", "base"] as const;
 const plainFields = ["line", "approach", "kind", "state", "architecture"] as const;
 const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte" } as const;
 

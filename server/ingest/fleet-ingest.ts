@@ -264,7 +264,7 @@ export class FleetIngest {
     const known = repository.device(device);
     if (known === undefined) return;
     const versionAt = (line: string, sequence: number): Hash | undefined => {
-      const version = this.services.lines.at(device, line, sequence);
+      const version = this.services.lines.find(device, line, sequence);
       return version !== undefined && version.recordedAtMs >= known.enrolledAtMs
         ? version.versionId
         : undefined;

@@ -32,15 +32,15 @@ export class LineIndex {
       versions.set(sequence, { versionId, sequence, recordedAtMs });
   }
 
-  at(device: string, line: string, sequence: number): IndexedVersion | undefined {
+  find(device: string, line: string, sequence: number): IndexedVersion | undefined {
     return this.#lines.get(`${device}\0${line}`)?.get(sequence);
   }
 
   /** The version with the highest number of a line. */
   head(device: string, line: string): IndexedVersion | undefined {
     let head: IndexedVersion | undefined;
-    for (const place of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
-      if (head === undefined || place.sequence > head.sequence) head = place;
+    for (const version of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
+      if (head === undefined || version.sequence > head.sequence) head = version;
     return head;
   }
 }

@@ -79,8 +79,11 @@ export class CatalogKeeper {
     const catalog = await this.#source.open();
     await catalog.put(await this.#entriesOf(this.#allVersions()));
     const versions = await catalog.count();
-    if (versions > catalog.comfortableVersions)
-      this.#source.log?.warn("catalog-large", { models: versions, comfortable: catalog.comfortableVersions });
+    if (versions > catalog.maxRecommendedVersions)
+      this.#source.log?.warn("catalog-large", {
+        models: versions,
+        comfortable: catalog.maxRecommendedVersions,
+      });
     return catalog;
   }
 

@@ -35,5 +35,5 @@ export interface RepositoryContext {
   /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */
   readonly maintenanceQueue: SerialQueue;
   /** Highest sequence number used by each device and line; keys are from sequenceKey. */
-  readonly sequences: Map<string, number>;
+  readonly lastSequences: Map<string, number>;
 }

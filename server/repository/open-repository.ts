@@ -86,12 +86,12 @@ async function openContext(
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
     for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
-    const sequences = new Map<string, number>();
+    const lastSequences = new Map<string, number>();
     const byDevice = new Map<string, VersionState[]>();
     for (const version of state.versions.values()) {
       const record = records.get(version.versionId);
       if (record === undefined) continue;
-      noteSequence(sequences, record);
+      noteSequence(lastSequences, record);
       indexByDevice(byDevice, version, record);
     }
     return {
@@ -108,7 +108,7 @@ async function openContext(
       byDevice,
       damaged,
       recordCache: cache,
-      sequences,
+      lastSequences,
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),

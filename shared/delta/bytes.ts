@@ -2,6 +2,7 @@
  * Little-endian fields, varints and length-prefixed bytes of an encoding; the reader checks every length.
  * Does not depend on a format.
  */
+import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import { encodingMalformed } from "./encoding-malformed.js";
 
 export class ByteWriter {
@@ -30,7 +31,7 @@ export class ByteWriter {
     this.bytes(bytes);
   }
   finish(): Uint8Array {
-    const all = uninitialisedBytes(this.length);
+    const all = uninitializedBytes(this.length);
     let at = 0;
     for (const part of this.#parts) {
       all.set(part, at);
@@ -75,10 +76,4 @@ export class ByteReader {
   rest(): Uint8Array {
     return this.take(this.left);
   }
-}
-
-/** Memory that the caller fills completely; it is not cleared, which would take longer than a copy. */
-export function uninitialisedBytes(length: number): Uint8Array {
-  const { buffer } = Buffer.allocUnsafeSlow(length);
-  return new Uint8Array(buffer, 0, length);
 }

@@ -4,7 +4,7 @@
  * stores, the wire protocol or models.
  */
 import { tensorByteLength } from "../tensor/dtype.js";
-import { uninitialisedBytes } from "./bytes.js";
+import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import { decodeTensor, fixedPlanesShape, requiredReferences, type StoredEncoding } from "./decode-tensor.js";
 import { encodeTensor } from "./encode-tensor.js";
 import {
@@ -101,7 +101,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     },
     decodeTensor(header, encoded, references, declaredBytes) {
       checkTensorLength(header, declaredBytes);
-      const target = uninitialisedBytes(declaredBytes);
+      const target = uninitializedBytes(declaredBytes);
       decodeTensor(memory, { header, encoded }, references, target);
       return target;
     },
@@ -112,7 +112,7 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
         ? fixedPrefixBytes(bytes, planes)
         : planesPrefixBytes(bytes, planeBytes(dtype), planes),
     decodeHighPlanes(header, bytes, references, planes) {
-      const target = uninitialisedBytes(tensorByteLength(header.dtype, header.shape));
+      const target = uninitializedBytes(tensorByteLength(header.dtype, header.shape));
       const width = planeBytes(header.dtype);
       const base = planesNeedBase(bytes) ? sameShapeReference(header, references.base) : undefined;
       if (planesNeedBase(bytes) && base === undefined) throw referenceMissing(header, "base");

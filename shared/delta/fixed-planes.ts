@@ -17,7 +17,8 @@
  * so that the first few bytes determine how long each prefix is, however many channels there are.
  */
 import type { TensorHeader } from "../tensor/tensor.js";
-import { ByteReader, ByteWriter, uninitialisedBytes } from "./bytes.js";
+import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
+import { ByteReader, ByteWriter } from "./bytes.js";
 import {
   decodeSegments,
   encodeSegment,
@@ -264,7 +265,7 @@ export function decodeFixedLevels(
   const arrays = opened.arraysFor(0);
   const { exponents } = arrays;
   const { u8 } = arrays.heap;
-  const planes = opened.planes.map(() => uninitialisedBytes(count));
+  const planes = opened.planes.map(() => uninitializedBytes(count));
   segmentsOf(count).forEach(({ from, length }, segment) => {
     decodeSegmentOf({ memory, arrays, length }, opened.planes, segment);
     planes.forEach((plane, i) => {

@@ -111,7 +111,7 @@ function processExists(pid: number): boolean {
 }
 
 /** Whether a holder is alive; `unknown` where it is on another machine. */
-async function judge(
+async function holderState(
   holder: LockHolder,
   self: LockHolder,
   folder: string,
@@ -183,7 +183,7 @@ async function otherHolder(
     if (holder === "gone") continue;
     // A claim appears by a rename, complete. One that cannot be parsed was damaged by a crash of the machine,
     // which also ended its process.
-    const state = holder === undefined ? "dead" : await judge(holder, self, folder);
+    const state = holder === undefined ? "dead" : await holderState(holder, self, folder);
     if (holder !== undefined && state !== "dead") return { holder, state, path };
     await rm(path, { force: true });
     if (holder !== undefined && holder.socket !== "") await rm(join(folder, holder.socket), { force: true });

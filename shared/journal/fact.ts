@@ -4,7 +4,7 @@
  */
 import type { Hash } from "../tensor/tensor.js";
 
-interface At {
+interface Timed {
   /** Clock of the server (or agent), milliseconds since 1970. */
   readonly atMs: number;
 }
@@ -14,7 +14,7 @@ export type Fact =
    * A version exists: its record and every object it needs are in the store. `version` counts per (fleet,
    * name).
    */
-  | (At & {
+  | (Timed & {
       readonly type: "recorded";
       readonly versionId: Hash;
       readonly name: string;
@@ -27,10 +27,10 @@ export type Fact =
       readonly ownBytes?: number;
     })
   /** The server has read the stored model back and verified its root. */
-  | (At & { readonly type: "stored"; readonly versionId: Hash })
+  | (Timed & { readonly type: "stored"; readonly versionId: Hash })
   /** The conditions of the release policy are met: the device may delete its copy. */
-  | (At & { readonly type: "released"; readonly versionId: Hash; readonly because: string })
-  | (At & {
+  | (Timed & { readonly type: "released"; readonly versionId: Hash; readonly because: string })
+  | (Timed & {
       readonly type: "activated";
       readonly versionId: Hash;
       readonly device: string;
@@ -39,15 +39,15 @@ export type Fact =
       readonly deviceClockErrorMs: number | null;
       readonly session: number;
     })
-  | (At & { readonly type: "retired"; readonly versionId: Hash; readonly because: string })
-  | (At & {
+  | (Timed & { readonly type: "retired"; readonly versionId: Hash; readonly because: string })
+  | (Timed & {
       readonly type: "tagged";
       readonly name: string;
       readonly tag: string;
       readonly versionId: Hash | null;
     })
   /** `by`: the person, as they named themselves. */
-  | (At & {
+  | (Timed & {
       readonly type: "held" | "unheld";
       readonly versionId: Hash;
       readonly because: string;
@@ -57,14 +57,14 @@ export type Fact =
    * A retention rule of the fleet, or of one line or one name in it (never both); the latest one of a
    * scope applies, null removes it.
    */
-  | (At & {
+  | (Timed & {
       readonly type: "retention";
       readonly line: string | null;
       readonly name: string | null;
       readonly rule: string | null;
       readonly by?: string;
     })
-  | (At & {
+  | (Timed & {
       readonly type: "enrolled";
       readonly device: string;
       readonly publicKey: string;
@@ -72,17 +72,17 @@ export type Fact =
       readonly profile: string;
       readonly lines: readonly string[];
     })
-  | (At & { readonly type: "revoked"; readonly device: string; readonly because: string })
-  | (At & { readonly type: "quarantined"; readonly device: string; readonly because: string })
-  | (At & { readonly type: "session"; readonly device: string; readonly session: number })
+  | (Timed & { readonly type: "revoked"; readonly device: string; readonly because: string })
+  | (Timed & { readonly type: "quarantined"; readonly device: string; readonly because: string })
+  | (Timed & { readonly type: "session"; readonly device: string; readonly session: number })
   /** A server model given to a device's line as its initial model or update. */
-  | (At & {
+  | (Timed & {
       readonly type: "assigned";
       readonly device: string;
       readonly line: string;
       readonly versionId: Hash;
     })
-  | (At & {
+  | (Timed & {
       readonly type: "data";
       readonly name: string;
       readonly kind: string;
@@ -91,6 +91,6 @@ export type Fact =
       readonly hash: Hash | null;
       readonly removed?: boolean;
     })
-  | (At & { readonly type: "backup"; readonly position: number; readonly location: string })
+  | (Timed & { readonly type: "backup"; readonly position: number; readonly location: string })
   /** This store was restored to an older state: devices announce everything after `position` again. */
-  | (At & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });
+  | (Timed & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });

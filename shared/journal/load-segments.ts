@@ -73,7 +73,7 @@ class Loader {
   #length = 0;
   #chain = hashBytes(firstChain);
   #log = new MerkleLog();
-  #headChecked = false;
+  #hasReachedHead = false;
   constructor(head: KeptHead | undefined) {
     this.#head = head;
     this.#checkHead(0, this.#chain, this.#log);
@@ -88,8 +88,8 @@ class Loader {
   get log(): MerkleLog {
     return this.#log;
   }
-  get headChecked(): boolean {
-    return this.#headChecked;
+  get hasReachedHead(): boolean {
+    return this.#hasReachedHead;
   }
 
   #corrupt(path: string, position: number, why: string): StemmaError {
@@ -108,7 +108,7 @@ class Loader {
         `The journal's first ${length} entries are not those of its head: its history was changed. Restore the journal from a backup; nothing was changed.`,
         { length },
       );
-    this.#headChecked = true;
+    this.#hasReachedHead = true;
   }
 
   /** Adds one segment; returns where its last complete append ends. */
@@ -194,7 +194,7 @@ export async function loadSegments(
     lastSegmentBytes = loader.segment(bytes, path, i === segments.length - 1);
     torn = new Uint8Array(bytes.subarray(lastSegmentBytes));
   }
-  if (head !== undefined && !loader.headChecked)
+  if (head !== undefined && !loader.hasReachedHead)
     throw new StemmaError(
       "JOURNAL_CORRUPT",
       `The journal in ${folder} has ${loader.length} entries, but its head counts ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,

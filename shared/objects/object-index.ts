@@ -123,7 +123,7 @@ export class ObjectIndex {
   }
 
   /** Sets the copy that reads use; undefined removes the object. */
-  #locate(id: Hash, located: Located | undefined): void {
+  #setLocation(id: Hash, located: Located | undefined): void {
     for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
       const count = (this.#referenceCounts.get(next) ?? 0) - 1;
       if (count > 0) this.#referenceCounts.set(next, count);
@@ -147,7 +147,7 @@ export class ObjectIndex {
       this.#epoch = Math.max(this.#epoch, entry.epoch);
       const known = this.#locations.get(entry.id);
       if (known !== undefined && !wins(entry, known.entry) && !this.#damaged.has(entry.id)) continue;
-      this.#locate(entry.id, { pack, entry });
+      this.#setLocation(entry.id, { pack, entry });
       this.#damaged.delete(entry.id);
       replaces ||= known !== undefined;
     }
@@ -238,9 +238,9 @@ export class ObjectIndex {
     for (const pack of removed) {
       this.#packs.delete(pack.name);
       for (const entry of pack.entries)
-        if (this.#locations.get(entry.id)?.entry === entry) this.#locate(entry.id, undefined);
+        if (this.#locations.get(entry.id)?.entry === entry) this.#setLocation(entry.id, undefined);
     }
-    for (const id of dead) this.#locate(id, undefined);
+    for (const id of dead) this.#setLocation(id, undefined);
     this.#chains = undefined;
     for (const pack of added) this.add(pack);
     this.settle();

@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile } from "../ports.js";
+import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import {
   checkPackHeader,
   decodePackTrailer,
@@ -69,12 +70,6 @@ class ReadAhead {
     this.#bytes -= this.#aheads.get(pack)?.length ?? 0;
     this.#aheads.delete(pack);
   }
-}
-
-/** Memory that is not zeroed, for a read that overwrites all of it. */
-function uninitialized(length: number): Uint8Array {
-  const buffer = Buffer.allocUnsafeSlow(length);
-  return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
 }
 
 /** Fills `bytes` from the position `at`. @throws PACK_CORRUPT where the file ends before */
@@ -192,9 +187,9 @@ export class PackFiles {
           `The pack ${name} has only ${bytes} bytes, fewer than an empty pack. Put it back from a backup.`,
           { pack: name, bytes },
         );
-      const format = checkPackHeader(await readFully(pack, 0, uninitialized(packHeaderBytes)), name);
+      const format = checkPackHeader(await readFully(pack, 0, uninitializedBytes(packHeaderBytes)), name);
       const trailer = decodePackTrailer(
-        await readFully(pack, bytes - packTrailerBytes, uninitialized(packTrailerBytes)),
+        await readFully(pack, bytes - packTrailerBytes, uninitializedBytes(packTrailerBytes)),
         bytes,
         name,
       );
@@ -204,7 +199,7 @@ export class PackFiles {
           `The pack ${name} has format ${format} in its header and ${trailer.format} in its trailer. Put it back from a backup.`,
           { pack: name },
         );
-      const index = await readFully(pack, trailer.indexOffset, uninitialized(trailer.indexBytes));
+      const index = await readFully(pack, trailer.indexOffset, uninitializedBytes(trailer.indexBytes));
       return { name, bytes, entries: readPackIndex(index, trailer, name) };
     } finally {
       await file.close();
@@ -239,12 +234,12 @@ export class PackReader {
     open.lastEnd = at + length;
     if (!isSequential) {
       open.aheadBytes = firstAheadBytes;
-      return readFully(open, at, uninitialized(length));
+      return readFully(open, at, uninitializedBytes(length));
     }
     const aheadLength = Math.max(length, Math.min(open.aheadBytes, this.#packBytes - at));
     // One byte longer than the read, so that no returned range fills the buffer: callers may write to a
     // buffer that their range fills.
-    const buffer = uninitialized(aheadLength + 1).subarray(0, aheadLength);
+    const buffer = uninitializedBytes(aheadLength + 1).subarray(0, aheadLength);
     const next: Ahead = { at, length: aheadLength, bytes: readFully(open, at, buffer) };
     open.aheadBytes = Math.min(maxAheadBytes, open.aheadBytes * 4);
     this.#ahead.put(open, next);

@@ -16,6 +16,7 @@ import type { Clock } from "../ports.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { tensorHasher } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
+import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { Environment, EnvironmentPolicy } from "../model/environment.js";
 import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
@@ -262,7 +263,7 @@ async function readTensor(
     });
   }
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
-  const held = hold ? unfilled(byteLength) : undefined;
+  const held = hold ? uninitializedBytes(byteLength) : undefined;
   let at = 0;
   for await (const piece of source.chunks()) {
     if (isStopped()) return undefined;
@@ -306,12 +307,6 @@ function verifiedSource(
   return held === undefined
     ? { ...store.openTensor(leaf.tensor), ...header }
     : sourceOfTensor({ ...header, bytes: held });
-}
-
-/** A separate buffer, not from Node's pool. It is not zeroed, because all of it is overwritten. */
-function unfilled(length: number): Uint8Array {
-  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
-  return new Uint8Array(buffer, byteOffset, length);
 }
 
 function otherTensor(

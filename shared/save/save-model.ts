@@ -51,8 +51,7 @@ export interface SavedModel {
   /** Bytes of the tensors that the store did not have. */
   readonly newTensorBytes: number;
   readonly tensorBytes: number;
-  /** Sizes for statistics (docs/formats.md, "Save record"). */
-  readonly recordBytesLength: number;
+  /** Size of the encoded owner map, for statistics (docs/formats.md, "Save record"). */
   readonly ownerMapBytes: number;
   readonly steps: { readonly extractMs: number; readonly persistMs: number };
 }
@@ -152,7 +151,6 @@ export async function saveModel(
       packBytes: written.bytes,
       newTensorBytes,
       tensorBytes: sum(model.sources),
-      recordBytesLength: recordBytes.length,
       ownerMapBytes: ownerMapBytes.length,
       steps: { extractMs, persistMs: clock.monotonic() - started - extractMs },
     };

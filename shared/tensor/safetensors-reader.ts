@@ -12,6 +12,7 @@ import {
   type SafetensorsHeader,
 } from "./safetensors-header.js";
 import { maxChunkBytes, type TensorSource } from "./tensor.js";
+import { uninitializedBytes } from "./uninitialized-bytes.js";
 
 /** The part of an open file that the reader uses. */
 export type ByteFile = Pick<OpenFile, "read" | "size">;
@@ -73,24 +74,18 @@ export async function readSafetensors(file: ByteFile, where: string): Promise<Sa
     byteLength: end - begin,
     async *chunks() {
       for (let at = begin; at < end; at += readBytes) {
-        const chunk = unfilled(Math.min(readBytes, end - at));
+        const chunk = uninitializedBytes(Math.min(readBytes, end - at));
         await readFully(file, chunk, dataStart + at, where);
         yield chunk;
       }
     },
   });
   const readData = async (): Promise<Uint8Array> => {
-    const bytes = unfilled(size - dataStart);
+    const bytes = uninitializedBytes(size - dataStart);
     await readFully(file, bytes, dataStart, where);
     return bytes;
   };
   return { ...header, dataStart, source, readData };
-}
-
-/** Memory that is not cleared, because the read overwrites all of it. */
-function unfilled(length: number): Uint8Array {
-  const { buffer, byteOffset } = Buffer.allocUnsafeSlow(length);
-  return new Uint8Array(buffer, byteOffset, length);
 }
 
 /** Bytes in memory as a file that can be read. */

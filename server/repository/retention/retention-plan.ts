@@ -160,11 +160,11 @@ function judgeSeries<Version extends RetainableVersion>(
     if (kept !== undefined) keep.set(version.versionId, { version, ...kept });
     else if ("reason" in verdict) keep.set(version.versionId, { version, ...verdict });
     else if (scoped !== undefined)
-      retire.set(version.versionId, { version, scope: scoped.scope, because: verdict.goes });
+      retire.set(version.versionId, { version, scope: scoped.scope, because: verdict.retireBecause });
   }
 }
 
-type Verdict = { readonly reason: KeepReason; readonly because: string } | { readonly goes: string };
+type Verdict = { readonly reason: KeepReason; readonly because: string } | { readonly retireBecause: string };
 
 function reasonBeforeRules(
   version: RetainableVersion,
@@ -178,11 +178,11 @@ function reasonBeforeRules(
 /** A rule's verdict on each version of a series by age, without the reasons that take precedence. */
 function judgeByAge<Version extends RetainableVersion>(
   series: readonly Version[],
-  { whole, stages }: RetentionRule,
+  { keepAllFor, stages }: RetentionRule,
   nowMs: number,
 ): Map<Version, Verdict> {
   const verdicts = new Map<Version, Verdict>();
-  if (whole === null) {
+  if (keepAllFor === null) {
     for (const version of series)
       verdicts.set(version, { reason: "for-ever", because: "its rule keeps everything" });
     return verdicts;
@@ -191,13 +191,16 @@ function judgeByAge<Version extends RetainableVersion>(
     (limitMs: number) =>
     (version: Version): boolean =>
       nowMs - version.recordedAtMs > limitMs;
-  const isOld = olderThan(ageMs(whole));
+  const isOld = olderThan(ageMs(keepAllFor));
   for (const version of series)
     verdicts.set(
       version,
       isOld(version)
-        ? { goes: whole.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(whole)}` }
-        : { reason: "young", because: `not older than ${printAge(whole)}` },
+        ? {
+            retireBecause:
+              keepAllFor.count === 0 ? "nothing in its rule keeps it" : `older than ${printAge(keepAllFor)}`,
+          }
+        : { reason: "young", because: `not older than ${printAge(keepAllFor)}` },
     );
   // Oldest first; versions with equal times are ordered by position.
   let candidates = series.filter(isOld).sort((a, b) => a.recordedAtMs - b.recordedAtMs || byPosition(a, b));
@@ -206,7 +209,8 @@ function judgeByAge<Version extends RetainableVersion>(
     if (stage.until === null) break;
     const { until } = stage;
     candidates = survivors.filter(olderThan(ageMs(until)));
-    for (const version of candidates) verdicts.set(version, { goes: `older than ${printAge(until)}` });
+    for (const version of candidates)
+      verdicts.set(version, { retireBecause: `older than ${printAge(until)}` });
   }
   return verdicts;
 }
@@ -224,7 +228,7 @@ function thin<Version extends RetainableVersion>(
     if (stays === undefined) {
       oldest.set(period, version);
       verdicts.set(version, { reason: "one-of", because: `the one of ${period}` });
-    } else verdicts.set(version, { goes: `${stays.name}:${stays.version} is the one of ${period}` });
+    } else verdicts.set(version, { retireBecause: `${stays.name}:${stays.version} is the one of ${period}` });
   }
   return [...oldest.values()];
 }

@@ -38,7 +38,7 @@ export interface RetentionRule {
   /** Whether versions that were ever assigned to a device are kept. */
   readonly releaseBases: boolean;
   /** Versions up to this age are kept; null keeps every version for ever. */
-  readonly whole: Age | null;
+  readonly keepAllFor: Age | null;
   /**
    * Older versions are thinned in stages; each stage works on the versions that the previous one kept.
    * Versions older than the last stage's `until` are retired.
@@ -88,7 +88,7 @@ class RuleReader {
         .match(/[a-z]+|[0-9]+|,/g) ?? [];
     if (this.#words.length === 0) throw invalid(text, "it is empty");
   }
-  get left(): boolean {
+  get hasMore(): boolean {
     return this.#at < this.#words.length;
   }
   peek(ahead = 0): string | undefined {
@@ -105,10 +105,10 @@ class RuleReader {
     this.#at++;
     return word;
   }
-  fail(expected: string): StemmaError {
+  errorExpecting(expected: string): StemmaError {
     return invalid(
       this.text,
-      `${this.left ? `${JSON.stringify(this.peek())} stands` : "it ends"} where ${expected} is expected`,
+      `${this.hasMore ? `${JSON.stringify(this.peek())} stands` : "it ends"} where ${expected} is expected`,
     );
   }
 }
@@ -116,14 +116,14 @@ class RuleReader {
 /** @throws RETENTION_RULE_INVALID with the reason and an example of a valid rule */
 export function parseRetentionRule(text: string): RetentionRule {
   const words = new RuleReader(text);
-  const everything: RetentionRule = { bases: false, releaseBases: false, whole: null, stages: [] };
+  const everything: RetentionRule = { bases: false, releaseBases: false, keepAllFor: null, stages: [] };
   if (words.take("for", "ever")) {
-    if (words.left) throw words.fail("the rule's end");
+    if (words.hasMore) throw words.errorExpecting("the rule's end");
     return everything;
   }
   const kept = readKept(words);
   const rest = readRest(words);
-  if (words.left) throw words.fail("the rule's end");
+  if (words.hasMore) throw words.errorExpecting("the rule's end");
   checkOrder(text, rest);
   return { ...kept, ...rest };
 }
@@ -140,44 +140,46 @@ function readKept(words: RuleReader): Pick<RetentionRule, "bases" | "releaseBase
     while (words.take(",") || words.take("and"));
   }
   if (named === 0) return { bases, releaseBases };
-  if (!words.take("for", "ever")) throw words.fail('heads, holds, tags, bases, release bases or "for ever"');
+  if (!words.take("for", "ever"))
+    throw words.errorExpecting('heads, holds, tags, bases, release bases or "for ever"');
   words.take(",");
   if (!words.take("else"))
-    throw words.fail('"else", and what happens to everything that is not named before it');
+    throw words.errorExpecting('"else", and what happens to everything that is not named before it');
   return { bases, releaseBases };
 }
 
-function readRest(words: RuleReader): Pick<RetentionRule, "whole" | "stages"> {
-  if (words.take("for", "ever")) return { whole: null, stages: [] };
+function readRest(words: RuleReader): Pick<RetentionRule, "keepAllFor" | "stages"> {
+  if (words.take("for", "ever")) return { keepAllFor: null, stages: [] };
   const stages: ThinningStage[] = [];
   const begins = /^[0-9]+$/.test(words.peek() ?? "");
-  const whole = begins ? readAge(words) : { count: 0, unit: "day" as const };
-  for (let first = !begins; first || words.left; first = false) {
+  const keepAllFor = begins ? readAge(words) : { count: 0, unit: "day" as const };
+  for (let first = !begins; first || words.hasMore; first = false) {
     if (!first) {
       words.take(",");
-      if (!words.take("then")) throw words.fail('"then"');
+      if (!words.take("then")) throw words.errorExpecting('"then"');
     }
-    if (words.take("nothing")) return { whole, stages };
+    if (words.take("nothing")) return { keepAllFor, stages };
     if (stages.length === maxStages) throw invalid(words.text, `it has more than ${maxStages} stages`);
     stages.push(readStage(words));
   }
-  return { whole, stages };
+  return { keepAllFor, stages };
 }
 
 function readStage(words: RuleReader): ThinningStage {
   if (!(words.take("one", "a") || words.take("one", "an")))
-    throw words.fail('an age, "one a week" or "nothing"');
+    throw words.errorExpecting('an age, "one a week" or "nothing"');
   const every = periodOf(words.peek());
-  if (every === undefined || every !== words.peek()) throw words.fail(periods.join(", "));
+  if (every === undefined || every !== words.peek()) throw words.errorExpecting(periods.join(", "));
   words.next();
   return { every, until: words.take("until") ? readAge(words) : null };
 }
 
 function readAge(words: RuleReader): Age {
-  if (!/^[0-9]{1,9}$/.test(words.peek() ?? "")) throw words.fail("a number of days, weeks, months or years");
+  if (!/^[0-9]{1,9}$/.test(words.peek() ?? ""))
+    throw words.errorExpecting("a number of days, weeks, months or years");
   const count = Number(words.next());
   const unit = periodOf(words.peek());
-  if (unit === undefined) throw words.fail("hours, days, weeks, months or years");
+  if (unit === undefined) throw words.errorExpecting("hours, days, weeks, months or years");
   words.next();
   if (count * periodMs[unit] > maxAgeMs)
     throw invalid(words.text, `${count} ${unit}s is more than 1000 years; write "for ever"`);
@@ -189,8 +191,11 @@ function periodOf(word: string | undefined): Period | undefined {
 }
 
 /** Checks that each stage ends later than the previous one. @throws RETENTION_RULE_INVALID */
-function checkOrder(text: string, { whole, stages }: Pick<RetentionRule, "whole" | "stages">): void {
-  let before = whole;
+function checkOrder(
+  text: string,
+  { keepAllFor, stages }: Pick<RetentionRule, "keepAllFor" | "stages">,
+): void {
+  let before = keepAllFor;
   stages.forEach(({ until }, index) => {
     if (until === null) {
       if (index < stages.length - 1)
@@ -211,17 +216,19 @@ export function printAge({ count, unit }: Age): string {
 }
 
 /** The complete text of a rule; parsing it gives the same rule. */
-export function printRetentionRule({ bases, releaseBases, whole, stages }: RetentionRule): string {
-  if (whole === null) return "for ever";
+export function printRetentionRule({ bases, releaseBases, keepAllFor, stages }: RetentionRule): string {
+  if (keepAllFor === null) return "for ever";
   const named = ["heads", "holds", ...(bases ? ["bases"] : []), ...(releaseBases ? ["release bases"] : [])];
   const steps = stages.map(
     ({ every, until }) =>
       `one a${every === "hour" ? "n" : ""} ${every}${until === null ? "" : ` until ${printAge(until)}`}`,
   );
   const ends = stages.length === 0 || stages.at(-1)?.until !== null;
-  const rest = [...(whole.count === 0 ? [] : [printAge(whole)]), ...steps, ...(ends ? ["nothing"] : [])].join(
-    ", then ",
-  );
+  const rest = [
+    ...(keepAllFor.count === 0 ? [] : [printAge(keepAllFor)]),
+    ...steps,
+    ...(ends ? ["nothing"] : []),
+  ].join(", then ");
   return `${named.join(", ")} and tags for ever, else ${rest}`;
 }
 

@@ -93,12 +93,8 @@ export interface FleetState {
   /** Scope (see retentionKey) → its rule. */
   readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
-  readonly restores: {
-    readonly position: number;
-    readonly lostFrom: number | null;
-    readonly atMs: number;
-    readonly at: number;
-  }[];
+  /** `position`: number of journal entries that the backup had. */
+  readonly restores: { readonly position: number; readonly atMs: number }[];
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -200,12 +196,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     }
     case "restored": {
-      state.restores.push({
-        position: fact.position,
-        lostFrom: fact.lostFrom,
-        atMs: fact.atMs,
-        at: position,
-      });
+      state.restores.push({ position: fact.position, atMs: fact.atMs });
       return;
     }
     default:

@@ -124,7 +124,7 @@ export async function appendRecorded(
       indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
       context.references.add(versionId, record, leaves);
-      noteSequence(context.sequences, record);
+      noteSequence(context.lastSequences, record);
       context.catalog.changed([versionId]);
     },
   });

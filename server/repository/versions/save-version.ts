@@ -104,7 +104,7 @@ async function saveOnce(
     newTensorBytes: saved.newTensorBytes,
     packBytes: saved.packBytes,
     steps: saved.steps,
-    overheadBytes: saved.recordBytesLength + saved.ownerMapBytes + factBytes(saved, summary),
+    overheadBytes: saved.recordBytes.length + saved.ownerMapBytes + factBytes(saved, summary),
   };
 }
 
@@ -117,9 +117,9 @@ function factBytes(
 }
 
 /** Concurrent saves of one line get different numbers. A failed save leaves a gap, which has no effect. */
-function takeSequence({ sequences }: RepositoryContext, device: string, line: string): number {
+function takeSequence({ lastSequences }: RepositoryContext, device: string, line: string): number {
   const key = sequenceKey({ device, line });
-  const sequence = (sequences.get(key) ?? 0) + 1;
-  sequences.set(key, sequence);
+  const sequence = (lastSequences.get(key) ?? 0) + 1;
+  lastSequences.set(key, sequence);
   return sequence;
 }

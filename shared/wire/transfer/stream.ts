@@ -224,7 +224,7 @@ export async function* objectsOfStream(
     const encoding = encodings[index];
     const body = objectInStream(read, offsets[index] ?? 0, encoding?.byteLength ?? ref.byteLength);
     if (ref.kind === "tensor" && encoding !== undefined && encoding.code !== 0) {
-      yield { kind: "coded", ref, header: headerOf(ref.id), encoding, bytes: await wholeOf(body) };
+      yield { kind: "coded", ref, header: headerOf(ref.id), encoding, bytes: await readAll(body) };
       continue;
     }
     if (ref.kind === "tensor") {
@@ -240,13 +240,13 @@ export async function* objectsOfStream(
         `An object of kind ${ref.kind} has ${ref.byteLength} bytes, more than the ${maxSmallObjectBytes} allowed. Make it smaller, or attach it as a tensor.`,
         { id: ref.id },
       );
-    const bytes = await wholeOf(body);
+    const bytes = await readAll(body);
     expectId(ref, objectId(ref.kind, bytes));
     yield { kind: "object", ref, bytes };
   }
 }
 
-async function wholeOf(body: StreamObject): Promise<Uint8Array> {
+async function readAll(body: StreamObject): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   for await (const chunk of body.chunks()) parts.push(chunk);
   return parts.length === 1 && parts[0] !== undefined ? parts[0] : new Uint8Array(Buffer.concat(parts));

@@ -251,10 +251,10 @@ describe("an equal save", () => {
       version: 123_456,
       tensorBytes: 1_234_567_890,
     });
-    const overhead = equal.recordBytesLength + equal.ownerMapBytes + fact.length;
+    const overhead = equal.recordBytes.length + equal.ownerMapBytes + fact.length;
     assert.ok(
       overhead < 1000,
-      `${overhead} bytes: record ${equal.recordBytesLength}, owner map ${equal.ownerMapBytes}, fact ${fact.length}`,
+      `${overhead} bytes: record ${equal.recordBytes.length}, owner map ${equal.ownerMapBytes}, fact ${fact.length}`,
     );
     assert.equal(equal.newTensorBytes, 0);
   });

@@ -115,11 +115,11 @@ test("every version is judged once, in journal order; held, used, tagged ones an
         const scoped = ruleFor(rules, version);
         if (
           scoped === undefined ||
-          scoped.rule.whole === null ||
+          scoped.rule.keepAllFor === null ||
           (scoped.rule.releaseBases && version.distributed)
         )
           assert.ok(!gone.has(version.versionId));
-        else if (nowMs - version.recordedAtMs <= ageMs(scoped.rule.whole))
+        else if (nowMs - version.recordedAtMs <= ageMs(scoped.rule.keepAllFor))
           assert.ok(!gone.has(version.versionId));
       }
     }),
@@ -184,7 +184,7 @@ test("thinning leaves exactly one of every period", () => {
               rule: {
                 bases: false,
                 releaseBases: false,
-                whole: { count: 10, unit: "day" },
+                keepAllFor: { count: 10, unit: "day" },
                 stages: [{ every, until: null }],
               },
             },

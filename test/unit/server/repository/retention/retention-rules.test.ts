@@ -19,7 +19,7 @@ test("a rule with all parts is parsed as intended", () => {
   assert.deepEqual(rule, {
     bases: false,
     releaseBases: true,
-    whole: { count: 90, unit: "day" },
+    keepAllFor: { count: 90, unit: "day" },
     stages: [{ every: "week", until: null }],
   });
   assert.equal(
@@ -93,18 +93,18 @@ const rules: fc.Arbitrary<RetentionRule> = fc
   .record({
     bases: fc.boolean(),
     releaseBases: fc.boolean(),
-    whole: fc.oneof(age, fc.constant({ count: 0, unit: "day" as const })),
+    keepAllFor: fc.oneof(age, fc.constant({ count: 0, unit: "day" as const })),
     ends: fc.uniqueArray(age, { maxLength: 5, selector: ageMs }),
     every: fc.array(fc.constantFrom(...periods), { minLength: 6, maxLength: 6 }),
     open: fc.boolean(),
   })
-  .map(({ bases, releaseBases, whole, ends, every, open }) => {
-    const later = ends.filter((one) => ageMs(one) > ageMs(whole)).sort((a, b) => ageMs(a) - ageMs(b));
+  .map(({ bases, releaseBases, keepAllFor, ends, every, open }) => {
+    const later = ends.filter((one) => ageMs(one) > ageMs(keepAllFor)).sort((a, b) => ageMs(a) - ageMs(b));
     const stages = [...later, ...(open ? [null] : [])].map((until, index) => ({
       every: every[index] ?? "day",
       until,
     }));
-    return { bases, releaseBases, whole, stages };
+    return { bases, releaseBases, keepAllFor, stages };
   });
 
 test("a printed rule is parsed as the same rule, and any text gives a rule or a typed refusal", () => {
