@@ -2,6 +2,7 @@
  * The agent: how it reacts to receipts, offers, finished trainings and commands, and what it does regularly.
  * compose-agent.ts connects its parts.
  */
+import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Offer, Receipt } from "../shared/wire/messages.js";
@@ -52,8 +53,8 @@ export class Agent {
 
   private constructor(private readonly parts: AgentParts) {
     this.#tasks = new BackgroundTasks(parts.clock, (error) => {
-      if (isStemmaError(error)) this.#report("failed", `${error.message} [${error.code}]`, "");
-      else parts.log.error("failed", { text: (error as Error).stack ?? String(error) });
+      if (isStemmaError(error)) this.#report("failed", messageWithCode(error), "");
+      else parts.log.error("failed", { text: stackOf(error) });
     });
   }
 
@@ -83,7 +84,7 @@ export class Agent {
     await activator.reconcile(enrolment.lines);
     for (const line of enrolment.lines)
       await activator.activateNewest(line).catch((error: unknown) => {
-        this.#report("activation-failed", (error as Error).message, line);
+        this.#report("activation-failed", messageOf(error), line);
       });
     await this.#housekeeping();
     link.start();

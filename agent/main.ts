@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { openLog, type LogForm, type LogLevel } from "../shared/adapters/log.js";
+import { messageOf } from "../shared/error-text.js";
 import { exitStatus, isStemmaError, type StemmaError } from "../shared/errors.js";
 import { lockHome } from "../shared/files/home-lock.js";
 import { nodeFiles } from "../shared/files/node-files.js";
@@ -224,7 +225,7 @@ export async function runAgent({ logForm, logLevel, ...options }: RunOptions): P
     return typeof end === "string" ? exitStatus.done : exitStatus.failed;
   } catch (error) {
     log.error("stop-failed", {
-      text: (error as Error).message,
+      text: messageOf(error),
       code: isStemmaError(error) ? error.code : undefined,
     });
     return exitStatus.failed;

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { StemmaError } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
+import { urlHost } from "../shared/url-host.js";
 
 /** Listens on the port, or on a free one where it is taken; returns the URL. @throws SERVER_UNREACHABLE */
 export async function listenOnTcp(
@@ -27,7 +28,7 @@ export async function listenOnTcp(
       text: `HTTP port ${port} is taken; listening on ${used} instead`,
     });
   }
-  return `http://${host.includes(":") ? `[${host}]` : host}:${portOf(app)}`;
+  return `http://${urlHost(host)}:${portOf(app)}`;
 }
 
 /**

@@ -9,6 +9,7 @@
 import { chmod, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 
@@ -141,7 +142,7 @@ async function respond(line: Buffer, handler: Handler): Promise<string> {
     return `${JSON.stringify({ id, ok: true, result: (await handler({ ...request, id, do: request["do"] })) ?? null })}\n`;
   } catch (error) {
     const code = isStemmaError(error) ? error.code : "INTERNAL";
-    return `${JSON.stringify({ id, ok: false, code, message: (error as Error).message })}\n`;
+    return `${JSON.stringify({ id, ok: false, code, message: messageOf(error) })}\n`;
   }
 }
 
@@ -151,7 +152,7 @@ function parseJson(line: Buffer): unknown {
   } catch (cause) {
     throw new StemmaError(
       "USAGE",
-      `A request line is not JSON: ${(cause as Error).message}. Correct it and send it again.`,
+      `A request line is not JSON: ${messageOf(cause)}. Correct it and send it again.`,
       { cause },
     );
   }

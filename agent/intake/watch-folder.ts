@@ -5,6 +5,7 @@
  * later.
  */
 import { join } from "node:path";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
@@ -59,7 +60,7 @@ function parseLines(bytes: Uint8Array, name: string): readonly unknown[] {
       } catch (cause) {
         throw new StemmaError(
           "SAMPLE_INVALID",
-          `Line ${at + 1} of ${name} is not JSON: ${(cause as Error).message}. Correct the file and put it into the folder again.`,
+          `Line ${at + 1} of ${name} is not JSON: ${messageOf(cause)}. Correct the file and put it into the folder again.`,
           { name, cause },
         );
       }

@@ -3,6 +3,7 @@
  * backoff. Carries envelopes; does not know what they mean.
  */
 import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
@@ -106,7 +107,7 @@ export class Link {
     const birth = body.type === "birth";
     this.#publish(client, { kind: birth ? "birth" : "up" }, body, { ...options, retain: birth }).catch(
       (error: unknown) => {
-        this.options.log.warn("send-failed", { body: body.type, text: (error as Error).message });
+        this.options.log.warn("send-failed", { body: body.type, text: messageOf(error) });
       },
     );
     return true;
@@ -136,7 +137,7 @@ export class Link {
   #wait(delayMs: number): void {
     this.#cancelWait = this.options.clock.after(delayMs, () => {
       this.#connect().catch((error: unknown) => {
-        this.#ended(`could not begin a session: ${(error as Error).message}`);
+        this.#ended(`could not begin a session: ${messageOf(error)}`);
       });
     });
   }
@@ -168,7 +169,7 @@ export class Link {
     });
     client.on("connect", () => {
       this.#opened(client, session).catch((error: unknown) => {
-        this.#lastError = (error as Error).message;
+        this.#lastError = messageOf(error);
         client.end(true);
       });
     });

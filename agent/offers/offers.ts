@@ -3,6 +3,7 @@
  * missing parts, verifies and stores them. The caller activates them.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -239,7 +240,7 @@ export class Offers {
       if (isStemmaError(error)) throw error;
       throw new StemmaError(
         "STORE_FAILED",
-        `The offered model ${offer.name}:${offer.version} could not be kept: ${(error as Error).message}. It is fetched again when the server offers it again.`,
+        `The offered model ${offer.name}:${offer.version} could not be kept: ${messageOf(error)}. It is fetched again when the server offers it again.`,
         { cause: error },
       );
     } finally {

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
@@ -85,7 +86,7 @@ export class UploadCoding {
             version: want.versionId,
             transfer: want.transfer,
             code: isStemmaError(error) ? error.code : undefined,
-            text: `sent raw: ${(error as Error).message}`,
+            text: `sent raw: ${messageOf(error)}`,
           });
         return undefined;
       });

@@ -3,6 +3,7 @@
  * that it does not have to survive a restart. What is worth coding is coded first, in the background
  * (upload-coding.ts). Knows the link only as a function.
  */
+import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -188,7 +189,7 @@ export class Uploads {
   }
   #failed(upload: Upload, error: unknown): void {
     const { versionId, transfer } = upload.want;
-    this.options.log.error("upload-failed", { version: versionId, transfer, text: (error as Error).message });
+    this.options.log.error("upload-failed", { version: versionId, transfer, text: messageOf(error) });
     if (this.#running.get(transfer) === upload) this.#running.delete(transfer);
     upload.stream?.remove?.().catch(() => undefined);
   }

@@ -4,6 +4,7 @@
  * no files, no sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { stackOf } from "../../shared/error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -163,7 +164,7 @@ export class Conversation {
     this.#queue.run(action).catch((error: unknown) => {
       if (isStemmaError(error))
         this.options.log.warn("word-not-handled", { code: error.code, text: error.message });
-      else this.options.log.error("word-not-handled", { text: (error as Error).stack ?? String(error) });
+      else this.options.log.error("word-not-handled", { text: stackOf(error) });
     });
   }
 

@@ -1,3 +1,4 @@
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Command, CommandResult } from "../../shared/wire/messages.js";
 
@@ -12,7 +13,7 @@ export async function runCommand(
     return {
       type: "commandResult",
       code: isStemmaError(error) ? error.code : "INTERNAL",
-      json: JSON.stringify({ message: error instanceof Error ? error.message : String(error) }),
+      json: JSON.stringify({ message: messageOf(error) }),
     };
   }
 }

@@ -1,6 +1,7 @@
 /** Reads the small JSON files of the owner with a size limit; a typed error names the file and the field. */
 import type { z } from "zod";
-import { StemmaError, type ErrorCode } from "../../shared/errors.js";
+import { messageOf } from "../../shared/error-text.js";
+import { type ErrorCode, StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 
 const maxBytes = 1024 * 1024;
@@ -22,11 +23,10 @@ export async function parseJsonFile(files: Files, path: string, code: ErrorCode)
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    throw new StemmaError(
-      code,
-      `The file ${path} is not JSON: ${(cause as Error).message}. Correct it there.`,
-      { path, cause },
-    );
+    throw new StemmaError(code, `The file ${path} is not JSON: ${messageOf(cause)}. Correct it there.`, {
+      path,
+      cause,
+    });
   }
 }
 

@@ -3,6 +3,7 @@
  * a child process trains, save-result.ts puts the result into the outbox. Knows no wire.
  */
 import { join } from "node:path";
+import { messageOf, stackOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -128,7 +129,7 @@ export class Trainer {
     try {
       await this.#runDue();
     } catch (error) {
-      this.options.log.error("trainer-failed", { text: (error as Error).stack ?? String(error) });
+      this.options.log.error("trainer-failed", { text: stackOf(error) });
     }
     this.#loop = undefined;
     if (this.#stopped) return;
@@ -273,7 +274,7 @@ export class Trainer {
 
   #failed(line: string, error: unknown): void {
     if (this.#stopped && isStemmaError(error, "TRAINING_STOPPED")) return;
-    this.options.onEvent("training-failed", `${line} could not train: ${(error as Error).message}`, line);
+    this.options.onEvent("training-failed", `${line} could not train: ${messageOf(error)}`, line);
   }
 
   async #train(line: string, because: string, request: TrainingRequest): Promise<Trained> {

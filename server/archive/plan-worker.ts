@@ -1,6 +1,7 @@
 /** The worker thread in which a plan is computed, which takes seconds. Receives the graph in parts. */
 import { parentPort } from "node:worker_threads";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
+import { stackOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
@@ -51,7 +52,7 @@ port?.on("message", (message: ToPlanWorker) => {
           }
         : {
             code: undefined,
-            message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+            message: stackOf(error),
             details: {},
           },
     });

@@ -3,6 +3,7 @@
  * is never refused by an error, because a client would send it again forever: a publish that is not allowed
  * is accepted, dropped and answered. No message of a device is routed to another client.
  */
+import { messageOf } from "../../shared/error-text.js";
 import type { Socket } from "node:net";
 import { Aedes, type AuthenticateError, type Client, type PublishPacket, type Subscription } from "aedes";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -247,7 +248,7 @@ export class AedesBroker {
         this.#options.log.error("message-handler-failed", {
           device: keyOf(identity),
           topic: text,
-          message: error instanceof Error ? error.message : String(error),
+          message: messageOf(error),
         });
       },
       onReady: () => {

@@ -6,6 +6,7 @@
  */
 import { LRUCache } from "lru-cache";
 import mqtt, { type MqttClient } from "mqtt";
+import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
@@ -72,7 +73,7 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
     client.end(true);
     throw new StemmaError(
       "SERVER_UNREACHABLE",
-      `The MQTT broker ${url} did not accept this server (${cause instanceof Error ? cause.message : String(cause)}). Check its address, its certificate and the credentials.`,
+      `The MQTT broker ${url} did not accept this server (${messageOf(cause)}). Check its address, its certificate and the credentials.`,
       { cause, url },
     );
   }
@@ -175,7 +176,7 @@ class ExternalBroker implements RunningBroker {
         this.#options.log.error("message-handler-failed", {
           device: key,
           topic: text,
-          message: error instanceof Error ? error.message : String(error),
+          message: messageOf(error),
         });
       },
       onReady: done,

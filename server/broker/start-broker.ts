@@ -8,6 +8,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { createServer as createTlsServer } from "node:tls";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import { urlHost } from "../../shared/url-host.js";
 import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
 import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
 import type { Authenticate, BrokerEvent, EventHandler, RunningBroker } from "./broker-port.js";
@@ -71,10 +72,9 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
     throw error;
   }
   const actualPort = (server.address() as AddressInfo).port;
-  const publicHost = host.includes(":") ? `[${host}]` : host;
   return Object.assign(broker.port(), {
     port: actualPort,
-    url: `${options.tls === undefined ? "mqtt" : "mqtts"}://${publicHost}:${actualPort}`,
+    url: `${options.tls === undefined ? "mqtt" : "mqtts"}://${urlHost(host)}:${actualPort}`,
     close: async () => {
       const closed = new Promise<void>((resolve) => {
         server.close(() => {

@@ -6,6 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
+import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { logForms, logLevels, type LogForm, type LogLevel } from "../../shared/adapters/log.js";
 import { brokerLimitsSchema } from "../broker/broker-limits.js";
@@ -222,7 +223,7 @@ export function parseServerFile(bytes: Uint8Array, file: string): ServerFile {
   try {
     value = JSON.parse(new TextDecoder().decode(bytes));
   } catch (cause) {
-    throw invalid(file, `is not valid JSON: ${(cause as Error).message}. Correct the file.`, cause);
+    throw invalid(file, `is not valid JSON: ${messageOf(cause)}. Correct the file.`, cause);
   }
   const parsed = serverFileSchema.safeParse(value);
   if (parsed.success) return parsed.data;

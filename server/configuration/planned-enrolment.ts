@@ -3,6 +3,7 @@ import { serverConfig } from "./config.js";
 import { readServerFile } from "./config-file.js";
 import type { EnrolmentAddresses } from "../context/operations-context.js";
 import { readEnrolmentCa } from "./open-broker.js";
+import { urlHost } from "../../shared/url-host.js";
 
 /** @throws CONFIG_INVALID, FILE_MISSING */
 export async function plannedEnrolment(home: string): Promise<EnrolmentAddresses> {
@@ -10,8 +11,7 @@ export async function plannedEnrolment(home: string): Promise<EnrolmentAddresses
   const config = serverConfig({ ...options, home });
   const { mqttUrls, httpUrl } = config.enrolment;
   const scheme = config.tls === undefined ? "mqtt" : "mqtts";
-  const host = config.host.includes(":") ? `[${config.host}]` : config.host;
-  const brokerUrl = config.broker?.url ?? `${scheme}://${host}:${config.mqttPort}`;
+  const brokerUrl = config.broker?.url ?? `${scheme}://${urlHost(config.host)}:${config.mqttPort}`;
   return {
     mqtt: mqttUrls ?? [brokerUrl],
     http: httpUrl,

@@ -2,6 +2,7 @@
 import { createHash, randomInt } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
@@ -74,7 +75,7 @@ export async function proveRecoveries(
         versionId: model.versionId,
         exact: false,
         comparedWith: "the recorded root",
-        problem: `${error.message} [${error.code}]`,
+        problem: messageWithCode(error),
       });
       watch.printLine(`${model.name}:${model.version} was not recovered: ${error.message}`);
     }

@@ -1,7 +1,7 @@
 /** Examines whether a server can start on this home: server.json, its ports, its external broker. */
 import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
-import { isStemmaError } from "../../shared/errors.js";
+import { messageWithCode } from "../../shared/error-text.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import { serverConfig, type ServerConfig } from "../configuration/config.js";
 import { readServerFile, serverFilePath } from "../configuration/config-file.js";
@@ -23,7 +23,7 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
       {
         what: "server.json",
         state: "wrong",
-        found: textOf(error),
+        found: messageWithCode(error),
         advice: "Correct it: no server starts on this home before.",
       },
     ];
@@ -80,7 +80,7 @@ async function examineBroker(config: ServerConfig, home: string): Promise<Findin
     return {
       what,
       state: "wrong",
-      found: textOf(error),
+      found: messageWithCode(error),
       advice: "Start the broker, or correct broker in server.json.",
     };
   }
@@ -127,9 +127,4 @@ function isPortFree(host: string, port: number): Promise<boolean> {
       });
     });
   });
-}
-
-function textOf(error: unknown): string {
-  if (isStemmaError(error)) return `${error.message} [${error.code}]`;
-  return error instanceof Error ? error.message : String(error);
 }

@@ -5,7 +5,7 @@
 import { open, readFile, rename, rm, stat, statfs } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
-import { isStemmaError } from "../../shared/errors.js";
+import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { findLocalServer } from "../http/local-server.js";
 import { examineServer } from "./examine-server.js";
@@ -115,7 +115,7 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
       {
         what: "durable writes",
         state: "wrong",
-        found: `failed at ${folder}: ${(error as Error).message}`,
+        found: `failed at ${folder}: ${messageOf(error)}`,
         advice: "Check the folder's permissions, or choose another home with --home.",
       },
     ];
@@ -173,7 +173,7 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
       await operations.close();
     }
   } catch (error) {
-    const text = isStemmaError(error) ? `${error.message} [${error.code}]` : (error as Error).message;
+    const text = messageWithCode(error);
     return [
       {
         what: "home",

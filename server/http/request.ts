@@ -3,6 +3,7 @@
  * typed errors. Does not know the operations.
  */
 import { Agent, errors, type Dispatcher } from "undici";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { errorOfAnswer } from "./error-body.js";
 
@@ -142,7 +143,7 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
       `${server} was silent for too long. It may be busy: examine it with \`stemma doctor\` and try again.`,
       { cause },
     );
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return new StemmaError(
     "SERVER_UNREACHABLE",
     `${server} cannot be reached (${reason}). Check that it runs and that the address is right.`,

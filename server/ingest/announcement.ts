@@ -2,7 +2,8 @@
  * Judges an announcement as received: whether it is the device's own, well-formed and within bounds, and
  * which objects came with it. Pure; what the server knows of the device comes in as data.
  */
-import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
+import { messageOf } from "../../shared/error-text.js";
+import { type ErrorCode, isStemmaError } from "../../shared/errors.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
@@ -68,10 +69,7 @@ export function judgeAnnouncement(
   try {
     record = decodeSaveRecord(announce.record);
   } catch (error) {
-    return refuse(
-      isStemmaError(error) ? error.code : "ANNOUNCE_INVALID",
-      error instanceof Error ? error.message : String(error),
-    );
+    return refuse(isStemmaError(error) ? error.code : "ANNOUNCE_INVALID", messageOf(error));
   }
   // The owner is checked first: a device that announces for another learns nothing about the other's models.
   if (record.fleet !== announcer.fleet || record.device !== announcer.device) {

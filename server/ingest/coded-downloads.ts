@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
@@ -123,7 +124,7 @@ export class CodedDownloads {
         log.warn("model-not-coded", {
           versionId: summary.versionId,
           code: isStemmaError(error) ? error.code : undefined,
-          message: error instanceof Error ? error.message : String(error),
+          message: messageOf(error),
         });
         return undefined;
       });

@@ -1,6 +1,7 @@
 /**
  * Creates the parts of one fleet's ingest and connects them: which part is notified of what happens in which.
  */
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
@@ -16,7 +17,6 @@ import { startConfirmations, type Confirmations, type ReleasePolicy } from "./co
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
-import { messageOf } from "./incoming-upload-end.js";
 import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";

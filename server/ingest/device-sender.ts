@@ -8,6 +8,7 @@ import { maxMessageBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, Refusal } from "../../shared/wire/messages.js";
 import { buildTopic } from "../../shared/wire/topics.js";
 import type { BrokerPort } from "../broker/broker-port.js";
+import { messageOf } from "../../shared/error-text.js";
 import { type ErrorCode, isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
@@ -66,7 +67,7 @@ export function deviceSender(
       log.warn("word-not-sent", {
         device,
         type: body.type,
-        message: error instanceof Error ? error.message : String(error),
+        message: messageOf(error),
         code: isStemmaError(error) ? error.code : undefined,
       });
     }

@@ -2,7 +2,8 @@
  * Sends server models to devices: serves what a device fetches of a version, as blocks. Only the parts of a
  * version that the device may have are served: knowing a hash is not a permission (docs/design.md, "Trust").
  */
-import { StemmaError, isStemmaError } from "../../shared/errors.js";
+import { stackOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { ObjectKind } from "../../shared/model/model.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -271,7 +272,7 @@ export class Downloads {
   /** The error as the device gets it; an unexpected one is logged here and sent without its cause. */
   #reportable(error: unknown, device: string, transfer: string): StemmaError {
     if (isStemmaError(error)) return error;
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    const text = stackOf(error);
     this.parts.log.error("download-failed", { device, transfer, text });
     return new StemmaError(
       "INTERNAL",

@@ -3,6 +3,7 @@
  * messages of one device are handled in order; long work runs concurrently. All state that matters is in the
  * repository and the spool, so the process may be killed at any moment.
  */
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
@@ -23,7 +24,6 @@ import {
   type IngestServices,
 } from "./compose-ingest.js";
 import type { OnlineDevice } from "./device-sessions.js";
-import { messageOf } from "./incoming-upload-end.js";
 
 export interface IngestFigures {
   readonly receptions: number;

@@ -1,5 +1,5 @@
 /** How an incoming upload ends, and after which ends another attempt may succeed. Pure. */
-import { StemmaError, isStemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 
@@ -49,8 +49,4 @@ export function refusalOf(error: unknown, isUselessCoding: boolean): IncomingUpl
     uselessCoding: isUselessCoding,
     retryAfterMs: isUselessCoding ? retryMs.uselessCoding : temporary,
   };
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

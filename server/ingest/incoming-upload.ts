@@ -3,7 +3,8 @@
  * records the version. Resumes from the spool that an earlier session or server process left. needs.ts
  * decides what to request next; the transfer's receiver decides which blocks to request.
  */
-import { StemmaError, isStemmaError } from "../../shared/errors.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import type { Lease } from "../../shared/objects/object-store.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
@@ -18,7 +19,7 @@ import { isMalformedCoding, isReferenceLost } from "./coded-tensors.js";
 import { writeUpload } from "./commit-upload.js";
 import type { DeviceSender } from "./device-sender.js";
 import { heldVersionsFor, tensorsOf } from "./held-versions.js";
-import { messageOf, refusalOf, type IncomingUploadEnd } from "./incoming-upload-end.js";
+import { refusalOf, type IncomingUploadEnd } from "./incoming-upload-end.js";
 import type { IngestLimits } from "./limits.js";
 import { announcementBytes, manifestBytes } from "./message-bytes.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";

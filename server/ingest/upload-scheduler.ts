@@ -2,6 +2,7 @@
  * Schedules the incoming uploads of one fleet: bounds how many run, parks children whose base is missing,
  * starts them when the base is recorded, routes manifests and blocks. Knows uploads, not envelopes.
  */
+import { stackOf } from "../../shared/error-text.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Block, ManifestPart } from "../../shared/wire/messages.js";
@@ -281,7 +282,7 @@ export class UploadScheduler {
     } catch (error) {
       this.parts.log.error("reception-failed", {
         versionId: upload.versionId,
-        message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+        message: stackOf(error),
       });
     }
   }
@@ -395,5 +396,5 @@ export class UploadScheduler {
 }
 
 function causeOf({ cause }: Error): string {
-  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+  return stackOf(cause);
 }

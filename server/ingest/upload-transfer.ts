@@ -3,6 +3,7 @@
  * an interruption. Knows no announcement; incoming-upload.ts decides what is transferred.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -20,7 +21,6 @@ import type { ReadRange } from "../../shared/wire/transfer/stream.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { DeviceSender } from "./device-sender.js";
 import { tensorsOf } from "./held-versions.js";
-import { messageOf } from "./incoming-upload-end.js";
 import type { IngestLimits } from "./limits.js";
 import type { ResumedTransfer, SavedTransfer } from "./saved-transfer.js";
 import type { Spool, SpoolFolder } from "./spool.js";

@@ -3,6 +3,7 @@
  * It does not interpret the rules. A failure is logged, and the fleet is tried again the next day.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -74,6 +75,6 @@ export function startRetentionSchedule({
 function describe(error: unknown): { readonly code: string; readonly message: string } {
   return {
     code: isStemmaError(error) ? error.code : "INTERNAL",
-    message: error instanceof Error ? error.message : String(error),
+    message: messageOf(error),
   };
 }

@@ -3,6 +3,7 @@
  * during which a thread does nothing else.
  */
 import { parentPort } from "node:worker_threads";
+import { stackOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { decideLevel, type LevelAnswers, type LevelJob } from "./decide-level.js";
 
@@ -31,7 +32,7 @@ parentPort?.once("message", (job: LevelJob) => {
             ? { code: String(error.code), message: error.message }
             : {
                 code: undefined,
-                message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+                message: stackOf(error),
               },
       });
     },

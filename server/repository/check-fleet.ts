@@ -2,6 +2,7 @@
  * Checks a fleet on disk: the journal's chain, every version's record, tree and small objects, the presence
  * of every tensor, and the bytes of all objects or of a sample. Reports problems and repairs nothing.
  */
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
@@ -15,7 +16,7 @@ import { keptVersions } from "./state/references.js";
 type Problem = CheckReport["problems"][number];
 
 function problemOf(what: string, id: string, error: unknown): Problem {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return { what: isStemmaError(error) ? `${what}: ${error.code}` : what, id, message };
 }
 

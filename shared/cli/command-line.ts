@@ -1,5 +1,6 @@
 /** What all command lines of Stemma share: assignments as arguments, errors as text and exit status. */
 import { inspect } from "node:util";
+import { messageOf } from "../error-text.js";
 import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 
 /**
@@ -9,7 +10,7 @@ import { exitStatus, isStemmaError, StemmaError } from "../errors.js";
 export function reportError(error: unknown, form: string | undefined, verbose: boolean): number {
   const known = isStemmaError(error);
   const code = known ? error.code : "INTERNAL";
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (form === "json")
     process.stderr.write(
       `${JSON.stringify({ error: { code, message, details: known ? error.details : {} } })}\n`,

@@ -2,6 +2,7 @@
  * The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): u64 length ‖ JSON
  * ‖ tensors' bytes. Reads headers from outside and refuses every malformed one; writes headers. No I/O.
  */
+import { messageOf } from "../error-text.js";
 import { StemmaError } from "../errors.js";
 import { isDType, tensorByteLength, type DType } from "./dtype.js";
 import {
@@ -118,7 +119,7 @@ function entryOf(name: string, value: Json, fail: Fail): SafetensorsEntry {
   try {
     needed = tensorByteLength(dtype, shape);
   } catch (error) {
-    fail(`${shown}: ${(error as Error).message}`);
+    fail(`${shown}: ${messageOf(error)}`);
   }
   if (end - begin !== needed)
     fail(`${shown} has ${end - begin} bytes where ${dtype} [${shape.join(", ")}] needs ${needed}`);

@@ -3,6 +3,7 @@
  * the kind of work. (docs/adr/0013-worker-threads.md)
  */
 import { parentPort, Worker } from "node:worker_threads";
+import { messageOf } from "../error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../errors.js";
 
 type Answer<Result> =
@@ -43,7 +44,7 @@ export class WorkerCalls<Call, Result> {
       this.#fail(
         new StemmaError(
           "INTERNAL",
-          `The thread that ${work} failed: ${cause instanceof Error ? cause.message : String(cause)}. Try again; free memory if it is short.`,
+          `The thread that ${work} failed: ${messageOf(cause)}. Try again; free memory if it is short.`,
           { cause },
         ),
       );
@@ -108,7 +109,7 @@ export function answerCalls<Call, Result>(
     } catch (error) {
       const answer: Answer<Result> = isStemmaError(error)
         ? { code: error.code, message: error.message, details: error.details }
-        : { code: "", message: error instanceof Error ? error.message : String(error), details: {} };
+        : { code: "", message: messageOf(error), details: {} };
       port.postMessage(answer);
     }
   });

@@ -3,6 +3,7 @@
  * (files/crash-states.ts). Used for everything durable: packs, journal, outbox, intake. A fifth of the states
  * crash a second time, while they are being opened and repaired.
  */
+import { stackOf } from "../../shared/error-text.js";
 import { randomInt } from "node:crypto";
 import {
   crashState,
@@ -86,10 +87,9 @@ export async function checkCrashStates<Mark>(test: CrashTest<Mark>): Promise<Cra
         await checkTwice(test, state, random);
       } else await test.check(state.files, state.marks as Mark[]);
     } catch (error) {
-      throw new Error(
-        `${test.name}: ${state.description} (STEMMA_TEST_SEED=${seed}): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-        { cause: error },
-      );
+      throw new Error(`${test.name}: ${state.description} (STEMMA_TEST_SEED=${seed}): ${stackOf(error)}`, {
+        cause: error,
+      });
     }
   }
   return { seed, states, events: disk.recording.events, secondCrashes };

@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
+import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
 
@@ -39,7 +40,7 @@ function parseJsonLines(text: string): unknown[] {
       } catch (cause) {
         throw new StemmaError(
           "SAMPLE_INVALID",
-          `Line ${index + 1} is not JSON: ${(cause as Error).message}. No sample was stored; correct the line and submit all again.`,
+          `Line ${index + 1} is not JSON: ${messageOf(cause)}. No sample was stored; correct the line and submit all again.`,
           { cause },
         );
       }
@@ -52,7 +53,7 @@ async function readText(file: string): Promise<string> {
   } catch (cause) {
     throw new StemmaError(
       "FILE_MISSING",
-      `The file ${file} cannot be read: ${(cause as Error).message}. Check its path.`,
+      `The file ${file} cannot be read: ${messageOf(cause)}. Check its path.`,
       { cause },
     );
   }

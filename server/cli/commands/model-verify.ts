@@ -1,5 +1,6 @@
 /** `stemma model verify`: recover models from what is stored and compare them with what was recorded. */
 import type { Command } from "commander";
+import { messageWithCode } from "../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../shared/errors.js";
 import { formatDuration } from "../../../shared/cli/output.js";
 import type { RecoveryReport } from "../../api/version-schemas.js";
@@ -27,7 +28,7 @@ export function addModelVerifyCommand(model: Command): void {
             rows.push({ model: nameOf(report), exact: true, report });
           } catch (error) {
             if (!isStemmaError(error) || error.exitStatus === exitStatus.usage) throw error;
-            rows.push({ model: reference, exact: false, error: `${error.message} [${error.code}]` });
+            rows.push({ model: reference, exact: false, error: messageWithCode(error) });
             process.exitCode = Math.max(Number(process.exitCode ?? 0), error.exitStatus);
           }
         }

@@ -1,5 +1,6 @@
 /** `stemma model recover --fleet F --at TIME`: what every device of a fleet ran at a moment. */
 import { resolve } from "node:path";
+import { messageWithCode } from "../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../shared/errors.js";
 import { parseTime } from "../../../shared/cli/output.js";
 import type { ServerOperations } from "../../api/server-operations.js";
@@ -80,6 +81,6 @@ async function recoverLine(
     if (!isStemmaError(error)) throw error;
     process.exitCode = exitStatus.partly;
     const model = versionId.slice(0, 12);
-    return { device, line, model, exact: "NO", file: null, why: `${error.message} [${error.code}]` };
+    return { device, line, model, exact: "NO", file: null, why: messageWithCode(error) };
   }
 }

@@ -3,6 +3,7 @@
  * would free, and applies plans through the commit queue. retention-plan.ts decides which versions are kept.
  * Retention itself frees no space; collections do.
  */
+import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { appendFacts, checkRetirable } from "../state/append-facts.js";
@@ -178,7 +179,7 @@ function neededBecause(
     checkRetirable(state, versionId, inUse);
     return undefined;
   } catch (error) {
-    return { reason: "refused", because: error instanceof Error ? error.message : String(error) };
+    return { reason: "refused", because: messageOf(error) };
   }
 }
 

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { messageOf } from "../../error-text.js";
 import { StemmaError } from "../../errors.js";
 import type { DatasetReader } from "./dataset.js";
 import { imageSet } from "./image-parts.js";
@@ -37,7 +38,7 @@ export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxAr
   try {
     bytes = gunzipSync(packed, { maxOutputLength: maxUnpackedBytes });
   } catch (cause) {
-    return refuse(cause instanceof Error ? cause.message : "it cannot be decompressed", cause);
+    return refuse(messageOf(cause), cause);
   }
   const headerBytes = 4 + 4 * rank;
   if (bytes.length < headerBytes) return refuse(`it ends after ${bytes.length} bytes`);

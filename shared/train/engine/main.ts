@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import os from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { messageOf } from "../../error-text.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { encodeArchitecture } from "../../model/architecture.js";
 import { fuseActivations } from "../backends/fused-layers.js";
@@ -42,7 +43,7 @@ async function readBytes(path: string): Promise<Uint8Array> {
   } catch (cause) {
     throw new StemmaError(
       isMissing(cause) ? "FILE_MISSING" : "FILE_FAILED",
-      `${path} cannot be read for the training: ${cause instanceof Error ? cause.message : String(cause)}. Check that it exists and is readable.`,
+      `${path} cannot be read for the training: ${messageOf(cause)}. Check that it exists and is readable.`,
       { path },
     );
   }
@@ -264,7 +265,7 @@ try {
   process.stdin.destroy();
 } catch (error) {
   const known = isStemmaError(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   send({
     type: "error",
     code: known ? error.code : "INTERNAL",
