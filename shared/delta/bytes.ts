@@ -32,10 +32,10 @@ export class ByteWriter {
   }
   finish(): Uint8Array {
     const all = uninitializedBytes(this.length);
-    let at = 0;
+    let written = 0;
     for (const part of this.#parts) {
-      all.set(part, at);
-      at += part.length;
+      all.set(part, written);
+      written += part.length;
     }
     return all;
   }
@@ -43,16 +43,16 @@ export class ByteWriter {
 
 /** Every method throws DELTA_MALFORMED where the bytes end too early. */
 export class ByteReader {
-  #at = 0;
+  #position = 0;
   constructor(readonly bytes: Uint8Array) {}
   get left(): number {
-    return this.bytes.length - this.#at;
+    return this.bytes.length - this.#position;
   }
   take(length: number): Uint8Array {
     if (length > this.left)
       throw encodingMalformed(`it ends after ${this.bytes.length} bytes, in the middle of a field`);
-    this.#at += length;
-    return this.bytes.subarray(this.#at - length, this.#at);
+    this.#position += length;
+    return this.bytes.subarray(this.#position - length, this.#position);
   }
   u8(): number {
     return this.take(1)[0]!;

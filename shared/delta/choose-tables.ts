@@ -10,7 +10,7 @@ import type { ExpectedTables } from "./kernel-memory.js";
 
 export interface TableChoice {
   /** Whether rANS is to be used; then `frequencies` has rows, else `lengths`. */
-  readonly isClose: boolean;
+  readonly usesRans: boolean;
   readonly lengths: OwnTables<Uint8Array>;
   readonly frequencies: OwnTables<Uint16Array>;
   /** Bits of all streams and, roughly, of the tables. */
@@ -29,28 +29,31 @@ const timeBits = 64;
 /** A context with fewer numbers gets no table of its own. */
 const minCount = 64;
 /** rANS is slower, so it is used only where it needs at most this share of the bits of Huffman codes. */
-const maxCloseShare = 0.985;
+const maxRansShare = 0.985;
 
 /**
  * Where the most frequent symbol has a smaller share than this, rANS is assumed to save 1 %, without
  * computing it.
  */
-const peak = 0.35;
-const flatGain = 0.99;
+const minPeakShare = 0.35;
+const flatShare = 0.99;
 
 type Expectation = Pick<ExpectedTables, "symbols" | "lengths" | "frequencies">;
 
-/** @param counts by context and symbol; @param totals by context */
+/**
+ * @param counts by context and symbol
+ * @param totals by context
+ */
 export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected: Expectation): TableChoice {
   const lengths: (Uint8Array | undefined)[] = new Array<undefined>(contextCount).fill(undefined);
-  let open = 0;
+  let allOpenBits = 0;
   let packedBits = 0;
-  let closeBits = 64;
+  let ransBits = 64;
   for (let context = 0; context < contextCount; context++) {
     const total = totals[context]!;
     if (total === 0) continue;
-    const { used, largest, openBits } = sumUp(counts, context, expected);
-    open += openBits;
+    const { used, largest, openBits } = summariseCounts(counts, context, expected);
+    allOpenBits += openBits;
     const row = counts.subarray(context * symbolCount, (context + 1) * symbolCount);
     const packed = cheaper(
       rowBits + lengthBits * used,
@@ -59,42 +62,42 @@ export function chooseTables(counts: Uint32Array, totals: Uint32Array, expected:
     );
     packedBits += packed.bits;
     lengths[context] = packed.row;
-    closeBits +=
-      largest < peak * total
-        ? flatGain * packed.bits
-        : closeRow(row, total, used, expected.frequencies[context]!).bits;
+    ransBits +=
+      largest < minPeakShare * total
+        ? flatShare * packed.bits
+        : ransRow(row, total, used, expected.frequencies[context]!).bits;
   }
-  if (open + closeBits >= maxCloseShare * (open + packedBits))
-    return { isClose: false, lengths, frequencies: [], bits: open + packedBits };
-  return chooseClose(counts, totals, expected, open);
+  if (allOpenBits + ransBits >= maxRansShare * (allOpenBits + packedBits))
+    return { usesRans: false, lengths, frequencies: [], bits: allOpenBits + packedBits };
+  return chooseRans(counts, totals, expected, allOpenBits);
 }
 
-function chooseClose(
+function chooseRans(
   counts: Uint32Array,
   totals: Uint32Array,
   expected: Expectation,
-  open: number,
+  allOpenBits: number,
 ): TableChoice {
   const frequencies: (Uint16Array | undefined)[] = [];
-  let bits = open + 64;
+  let bits = allOpenBits + 64;
   for (let context = 0; context < contextCount; context++) {
     const total = totals[context]!;
-    const close =
+    const chosen =
       total === 0
         ? { row: undefined, bits: 0 }
-        : closeRow(
+        : ransRow(
             counts.subarray(context * symbolCount, (context + 1) * symbolCount),
             total,
-            sumUp(counts, context, expected).used,
+            summariseCounts(counts, context, expected).used,
             expected.frequencies[context]!,
           );
-    bits += close.bits;
-    frequencies.push(close.row);
+    bits += chosen.bits;
+    frequencies.push(chosen.row);
   }
-  return { isClose: true, lengths: [], frequencies, bits };
+  return { usesRans: true, lengths: [], frequencies, bits };
 }
 
-function closeRow(
+function ransRow(
   row: Uint32Array,
   total: number,
   used: number,
@@ -107,7 +110,8 @@ function closeRow(
   );
 }
 
-function sumUp(
+/** How many symbols occur in a context, the largest of their counts, and the bits that they leave open. */
+function summariseCounts(
   counts: Uint32Array,
   context: number,
   { symbols }: Expectation,
@@ -125,6 +129,7 @@ function sumUp(
   return { used, largest, openBits };
 }
 
+/** The own row where it saves more than its table takes, else none (the expected row is used). */
 function cheaper<Row>(
   tableBits: number,
   expectedBits: number,
@@ -135,6 +140,7 @@ function cheaper<Row>(
     : { row: undefined, bits: expectedBits };
 }
 
+/** Bits of the symbols by Huffman codes of these lengths. */
 function codeBits(row: Uint32Array, lengths: Uint8Array): number {
   let bits = 0;
   for (let s = 0; s < symbolCount; s++) if (lengths[s] !== soleSymbolLength) bits += row[s]! * lengths[s]!;
@@ -147,6 +153,7 @@ function ownLengths(row: Uint32Array): { row: Uint8Array; bits: number } {
   return { row: lengths, bits: codeBits(row, lengths) };
 }
 
+/** Bits of the symbols by rANS with these frequencies. */
 function shareBits(row: Uint32Array, frequencies: Uint16Array): number {
   let bits = 0;
   for (let s = 0; s < symbolCount; s++) if (row[s]! > 0) bits += row[s]! * (11 - roughLog2(frequencies[s]!));

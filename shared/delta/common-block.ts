@@ -30,7 +30,7 @@ function eachRun(
   const index = new Array<number>(Math.max(0, last)).fill(0);
   for (;;) {
     run(
-      index.reduce((sum, at, i) => sum + at * strides[i]!, 0),
+      index.reduce((sum, position, i) => sum + position * strides[i]!, 0),
       length,
     );
     let i = last - 1;
@@ -47,10 +47,10 @@ export function extractBlock(
   elementBytes: number,
 ): Uint8Array {
   const out = new Uint8Array(block.reduce((product, size) => product * size, elementBytes));
-  let at = 0;
+  let filled = 0;
   eachRun(shape, block, elementBytes, (offset, length) => {
-    out.set(bytes.subarray(offset, offset + length), at);
-    at += length;
+    out.set(bytes.subarray(offset, offset + length), filled);
+    filled += length;
   });
   return out;
 }
@@ -63,11 +63,11 @@ export function extractRest(
   elementBytes: number,
 ): Uint8Array {
   const out = new Uint8Array(bytes.length - block.reduce((product, size) => product * size, elementBytes));
-  let at = 0;
+  let filled = 0;
   let from = 0;
   const copy = (to: number): void => {
-    out.set(bytes.subarray(from, to), at);
-    at += to - from;
+    out.set(bytes.subarray(from, to), filled);
+    filled += to - from;
   };
   eachRun(shape, block, elementBytes, (offset, length) => {
     copy(offset);
@@ -78,7 +78,7 @@ export function extractRest(
 }
 
 /** A block within a tensor of `shape`. */
-export interface BlockPlace {
+export interface BlockPosition {
   readonly shape: readonly number[];
   readonly block: readonly number[];
   readonly elementBytes: number;
@@ -87,7 +87,7 @@ export interface BlockPlace {
 /** Writes a block and everything outside it to the tensor they came from. */
 export function joinBlock(
   target: Uint8Array,
-  { shape, block, elementBytes }: BlockPlace,
+  { shape, block, elementBytes }: BlockPosition,
   blockBytes: Uint8Array,
   restBytes: Uint8Array,
 ): void {

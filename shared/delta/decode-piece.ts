@@ -18,11 +18,11 @@ import {
 } from "./piece.js";
 import { readSideInformation, type SideInformation } from "./side-information.js";
 
-const { close } = encodingCodes;
+const { rans } = encodingCodes;
 const allFlags = 63;
 
 export interface StoredPiece extends PieceReferences {
-  readonly code: typeof encodingCodes.packed | typeof close;
+  readonly code: typeof encodingCodes.packed | typeof rans;
   readonly bytes: Uint8Array;
 }
 
@@ -43,12 +43,12 @@ export function decodePiece(
   target: Uint8Array,
 ): void {
   const { kind, count, view } = shape;
-  const isClose = stored.code === close;
+  const usesRans = stored.code === rans;
   const reader = new ByteReader(stored.bytes);
   const head = readHead(reader, shape);
   checkReferences(head, stored);
-  const side = readSideInformation(reader.sized(), view, { ...head, isClose });
-  const sizedStreams = Array.from({ length: isClose ? 2 : 3 }, () => reader.sized());
+  const side = readSideInformation(reader.sized(), view, { ...head, usesRans });
+  const sizedStreams = Array.from({ length: usesRans ? 2 : 3 }, () => reader.sized());
   const streams = [...sizedStreams, reader.rest()];
   const streamBytes = streams.reduce((sum, { length }) => sum + length + readAheadBytes, 0);
   const arrays = memory.pieceArrays(count, view, streamBytes);
@@ -59,7 +59,7 @@ export function decodePiece(
   const prediction = hasExponents ? arrays.base : preparePrediction(piece, head, stored);
   computeContexts(piece, mapping, side.scales, prediction);
   const decoding = { ...piece, mapping, prediction: hasExponents ? 0 : prediction };
-  if (isClose) readClose(decoding, side, streams);
+  if (usesRans) readRans(decoding, side, streams);
   else readPacked(decoding, side, streams);
   storeLanes(piece, target);
 }
@@ -162,7 +162,7 @@ function readPacked(decoding: Decoding, { lengths }: SideInformation, streams: r
  * Decodes the symbols into the array of indices, then reads the bits that they leave open. @throws
  * DELTA_MALFORMED
  */
-function readClose(
+function readRans(
   decoding: Decoding,
   { frequencies }: SideInformation,
   [symbols, ...extras]: readonly Uint8Array[],

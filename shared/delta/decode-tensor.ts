@@ -199,7 +199,7 @@ export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): 
     case encodingCodes.parts:
       return requiredByParts(bytes, depth);
     case encodingCodes.packed:
-    case encodingCodes.close:
+    case encodingCodes.rans:
       return referencesOf(predictorOf(bytes));
   }
 }

@@ -20,7 +20,7 @@ import { scalesOf, type Scales } from "./scales.js";
 import { contextCount, writeSideInformation } from "./side-information.js";
 import { symbolCount } from "./huffman.js";
 
-const { packed, close } = encodingCodes;
+const { packed, rans } = encodingCodes;
 
 /** Differences in units need no scale: they have one context, whose table describes them. */
 const unitScales: Scales = { mean: 0, rows: undefined, columns: undefined, inner: undefined };
@@ -31,7 +31,7 @@ export interface PieceSource extends PieceReferences {
 }
 
 export interface EncodedPiece {
-  readonly code: typeof packed | typeof close;
+  readonly code: typeof packed | typeof rans;
   readonly bytes: Uint8Array;
 }
 
@@ -69,10 +69,10 @@ export function encodePiece(
   const out = new ByteWriter();
   writeHead(out, predicted, scales);
   out.sized(writeSideInformation({ scales, lengths: choice.lengths, frequencies: choice.frequencies }));
-  if (choice.isClose) writeClose(encoding, out, choice, expected);
+  if (choice.usesRans) writeRans(encoding, out, choice, expected);
   else writePacked(encoding, out, choice, expected);
   return out.length < bytes.length
-    ? { code: choice.isClose ? close : packed, bytes: out.finish() }
+    ? { code: choice.usesRans ? rans : packed, bytes: out.finish() }
     : undefined;
 }
 
@@ -168,7 +168,7 @@ function writePacked(
 }
 
 /** Writes one stream of rANS symbols and two streams of the bits that they leave open. */
-function writeClose(
+function writeRans(
   encoding: Encoding,
   out: ByteWriter,
   { frequencies }: TableChoice,

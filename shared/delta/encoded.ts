@@ -17,7 +17,7 @@ export const encodingCodes = {
   /**
    * The same symbols coded by rANS, which can take less than a bit each: for tensors of mostly equal numbers.
    */
-  close: 3,
+  rans: 3,
   /** Byte planes, highest first, each readable without those below it. */
   planes: 4,
   /**

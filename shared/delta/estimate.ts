@@ -18,15 +18,15 @@ export const maxSampleNumbers = 4096;
  * A difference from the base must take at most the first share of the bits that the tensor takes alone (for
  * retrained models it takes more, MH9); an extrapolation at most the second share of those of the plain base.
  */
-const differenceGain = 0.98;
-const extrapolationGain = 0.995;
+const maxDifferenceShare = 0.98;
+const maxExtrapolatedShare = 0.995;
 /**
- * Where fewer than `minEqual` of the numbers equal their prediction, contexts depend on a number's size.
- * Otherwise they do only if that leaves at most `sizeGain` of the bits. `tableBits` is the cost of one symbol
+ * Where fewer than `minEqualShare` of the numbers equal their prediction, contexts depend on a number's size.
+ * Otherwise they do only if that leaves at most `maxSizedShare` of the bits. `tableBits` is the cost of one symbol
  * of a context in a table.
  */
-const minEqual = 0.1;
-const sizeGain = 0.93;
+const minEqualShare = 0.1;
+const maxSizedShare = 0.93;
 const tableBits = 6;
 
 export interface Estimate {
@@ -44,38 +44,38 @@ export interface Estimate {
 }
 
 /** Numbers of the sample as 32-bit lanes; all of a small tensor. */
-function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, minimum: number): Int32Array {
-  const runs = Math.ceil(Math.max(minimum, Math.min(maxSampleNumbers, count / 64)) / runLength);
-  const all = count <= runs * runLength;
-  const lanes = new Int32Array(all ? count : runs * runLength);
+function sampleOf(bytes: Uint8Array, kind: NumberKind, count: number, minSample: number): Int32Array {
+  const runs = Math.ceil(Math.max(minSample, Math.min(maxSampleNumbers, count / 64)) / runLength);
+  const isComplete = count <= runs * runLength;
+  const lanes = new Int32Array(isComplete ? count : runs * runLength);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (all && kind.widening === 0 && bytes.byteOffset % 4 === 0)
+  if (isComplete && kind.widening === 0 && bytes.byteOffset % 4 === 0)
     return new Int32Array(bytes.buffer, bytes.byteOffset, count);
   for (let i = 0; i < lanes.length; i++) {
-    const at = all
+    const index = isComplete
       ? i
       : Math.floor(((count - runLength) * Math.floor(i / runLength)) / (runs - 1)) + (i % runLength);
-    lanes[i] = laneAt(view, kind, at);
+    lanes[i] = laneAt(view, kind, index);
   }
   return lanes;
 }
 
-function laneAt(view: DataView, { widening, bytes }: NumberKind, at: number): number {
+function laneAt(view: DataView, { widening, bytes }: NumberKind, index: number): number {
   switch (widening) {
     case 0:
-      return view.getInt32(at * bytes, true);
+      return view.getInt32(index * bytes, true);
     case 1:
-      return view.getUint8(at);
+      return view.getUint8(index);
     case 2:
-      return view.getInt8(at);
+      return view.getInt8(index);
     case 3:
-      return view.getUint16(at * bytes, true);
+      return view.getUint16(index * bytes, true);
     case 4:
-      return view.getInt16(at * bytes, true);
+      return view.getInt16(index * bytes, true);
     case 5:
-      return view.getUint16(at * bytes, true) << 16;
+      return view.getUint16(index * bytes, true) << 16;
     default:
-      return halfToSingle(view.getUint16(at * bytes, true));
+      return halfToSingle(view.getUint16(index * bytes, true));
   }
 }
 
@@ -126,9 +126,11 @@ function ordered(lane: number): number {
 }
 
 interface DifferenceCost {
-  readonly bits: number;
-  readonly equal: number;
-  readonly units: boolean;
+  readonly bitsPerNumber: number;
+  /** Share of the numbers that equal their prediction. */
+  readonly equalShare: number;
+  /** Whether differences count units in the last place. */
+  readonly inUnits: boolean;
 }
 
 function differenceCost(
@@ -162,13 +164,13 @@ function differenceCost(
       open,
     );
   }
-  const share = equal / Math.max(1, child.length);
-  if (!isFloat || prediction === undefined || share < minEqual)
-    return { bits: isFloat ? bySize.bits : byUnits.bits, units: false, equal: share };
+  const equalShare = equal / Math.max(1, child.length);
+  if (!isFloat || prediction === undefined || equalShare < minEqualShare)
+    return { bitsPerNumber: isFloat ? bySize.bits : byUnits.bits, inUnits: false, equalShare };
   const sized = costBySize(prediction, count);
   const units = byUnits.bits + (tableBits * byUnits.used) / count;
-  const bySizes = sized < sizeGain * units;
-  return { bits: bySizes ? sized : units, units: !bySizes, equal: share };
+  const isSized = sized < maxSizedShare * units;
+  return { bitsPerNumber: isSized ? sized : units, inUnits: !isSized, equalShare };
 }
 
 const lengths = new Uint8Array(maxSampleNumbers);
@@ -195,7 +197,7 @@ function costBySize(prediction: Int32Array, count: number): number {
 }
 
 function aloneCost(child: Int32Array, kind: NumberKind): number {
-  if (!kind.isFloat) return differenceCost(child, undefined, kind, child.length).bits;
+  if (!kind.isFloat) return differenceCost(child, undefined, kind, child.length).bitsPerNumber;
   const tally = bySize;
   tally.clear();
   for (const own of child)
@@ -209,11 +211,11 @@ function openAlone(child: Int32Array, { isFloat, shift }: NumberKind): number {
   return isFloat ? (24 - shift) * (1 - zeros / Math.max(1, child.length)) : 0;
 }
 
-const words = new Int32Array(1);
-const word = new Float32Array(words.buffer);
+const laneBits = new Int32Array(1);
+const laneValue = new Float32Array(laneBits.buffer);
 function valueOf(lane: number): number {
-  words[0] = lane;
-  return word[0]!;
+  laneBits[0] = lane;
+  return laneValue[0]!;
 }
 
 /**
@@ -237,8 +239,8 @@ export function fitAlpha64(child: Int32Array, base: Int32Array, previous: Int32A
 function extrapolated(base: Int32Array, previous: Int32Array, alpha64: number): Int32Array {
   return base.map((lane, i) => {
     const b = valueOf(lane);
-    word[0] = Math.fround(b + Math.fround((alpha64 / 64) * Math.fround(b - valueOf(previous[i]!))));
-    return Number.isFinite(word[0]) ? words[0]! : lane;
+    laneValue[0] = Math.fround(b + Math.fround((alpha64 / 64) * Math.fround(b - valueOf(previous[i]!))));
+    return Number.isFinite(laneValue[0]) ? laneBits[0]! : lane;
   });
 }
 
@@ -251,48 +253,48 @@ export interface EstimateSource {
 
 /**
  * Estimates how a tensor's numbers are best predicted and how many bits per number that takes.
- * @param minimum size of the smallest sample, where the tensor has that many numbers
+ * @param minSample size of the smallest sample, where the tensor has that many numbers
  */
 export function estimateNumbers(
   kind: NumberKind,
   count: number,
   { bytes, base, previous }: EstimateSource,
-  minimum = minSampleNumbers,
+  minSample = minSampleNumbers,
 ): Estimate {
-  const child = sampleOf(bytes, kind, count, minimum);
+  const child = sampleOf(bytes, kind, count, minSample);
   let best: Estimate | undefined;
   if (base !== undefined) {
-    const from = sampleOf(base, kind, count, minimum);
+    const from = sampleOf(base, kind, count, minSample);
     const plain = differenceCost(child, from, kind, count);
     // Where numbers take few bits, the tables matter, so the estimate is repeated on a larger sample.
-    if (plain.equal >= minEqual && child.length < Math.min(count, maxSampleNumbers))
+    if (plain.equalShare >= minEqualShare && child.length < Math.min(count, maxSampleNumbers))
       return estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
     let difference: Estimate = {
       predictor: "base",
       alpha64: 0,
-      inUnits: plain.units,
-      bitsPerNumber: plain.bits,
-      equalShare: plain.equal,
+      inUnits: plain.inUnits,
+      bitsPerNumber: plain.bitsPerNumber,
+      equalShare: plain.equalShare,
     };
     if (previous !== undefined && kind.isFloat) {
-      const before = sampleOf(previous, kind, count, minimum);
+      const before = sampleOf(previous, kind, count, minSample);
       const alpha64 = fitAlpha64(child, from, before);
       const further =
         alpha64 === 0 ? plain : differenceCost(child, extrapolated(from, before, alpha64), kind, count);
-      if (further.bits < extrapolationGain * plain.bits)
+      if (further.bitsPerNumber < maxExtrapolatedShare * plain.bitsPerNumber)
         difference = {
           predictor: "extrapolated",
           alpha64,
-          inUnits: further.units,
-          bitsPerNumber: further.bits,
-          equalShare: further.equal,
+          inUnits: further.inUnits,
+          bitsPerNumber: further.bitsPerNumber,
+          equalShare: further.equalShare,
         };
     }
     // Without a prediction all numbers except zeros keep their mantissa. Where these bits are already more,
     // the others are not computed.
     if (
-      difference.bitsPerNumber < differenceGain * openAlone(child, kind) ||
-      difference.bitsPerNumber < differenceGain * aloneCost(child, kind)
+      difference.bitsPerNumber < maxDifferenceShare * openAlone(child, kind) ||
+      difference.bitsPerNumber < maxDifferenceShare * aloneCost(child, kind)
     )
       best = difference;
   }

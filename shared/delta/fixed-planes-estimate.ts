@@ -24,7 +24,7 @@ export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
   const { shape, bytes } = tensor;
   const count = bytes.length / 4;
   const channels = channelsOf(shape);
-  const words = wordsOf(bytes);
+  const words = viewAsWords(bytes);
   const exponents = new Uint8Array(channels).fill(1);
   for (let i = 0, channel = 0; i < count; i++) {
     const exponent = exponentOf(words[i]!);
@@ -59,7 +59,7 @@ export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
       sum +
       Math.min(
         sampled,
-        rows.reduce((all, row) => all + entropyBytes(row), 0),
+        rows.reduce((rowSum, row) => rowSum + entropyBytes(row), 0),
       ),
     0,
   );
@@ -69,7 +69,8 @@ export function estimateFixedPlanesBytes(tensor: Tensor): number | undefined {
   return size < bytes.length ? size : undefined;
 }
 
-function wordsOf(bytes: Uint8Array): Uint32Array {
+/** Bytes as 32-bit words, without a copy where they are aligned. */
+function viewAsWords(bytes: Uint8Array): Uint32Array {
   return bytes.byteOffset % 4 === 0
     ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
     : new Uint32Array(bytes.slice().buffer);

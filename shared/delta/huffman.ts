@@ -108,19 +108,19 @@ export interface SymbolDefinition {
  */
 export function writeCodingRow(
   lengths: Uint8Array,
-  meanings: readonly SymbolDefinition[],
+  definitions: readonly SymbolDefinition[],
   row: Uint32Array,
 ): void {
   for (let length = 1, code = 0; length <= maxCodeLength; length++, code <<= 1) {
     for (let s = lengths.indexOf(length); s >= 0; s = lengths.indexOf(length, s + 1)) {
       let reversed = 0;
       for (let bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
-      row[s] = reversed | (length << 16) | codingExtras(meanings[s]!);
+      row[s] = reversed | (length << 16) | codingExtras(definitions[s]!);
       code++;
     }
   }
   const sole = lengths.indexOf(soleSymbolLength);
-  if (sole >= 0) row[sole] = codingExtras(meanings[sole]!);
+  if (sole >= 0) row[sole] = codingExtras(definitions[sole]!);
 }
 
 /** The part of a coding entry that defines what follows the code. */

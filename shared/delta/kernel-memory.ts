@@ -18,7 +18,10 @@ import { contextCount } from "./side-information.js";
 
 const codingBytes = contextCount * symbolCount * 4;
 const decodingBytes = contextCount * 1024 * 4;
-const slots = 6;
+/** Two alphabets, each for the three shifts that a number kind can have. */
+const expectedTableCount = 6;
+/** Contexts of a byte plane: the bytes above are zero, or not. */
+const planeContexts = 2;
 
 /**
  * Byte offsets of the scratch words, sums and a histogram by context, a coding and a decoding table of one
@@ -29,9 +32,9 @@ const totals = 256;
 const histogram = 512;
 const coding = histogram + codingBytes;
 const decoding = coding + codingBytes;
-const expectedAt = decoding + 2 * decodingBytes;
+const expectedStart = decoding + 2 * decodingBytes;
 const expectedBytes = 2 * codingBytes + decodingBytes + 256;
-const piecesAt = expectedAt + slots * expectedBytes;
+const piecesStart = expectedStart + expectedTableCount * expectedBytes;
 
 /**
  * The tables of an alphabet's expected frequencies: rows by context, and byte offsets of the kernels' tables.
@@ -87,14 +90,21 @@ export interface PlaneArrays {
   readonly streamEnd: number;
 }
 
+/**
+ * The content of a table: the offset of the expected rows that it was copied from, and the contexts that have
+ * rows of their own.
+ */
+class TableContent {
+  expected = 0;
+  readonly own = new Uint8Array(contextCount);
+}
+
 export class KernelMemory {
   readonly #expected = new Map<number, ExpectedTables>();
-  /**
-   * What the coding and the decoding table hold.
-   */
-  readonly #holds = [new Held(), new Held()] as const;
+  /** The content of the coding and of the decoding table. */
+  readonly #contents = [new TableContent(), new TableContent()] as const;
   constructor(readonly kernels: DeltaKernels) {
-    kernels.reserve(piecesAt);
+    kernels.reserve(piecesStart);
   }
 
   readonly scratch = scratch;
@@ -109,7 +119,7 @@ export class KernelMemory {
   pieceArrays(count: number, view: View, streamBytes: number): PieceArrays {
     const lanes = 4 * count;
     const each = aligned(1.05 * Math.max(streamBytes, lanes) + 4096);
-    const base = piecesAt;
+    const base = piecesStart;
     const previous = base + aligned(lanes);
     const child = previous + aligned(lanes);
     const prediction = child + aligned(lanes);
@@ -145,7 +155,7 @@ export class KernelMemory {
   planeArrays(length: number, width: number, channels: number, streamBytes: number): PlaneArrays {
     const stride = aligned(length);
     const lanes = aligned(width * length);
-    const planes = piecesAt;
+    const planes = piecesStart;
     const elements = planes + width * stride;
     const base = elements + lanes;
     const state = base + lanes;
@@ -172,18 +182,21 @@ export class KernelMemory {
     const slot = (alphabet === "differences" ? 0 : 3) + (shift === 0 ? 0 : shift === 13 ? 1 : 2);
     let found = this.#expected.get(slot);
     if (found === undefined)
-      this.#expected.set(slot, (found = this.#prepare(alphabet, shift, expectedAt + slot * expectedBytes)));
+      this.#expected.set(
+        slot,
+        (found = this.#prepare(alphabet, shift, expectedStart + slot * expectedBytes)),
+      );
     return found;
   }
 
-  #prepare(alphabet: Alphabet, shift: number, at: number): ExpectedTables {
-    const { u32 } = this.kernels.reserve(piecesAt);
+  #prepare(alphabet: Alphabet, shift: number, start: number): ExpectedTables {
+    const { u32 } = this.kernels.reserve(piecesStart);
     const symbols = symbolDefinitions(alphabet, shift);
     const offsets = {
-      coding: at,
-      decoding: at + codingBytes,
-      extraCoding: at + codingBytes + decodingBytes,
-      extraDecoding: at + 2 * codingBytes + decodingBytes,
+      coding: start,
+      decoding: start + codingBytes,
+      extraCoding: start + codingBytes + decodingBytes,
+      extraDecoding: start + 2 * codingBytes + decodingBytes,
     };
     rowOf(u32, offsets.extraDecoding, 0, symbolCount).set(symbols.map(decodingExtras));
     const lengths: Uint8Array[] = [];
@@ -209,33 +222,33 @@ export class KernelMemory {
    */
   codeTables(own: readonly (Uint8Array | undefined)[], expected: ExpectedTables, decode: boolean): number {
     if (own.every((row) => row === undefined)) return decode ? expected.decoding : expected.coding;
-    const { u32 } = this.kernels.reserve(piecesAt);
+    const { u32 } = this.kernels.reserve(piecesStart);
     const width = decode ? 1024 : symbolCount;
     const table = decode ? decoding : coding;
     const from = decode ? expected.decoding : expected.coding;
-    const holds = this.#holds[decode ? 1 : 0];
-    if (holds.expected !== from) {
+    const content = this.#contents[decode ? 1 : 0];
+    if (content.expected !== from) {
       u32.copyWithin(table >> 2, from >> 2, (from >> 2) + contextCount * width);
-      holds.own.fill(0);
-      holds.expected = from;
+      content.own.fill(0);
+      content.expected = from;
     }
     for (let context = 0; context < contextCount; context++) {
       const row = own[context];
       if (row !== undefined && decode) this.#decodingRow(row, expected.extraDecoding, table, context);
       else if (row !== undefined) writeCodingRow(row, expected.symbols, rowOf(u32, table, context, width));
-      else if (holds.own[context] === 1)
+      else if (content.own[context] === 1)
         u32.copyWithin(
           (table >> 2) + context * width,
           (from >> 2) + context * width,
           (from >> 2) + (context + 1) * width,
         );
-      holds.own[context] = row === undefined ? 0 : 1;
+      content.own[context] = row === undefined ? 0 : 1;
     }
     return table;
   }
 
   #decodingRow(lengths: Uint8Array, definitions: number, table: number, context: number): void {
-    this.kernels.reserve(piecesAt).u8.set(lengths, scratch);
+    this.kernels.reserve(piecesStart).u8.set(lengths, scratch);
     this.kernels.decodingRow(scratch, definitions, scratch + symbolCount, table + context * 4096);
   }
 
@@ -249,9 +262,9 @@ export class KernelMemory {
     decode: boolean,
     { alphabetSize = symbolCount }: { readonly alphabetSize?: number } = {},
   ): number {
-    const { u32 } = this.kernels.reserve(piecesAt);
+    const { u32 } = this.kernels.reserve(piecesStart);
     const table = decode ? decoding : coding;
-    this.#holds[decode ? 1 : 0].expected = 0;
+    this.#contents[decode ? 1 : 0].expected = 0;
     for (let context = 0; context < Math.max(own.length, expected.length); context++) {
       const row = own[context] ?? expected[context];
       const target = rowOf(u32, table, context, decode ? 2048 : alphabetSize);
@@ -266,8 +279,8 @@ export class KernelMemory {
    * where it is missing); returns their byte offset.
    */
   planeTables(planes: readonly { readonly rows: readonly Uint16Array[]; readonly mask: number }[]): number {
-    const { u32 } = this.kernels.reserve(piecesAt);
-    this.#holds[1].expected = 0;
+    const { u32 } = this.kernels.reserve(piecesStart);
+    this.#contents[1].expected = 0;
     planes.forEach(({ rows, mask }, plane) => {
       rows.forEach((row, context) => {
         const target = rowOf(u32, decoding, planeContexts * plane + context, 2048);
@@ -279,20 +292,9 @@ export class KernelMemory {
   }
 }
 
-const planeContexts = 2;
-
 function rowOf(u32: Uint32Array, table: number, context: number, width: number): Uint32Array {
   const from = (table >> 2) + context * width;
   return u32.subarray(from, from + width);
-}
-
-/**
- * The content of a table: the offset of the expected rows that it was copied from, and the contexts that have
- * rows of their own.
- */
-class Held {
-  expected = 0;
-  readonly own = new Uint8Array(contextCount);
 }
 
 /** Rounds up, with a gap after the array for kernels that read or write complete words. */

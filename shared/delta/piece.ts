@@ -7,10 +7,10 @@
  * exponents where there is no prediction (ZipNN's). A symbol is the bit length of a difference, or an
  * exponent; its context is the magnitude to expect. The bits that a symbol leaves open follow as they are.
  *
- * Bytes, codes `packed` and `close`: flags u8 (predictor, vectors of scales that are sent, differences in
+ * Bytes, codes `packed` and `rans`: flags u8 (predictor, vectors of scales that are sent, differences in
  * units) ‖ mean i16 ‖ alpha·64 i16 where extrapolated ‖ side information (side-information.ts) ‖ streams,
  * each but the last after its length as a varint. `packed` has four streams of Huffman codes and open bits
- * (kernels/assembly/unpack.ts defines which numbers are in which); `close` has one of rANS symbols and two of
+ * (kernels/assembly/unpack.ts defines which numbers are in which); `rans` has one of rANS symbols and two of
  * open bits, of the first half of the numbers and of the second.
  */
 import type { EncodedTensor, Predictor } from "./encoded.js";

@@ -21,20 +21,21 @@ export interface BitCoder {
 
 /**
  * Codes a whole number of either sign, small ones in few bits: sign and bit length adaptively, the bits below
- * the second highest evenly. @param at where its contexts begin in the model
+ * the second highest evenly.
+ * @param start first of its contexts in the model
  */
-export function codeNumber(coder: BitCoder, model: BitModel, value: number, at = 0): number {
+export function codeNumber(coder: BitCoder, model: BitModel, value: number, start = 0): number {
   const folded = value < 0 ? -2 * value : 2 * value + 1;
   const length = 31 - Math.clz32(folded);
   let bits = 0;
-  while (bits < 20 && coder.bit(model, at + bits, bits < length ? 1 : 0) === 1) bits++;
+  while (bits < 20 && coder.bit(model, start + bits, bits < length ? 1 : 0) === 1) bits++;
   let result = 1;
   for (let i = bits - 1; i >= 0; i--)
     result =
       (result << 1) |
       coder.bit(
         model,
-        at + (result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0)),
+        start + (result < 4 ? 20 + 4 * Math.min(bits, 6) + result : 62 + (i === 0 ? 1 : 0)),
         (folded >>> i) & 1,
       );
   return (result & 1) === 1 ? (result - 1) / 2 : -result / 2;
@@ -85,14 +86,14 @@ export class RangeEncoder implements BitCoder {
 }
 
 export class RangeDecoder implements BitCoder {
-  #at = 0;
+  #position = 0;
   #range = 0xffffffff;
   #code = 0;
   constructor(readonly bytes: Uint8Array) {
     for (let i = 0; i < 4; i++) this.#code = this.#code * 256 + this.#next();
   }
   #next(): number {
-    return this.bytes[this.#at++] ?? 0;
+    return this.bytes[this.#position++] ?? 0;
   }
 
   bit(model: BitModel, context: number, _bit: number): number {

@@ -34,9 +34,9 @@ export function scalesOf(
   const mean = quarterOctaves(total / count);
   return {
     mean,
-    rows: worthwhile(rowSums, count / rows, mean),
-    columns: worthwhile(columnSums, count / columns, mean),
-    inner: innerSums === undefined ? undefined : worthwhile(innerSums, count / inner, mean),
+    rows: scalesIfUseful(rowSums, count / rows, mean),
+    columns: scalesIfUseful(columnSums, count / columns, mean),
+    inner: innerSums === undefined ? undefined : scalesIfUseful(innerSums, count / inner, mean),
   };
 }
 
@@ -46,7 +46,7 @@ export function scalesOf(
  * v that is only chance (about 1.2 octaves² divided by the count of numbers summed) saves nothing. A scale
  * costs its own entropy.
  */
-function worthwhile(sums: Float32Array, each: number, mean: number): Int8Array | undefined {
+function scalesIfUseful(sums: Float32Array, each: number, mean: number): Int8Array | undefined {
   if (sums.length < 2) return undefined;
   const vector = new Int8Array(sums.length);
   let first = 0;

@@ -1,5 +1,5 @@
 /**
- * The data before the streams of a piece in `packed` or `close`: scales and, for contexts whose symbols do
+ * The data before the streams of a piece in `packed` or `rans`: scales and, for contexts whose symbols do
  * not occur as often as expected, tables. All of it is range-coded, and bounded and checked when it is read.
  */
 import { frequencyTotal } from "./frequencies.js";
@@ -52,14 +52,14 @@ export interface SideInformationHead {
   /** Which vectors of scales were sent: of rows, columns, inner elements. */
   readonly present: readonly [boolean, boolean, boolean];
   /** Whether tables are of frequencies (rANS), not of code lengths (Huffman). */
-  readonly isClose: boolean;
+  readonly usesRans: boolean;
 }
 
 /** @throws DELTA_MALFORMED */
 export function readSideInformation(
   bytes: Uint8Array,
   view: View,
-  { mean, present, isClose }: SideInformationHead,
+  { mean, present, usesRans }: SideInformationHead,
 ): SideInformation {
   if (bytes.length === 0 && !present.includes(true))
     return {
@@ -76,10 +76,10 @@ export function readSideInformation(
     columns: vector(present[1], view.columns),
     inner: vector(present[2], view.inner),
   };
-  const lengths = isClose
+  const lengths = usesRans
     ? []
     : codeRows<Uint8Array>(coder, undefined, codeLengths, () => new Uint8Array(symbolCount));
-  const frequencies = isClose
+  const frequencies = usesRans
     ? codeRows<Uint16Array>(coder, undefined, codeFrequencies, () => new Uint16Array(symbolCount))
     : [];
   for (const row of lengths)

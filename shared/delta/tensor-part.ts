@@ -38,13 +38,13 @@ export function checkTensorLength({ dtype, shape }: TensorHeader, length: number
 
 export function referenceMissing(
   { dtype, shape }: TensorHeader,
-  what: "base" | "previous",
+  reference: "base" | "previous",
 ): StemmaError<"DELTA_REFERENCE_MISSING"> {
-  const reference = what === "base" ? "a base" : "the tensor before its base";
+  const description = reference === "base" ? "a base" : "the tensor before its base";
   return new StemmaError(
     "DELTA_REFERENCE_MISSING",
-    `A tensor ${dtype} [${shape.join(", ")}] was encoded against ${reference}, which was not given. Load that first, or ask for the tensor raw.`,
-    { what },
+    `A tensor ${dtype} [${shape.join(", ")}] was encoded against ${description}, which was not given. Load that first, or ask for the tensor raw.`,
+    { what: reference },
   );
 }
 

@@ -113,30 +113,30 @@ export interface RetrievalStep<Entry> {
 /**
  * The steps that decode a tensor whose chain has no fault, the tensor itself last. Each tensor is decoded
  * once, however many paths lead to it (the reusable retrieval of PAS, MH5).
- * @param isAtHand whether a tensor's bytes are in memory already; what it is coded against is then not
+ * @param isInMemory whether a tensor's bytes are in memory already; what it is coded against is then not
  * visited
  */
 export function planRetrieval<Entry extends Links>(
   id: Hash,
   entryOf: (id: Hash) => Entry,
-  isAtHand: (id: Hash) => boolean,
+  isInMemory: (id: Hash) => boolean,
 ): readonly RetrievalStep<Entry>[] {
   const order: { readonly id: Hash; readonly entry: Entry }[] = [];
   const seen = new Set<Hash>();
-  const visit = (at: Hash): void => {
-    if (seen.has(at) || isAtHand(at)) return;
-    seen.add(at);
-    const entry = entryOf(at);
-    for (const next of linked(entry)) visit(next);
-    order.push({ id: at, entry });
+  const visit = (next: Hash): void => {
+    if (seen.has(next) || isInMemory(next)) return;
+    seen.add(next);
+    const entry = entryOf(next);
+    for (const needed of linked(entry)) visit(needed);
+    order.push({ id: next, entry });
   };
   visit(id);
   const lastUse = new Map<Hash, number>();
   order.forEach(({ entry }, step) => {
     for (const next of linked(entry)) lastUse.set(next, step);
   });
-  return order.map(({ id: at, entry }, step) => ({
-    id: at,
+  return order.map(({ id: stepId, entry }, step) => ({
+    id: stepId,
     entry,
     lastUseOf: linked(entry).filter((next) => lastUse.get(next) === step),
   }));

@@ -1,5 +1,5 @@
 /** How far reduced numbers are from the exact ones. Pure. */
-import { isFiniteWord, wordsOf } from "./float-words.js";
+import { isFiniteWord, copyAsWords } from "./float-words.js";
 
 /** Over numbers that are finite on both sides, in float64. */
 export interface Difference {
@@ -14,8 +14,8 @@ export const noDifference: Difference = { numbers: 0, changed: 0, largest: 0, me
 
 /** Float32 bytes of equal length. */
 export function differenceOf(exact: Uint8Array, reduced: Uint8Array): Difference {
-  const a = wordsOf(exact);
-  const b = wordsOf(reduced);
+  const a = copyAsWords(exact);
+  const b = copyAsWords(reduced);
   const x = new Float32Array(a.buffer);
   const y = new Float32Array(b.buffer);
   let numbers = 0;

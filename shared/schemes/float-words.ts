@@ -9,7 +9,7 @@ export const magnitudeMask = 0x7fffffff;
 export const infinity = 0x7f800000;
 
 /** Copies a tensor's bytes as words. `bytes` are little-endian, and a whole number of words. */
-export function wordsOf(bytes: Uint8Array): Uint32Array {
+export function copyAsWords(bytes: Uint8Array): Uint32Array {
   const words = new Uint32Array(bytes.length / 4);
   new Uint8Array(words.buffer).set(bytes);
   return words;

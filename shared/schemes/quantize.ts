@@ -18,7 +18,7 @@ import type { Stream } from "../random/streams.js";
 import type { FloatMatrix } from "./grid.js";
 import { readExceptions, writeExceptions } from "./exceptions.js";
 import { readNested, writeNested } from "./nested-tensor.js";
-import { bytesOf, isFiniteWord, wordsOf } from "./float-words.js";
+import { bytesOf, isFiniteWord, copyAsWords } from "./float-words.js";
 
 /** How a coding table is stored: by its ends, or value by value. */
 const tableKinds = { range: 0, list: 1 } as const;
@@ -176,10 +176,11 @@ export function decodeQuantized(
 function readTable(reader: ByteReader, codec: DeltaCodec): Uint32Array {
   const kind = reader.u8();
   const size = reader.u8() + 1;
-  if (kind === tableKinds.list) return wordsOf(readNested(reader, codec, { dtype: "F32", shape: [size] }));
-  const ends = wordsOf(reader.take(8));
+  if (kind === tableKinds.list)
+    return copyAsWords(readNested(reader, codec, { dtype: "F32", shape: [size] }));
+  const ends = copyAsWords(reader.take(8));
   const [min, max] = new Float32Array(ends.buffer) as unknown as readonly [number, number];
   if (kind !== tableKinds.range || size < 2 || !ends.every(isFiniteWord) || !(min < max))
     throw encodingMalformed("its coding table is malformed");
-  return wordsOf(bytesOf(uniformTable(min, max, size)));
+  return copyAsWords(bytesOf(uniformTable(min, max, size)));
 }

@@ -19,7 +19,7 @@ import { singleToBfloat16, singleToHalf } from "./halves.js";
 import { plainCodec, writeNested } from "./nested-tensor.js";
 import { encodeQuantized } from "./quantize.js";
 import { schemeCodes, type Scheme, type SchemeCode } from "./scheme.js";
-import { bytesOf, wordsOf } from "./float-words.js";
+import { bytesOf, copyAsWords } from "./float-words.js";
 
 export interface ReducedTensor {
   /**
@@ -65,7 +65,7 @@ function encodeScheme(
   seed: string,
   codec: DeltaCodec,
 ): Uint8Array | undefined {
-  const matrix = { words: wordsOf(tensor.bytes), shape: tensor.shape };
+  const matrix = { words: copyAsWords(tensor.bytes), shape: tensor.shape };
   switch (name) {
     case "float16":
       return encodeHalves(codec, matrix, "F16", singleToHalf);

@@ -16,7 +16,7 @@ export async function wasmKernels(bytes: Uint8Array): Promise<DeltaKernels> {
   if (actual !== deltaHash)
     throw new StemmaError(
       "ENGINE_HASH_MISMATCH",
-      `delta.wasm has SHA-256 ${actual}, expected ${deltaHash}: restore the file, or rebuild it with \`npm run kernels\``,
+      `The delta codec cannot be loaded: delta.wasm has the SHA-256 ${actual} and not ${deltaHash}. Restore the file, or rebuild it with \`npm run kernels\`.`,
       { expected: deltaHash, actual },
     );
   const memory = new WebAssembly.Memory({ initial: 16 });
@@ -27,7 +27,7 @@ export async function wasmKernels(bytes: Uint8Array): Promise<DeltaKernels> {
   } catch (cause) {
     throw new StemmaError(
       "BACKEND_UNAVAILABLE",
-      "The kernels of the delta codec do not run on this machine: they need WebAssembly with SIMD. Use the plain ones.",
+      "The WebAssembly kernels of the delta codec do not run on this machine, because they need SIMD. Use the TypeScript kernels (plainKernels), which give the same bytes.",
       { cause },
     );
   }

@@ -17,7 +17,7 @@ const wireCodes: ReadonlySet<number> = new Set([
   encodingCodes.raw,
   encodingCodes.equal,
   encodingCodes.packed,
-  encodingCodes.close,
+  encodingCodes.rans,
   encodingCodes.planes,
   encodingCodes.parts,
 ]);

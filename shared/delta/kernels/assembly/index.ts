@@ -1,5 +1,5 @@
 // What delta.wasm exports. All functions work on byte offsets into an imported memory, whose layout
-// shared/delta/workspace.ts decides; the module has no data and no memory of its own. Every function
+// shared/delta/kernel-memory.ts decides; the module has no data and no memory of its own. Every function
 // has a twin in ../plain-*.ts that leaves the same bytes.
 export { widen, narrow, predict } from "./lanes";
 export { magnitudes, contexts } from "./contexts";

@@ -18,9 +18,9 @@ export function joinPlanes(planes: usize, stride: usize, n: usize, width: usize,
   let i: usize = 0;
   if (width == 4) {
     const second = planes + stride, third = second + stride, fourth = third + stride, mask = i32x4.splat(<i32>(known >= 4 ? 0xffffffff : ~(0xffffffff >> (known << 3))));
-    const nought = i8x16.splat(0);
+    const zero = i8x16.splat(0);
     for (; i + 16 <= n; i += 16) {
-      const a = v128.load(planes + i), b = known > 1 ? v128.load(second + i) : nought, c = known > 2 ? v128.load(third + i) : nought, d = known > 3 ? v128.load(fourth + i) : nought;
+      const a = v128.load(planes + i), b = known > 1 ? v128.load(second + i) : zero, c = known > 2 ? v128.load(third + i) : zero, d = known > 3 ? v128.load(fourth + i) : zero;
       const low = v128.shuffle<u8>(d, c, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), lowOfRest = v128.shuffle<u8>(d, c, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
       const high = v128.shuffle<u8>(b, a, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), highOfRest = v128.shuffle<u8>(b, a, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
       const at = i << 2;

@@ -17,7 +17,7 @@ import { ordered } from "./order";
 }
 
 export function differenceSymbols(prediction: usize, child: usize, context: usize, n: usize, emax: i32, orderMask: i32, shift: i32, limit: i32, out: usize, folded: usize, histogram: usize): void {
-  const top = i32x4.splat(0x80000000), mask = i32x4.splat(orderMask), nought = i32x4.splat(0), offset = i32x4.splat(252), end = i32x4.splat(limit);
+  const top = i32x4.splat(0x80000000), mask = i32x4.splat(orderMask), zero = i32x4.splat(0), offset = i32x4.splat(252), end = i32x4.splat(limit);
   let i: usize = 0;
   for (; i + 4 <= n; i += 4) {
     const p = v128.load(prediction + (i << 2)), c = v128.load(child + (i << 2));
@@ -26,7 +26,7 @@ export function differenceSymbols(prediction: usize, child: usize, context: usiz
     const d = i32x4.sub(i32x4.shr_u(oc, shift), i32x4.shr_u(op, shift)), m = i32x4.abs(d);
     v128.store(folded + (i << 2), v128.or(i32x4.shl(m, 1), i32x4.shr_u(d, 31)));
     // A float32 of m has 2k + next bit in its upper ten bits; exact below 2^24, and above limit all the same.
-    let s = i32x4.max_s(i32x4.sub(i32x4.shr_u(f32x4.convert_i32x4_u(m), 22), offset), nought);
+    let s = i32x4.max_s(i32x4.sub(i32x4.shr_u(f32x4.convert_i32x4_u(m), 22), offset), zero);
     const far = i32x4.ge_s(s, end);
     if (v128.any_true(far)) {
       if (i32x4.extract_lane(far, 0)) s = i32x4.replace_lane(s, 0, escape(i32x4.extract_lane(c, 0), emax));

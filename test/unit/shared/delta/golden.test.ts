@@ -62,7 +62,7 @@ test("every code has a vector, and keeps its number", () => {
     raw: 0,
     equal: 1,
     packed: 2,
-    close: 3,
+    rans: 3,
     planes: 4,
     parts: 5,
     fixedPlanes: 6,

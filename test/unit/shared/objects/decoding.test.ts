@@ -42,7 +42,7 @@ function stepOf(tensor: Tensor, base: Tensor | undefined, lastUseOf: readonly Te
 }
 
 /** The decoding steps of the chain, from the first tensor raw or already decoded. */
-function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = {}): DecodingJob {
+function jobOf({ isInMemory = false, wanted = [fourth], canMoveStored = false } = {}): DecodingJob {
   const raw: DecodingStep = {
     id: idOfTensor(first),
     header: first,
@@ -57,8 +57,8 @@ function jobOf({ isAtHand = false, wanted = [fourth], canMoveStored = false } = 
     stepOf(fourth, third, [third]),
   ];
   return {
-    steps: isAtHand ? steps : [raw, ...steps],
-    references: isAtHand ? new Map([[idOfTensor(first), first]]) : new Map(),
+    steps: isInMemory ? steps : [raw, ...steps],
+    references: isInMemory ? new Map([[idOfTensor(first), first]]) : new Map(),
     wanted: new Set(wanted.map(idOfTensor)),
     canMoveStored,
   };
@@ -87,9 +87,9 @@ describe("decoding in threads", () => {
   it("gives the same bytes as decoding on the event loop, for every requested tensor", async () => {
     const threads = new DecodingThreads(2, 0);
     const decoder = await tensorDecoder();
-    for (const isAtHand of [false, true])
+    for (const isInMemory of [false, true])
       for (const wanted of [[fourth], [second, third, fourth]]) {
-        const jobs = Array.from({ length: 6 }, () => jobOf({ isAtHand, wanted }));
+        const jobs = Array.from({ length: 6 }, () => jobOf({ isInMemory, wanted }));
         const expected = decodeSteps(decoder, jobs[0] as DecodingJob).bytes;
         assert.deepEqual(
           [...expected.values()],
@@ -108,8 +108,8 @@ describe("decoding in threads", () => {
   it("transfers only the buffers that it may take, and only complete ones", async () => {
     const threads = new DecodingThreads(1, 0);
     await turnsDuring(threads.decode(bigJob())); // Until the thread has started.
-    const kept = jobOf({ isAtHand: true });
-    const given = jobOf({ isAtHand: true, canMoveStored: true });
+    const kept = jobOf({ isInMemory: true });
+    const given = jobOf({ isInMemory: true, canMoveStored: true });
     const around = new Uint8Array((given.steps[1] as DecodingStep).stored.length + 9);
     const piece = around.subarray(4, around.length - 5);
     piece.set((given.steps[1] as DecodingStep).stored);
