@@ -1,4 +1,5 @@
 /** Related tensors coded against each other, for tests of object stores: chains of fine-tunes drawn by number. */
+import assert from "node:assert/strict";
 import { createDeltaCodec } from "../../shared/delta/codec.js";
 import { plainKernels } from "../../shared/delta/kernels/plain.js";
 import type { EncodeOptions } from "../../shared/delta/encoded.js";
@@ -71,4 +72,13 @@ export async function readBack(
       store.openTensor(typeof tensor === "string" ? tensor : idOfTensor(tensor), { verify }),
     )
   ).bytes;
+}
+
+/** Asserts that the store returns each tensor bit for bit, with and without verification. */
+export async function assertReadable(
+  store: Pick<ObjectWriter, "openTensor">,
+  ...tensors: readonly Tensor[]
+): Promise<void> {
+  for (const tensor of tensors)
+    for (const verify of [true, false]) assert.deepEqual(await readBack(store, tensor, verify), tensor.bytes);
 }

@@ -9,7 +9,8 @@ import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
-import { idOf, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
+import { idOfTensor } from "../../../helpers/coded-tensors.js";
+import { testTensor } from "../../../helpers/object-stores.js";
 
 export type TestFact =
   | { readonly type: "saved"; readonly save: number; readonly tensors: readonly Hash[]; readonly tree: Hash }
@@ -104,7 +105,7 @@ export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 
         "an acknowledged fact moved",
       );
   for (const { save, tensors, tree } of home.saves.values()) {
-    assert.deepEqual(tensors, tensorsOf(save).map(idOf));
+    assert.deepEqual(tensors, tensorsOf(save).map(idOfTensor));
     for (const [i, tensor] of tensorsOf(save).entries())
       assert.deepEqual((await tensorOfSource(home.store.openTensor(tensors[i] as Hash))).bytes, tensor.bytes);
     assert.deepEqual(await home.store.read("tree", tree), treeOf(save));

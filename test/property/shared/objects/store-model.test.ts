@@ -10,7 +10,8 @@ import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { ObjectPruner } from "../../../../shared/objects/object-store.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
-import { idOf, saveTensors, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
+import { idOfTensor } from "../../../helpers/coded-tensors.js";
+import { saveTensors, testTensor } from "../../../helpers/object-stores.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 const small = (n: number) => testTensor(n, 10 + n * 7);
@@ -52,7 +53,7 @@ async function run(
     }
     if (what === "lease") {
       store.lease(
-        named.map((n) => idOf(small(n))),
+        named.map((n) => idOfTensor(small(n))),
         1000,
       );
       leased.push({ numbers: named, untilMs: clock.monotonic() + 1000 });
@@ -64,7 +65,7 @@ async function run(
       leased = [];
     }
     if (what === "collect") {
-      const live = new Set<Hash>(named.filter((n) => there.has(n)).map((n) => idOf(small(n))));
+      const live = new Set<Hash>(named.filter((n) => there.has(n)).map((n) => idOfTensor(small(n))));
       const stays = new Set([
         ...named,
         ...leased.filter(({ untilMs }) => untilMs > clock.monotonic()).flatMap((lease) => lease.numbers),
@@ -76,11 +77,11 @@ async function run(
     }
     assert.deepEqual(
       new Set([...store.list()].map(({ id }) => id)),
-      new Set([...there].map((n) => idOf(small(n)))),
+      new Set([...there].map((n) => idOfTensor(small(n)))),
     );
   }
   for (const n of there)
-    assert.deepEqual((await tensorOfSource(store.openTensor(idOf(small(n))))).bytes, small(n).bytes);
+    assert.deepEqual((await tensorOfSource(store.openTensor(idOfTensor(small(n))))).bytes, small(n).bytes);
   await store.close();
 }
 

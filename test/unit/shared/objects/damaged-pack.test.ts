@@ -11,7 +11,7 @@ import { openPackStore, type PackStore } from "../../../../shared/objects/pack-s
 import type { Files } from "../../../../shared/ports.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
-import { code, saveTensors, testTensor } from "../../../contract/shared/objects/object-store-contract.js";
+import { hasCode, saveTensors, testTensor } from "../../../helpers/object-stores.js";
 import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
 import { weights } from "../../../helpers/related-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
@@ -72,7 +72,7 @@ it("finds every flipped bit, and never returns a wrong tensor", async () => {
     }
     assert.equal((await tensorOfSource(store.openTensor(other))).bytes.length, 100);
     if (store.problems().length === 0) unnoticed++;
-    else assert.throws(() => store.planCollection(new Set([other])), code("COLLECTION_REFUSED"));
+    else assert.throws(() => store.planCollection(new Set([other])), hasCode("COLLECTION_REFUSED"));
     await store.close();
     await files.remove(join(folder, "index"));
   }
@@ -101,11 +101,11 @@ it("reports a damaged object as missing, and accepts a new copy", async () => {
   const store = await open(files);
   const [first, second] = ids as [Hash, Hash];
   assert.ok(store.has(first));
-  await assert.rejects(() => tensorOfSource(store.openTensor(first)), code("OBJECT_HASH_MISMATCH"));
+  await assert.rejects(() => tensorOfSource(store.openTensor(first)), hasCode("OBJECT_HASH_MISMATCH"));
   assert.ok(!store.has(first) && store.has(second));
   await assert.rejects(
     () => store.commitReferences([first], () => Promise.resolve()),
-    code("REFERENCE_MISSING"),
+    hasCode("REFERENCE_MISSING"),
   );
   assert.deepEqual(await saveTensors(store, tensors[0] as (typeof tensors)[0] & object), [first]);
   assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
@@ -132,7 +132,7 @@ it("does not carry damage into a new pack", async () => {
   const before = await files.list(folder);
   await assert.rejects(
     () => store.collect(store.planCollection(live), () => live),
-    code("OBJECT_HASH_MISMATCH"),
+    hasCode("OBJECT_HASH_MISMATCH"),
   );
   assert.deepEqual(await files.list(folder), before);
   assert.ok(store.has(ids[1] as Hash));
@@ -232,7 +232,7 @@ it("finds every flipped bit of coded tensors too, and names the damaged tensor, 
           damaged.problems().map(({ id }) => id),
           [faulty],
         );
-      if (unread > 0) assert.throws(() => damaged.planCollection(new Set()), code("COLLECTION_REFUSED"));
+      if (unread > 0) assert.throws(() => damaged.planCollection(new Set()), hasCode("COLLECTION_REFUSED"));
       for (const planes of [1, 2, 3])
         await damaged.readHighPlanes(idOfTensor(child), planes).then(
           ({ bytes }) => {
@@ -303,10 +303,10 @@ it("reads tensors coded against a damaged one again after a new copy of it, raw 
     );
     await store.close();
     const damaged = await open(files);
-    await assert.rejects(() => readBack(damaged, child), code("OBJECT_HASH_MISMATCH"));
+    await assert.rejects(() => readBack(damaged, child), hasCode("OBJECT_HASH_MISMATCH"));
     await assert.rejects(
       () => writePack(damaged, [codedAgainst(memberOf(1, 2), child)]),
-      code("REFERENCE_MISSING"),
+      hasCode("REFERENCE_MISSING"),
     );
     await writePack(damaged, [healing(base)]);
     assert.deepEqual(damaged.problems(), []);
@@ -333,11 +333,11 @@ it("names the missing tensor when the pack with a base of others is gone", async
   assert.ok(!left.has(id));
   assert.throws(
     () => left.openTensor(id),
-    (error) => code("OBJECT_MISSING")(error) && (error as Error).message.includes(idOfTensor(base)),
+    (error) => hasCode("OBJECT_MISSING")(error) && (error as Error).message.includes(idOfTensor(base)),
   );
   assert.throws(
     () => left.planCollection(new Set([id])),
-    (error) => code("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)),
+    (error) => hasCode("COLLECTION_REFUSED")(error) && (error as Error).message.includes(idOfTensor(base)),
   );
   // Saved again raw, it no longer needs the other one.
   await writePack(left, [child]);
