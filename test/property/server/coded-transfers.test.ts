@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
-import { Simulation, type SimulatedDevice } from "../../helpers/ingest-simulation.js";
+import { Simulation } from "../../helpers/ingest-simulation.js";
+import type { SimulatedDevice } from "../../helpers/simulated-device.js";
 import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { fineTuned, continueTuning, weights } from "../../helpers/related-tensors.js";
 
@@ -74,7 +75,7 @@ async function run(seed: number): Promise<{
     );
     if (!simulation.isUp) await simulation.start();
     for (const device of devices)
-      if (!device.online) {
+      if (!device.isConnected) {
         await simulation.connect(device);
         await device.announce(choose(4) > 0);
       }

@@ -49,7 +49,7 @@ async function run(seed: number): Promise<{ readonly kills: number; readonly mes
     );
     if (!simulation.isUp) await simulation.start();
     for (const device of devices)
-      if (!device.online) {
+      if (!device.isConnected) {
         await simulation.connect(device);
         await device.announce(choose(4) > 0);
       }

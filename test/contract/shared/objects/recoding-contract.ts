@@ -1,7 +1,7 @@
 /** The part of the object store contract about recoding: saves that rewrite stored tensors in other encodings. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { type Tensor } from "../../../../shared/tensor/tensor.js";
+import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import {
   assertReadable,
   codedAgainst,

@@ -35,7 +35,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
         `operation ${at}: no end; ${device.refusals.map(({ code }) => code).join(", ")}`,
       );
       if (!simulation.isUp) await simulation.start();
-      if (!device.online) {
+      if (!device.isConnected) {
         await simulation.connect(device);
         await device.announce();
       }

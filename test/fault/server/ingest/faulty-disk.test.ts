@@ -54,7 +54,7 @@ async function run(seed: number): Promise<"untouched" | "refused" | "stopped" | 
   for (let step = 0; device.unreleased.length > 0; step++) {
     assert.ok(step < 3_000, `seed ${seed}: no end; ${device.refusals.map(({ code }) => code).join(", ")}`);
     try {
-      if (!device.online) {
+      if (!device.isConnected) {
         await simulation.connect(device);
         await device.announce();
       }

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
-import { seededChooser, Simulation, type SimulatedMessage } from "../../../helpers/ingest-simulation.js";
+import { seededChooser, Simulation } from "../../../helpers/ingest-simulation.js";
+import type { SimulatedMessage } from "../../../helpers/simulated-device.js";
 
 const count = Number(
   process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),

@@ -9,70 +9,63 @@ import type { SavedModel } from "../../../../shared/save/save-model.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import type { Body, Encoding, Want } from "../../../../shared/wire/messages.js";
 import { streamObjectOfBytes } from "../../../../shared/wire/transfer/stream.js";
-import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
+import { Simulation } from "../../../helpers/ingest-simulation.js";
+import type { SimulatedDevice } from "../../../helpers/simulated-device.js";
 import { fineTuned, continueTuning, weights } from "../../../helpers/related-tensors.js";
 
 const codec = await loadDeltaCodec();
 const shape = [40, 50];
 
-interface Scene {
+interface RecordedBase {
   readonly simulation: Simulation;
   readonly device: SimulatedDevice;
   readonly base: SavedModel;
   readonly child: SavedModel;
   readonly tensors: { readonly base: Tensor; readonly child: Tensor };
-  readonly quiet: () => Promise<void>;
+  readonly deliverAll: () => Promise<void>;
 }
 
 /** A device whose base is recorded, and a child that is not announced yet. */
-async function scene({ codes = true, coding = true } = {}): Promise<Scene> {
+async function recordedBase({ deviceCodes = true, serverCodes = true } = {}): Promise<RecordedBase> {
   const simulation: Simulation = new Simulation({
     seed: 3,
     files: memoryFiles({ now: () => simulation.clock.now() }),
-    limits: { coding },
+    limits: { coding: serverCodes },
   });
   await simulation.start();
-  const device = await simulation.enroll("car", ["a"], codes);
-  const quiet = async (): Promise<void> => {
-    for (let still = 0; still < 12;) {
-      await simulation.settle(8);
-      if (simulation.messagesInFlight === 0) still++;
-      else {
-        still = 0;
-        await simulation.deliver();
-      }
-    }
-  };
+  const device = await simulation.enroll("car", ["a"], deviceCodes);
+  const deliverAll = (): Promise<void> => simulation.deliverAll({ quietRounds: 12, settleRounds: 8 });
   const tensors = { base: weights(shape, 1), child: fineTuned(weights(shape, 1), 1e-4, 2) };
   const base = await device.save("a", { body: tensors.base });
   await simulation.connect(device);
   await device.announce();
   // At first, device and store load the kernels from the disk, which takes time.
-  while (!device.has(base.versionId, "released")) {
+  while (!device.hasReceipt(base.versionId, "released")) {
     assert.deepEqual(device.refusals, []);
-    await quiet();
+    await deliverAll();
   }
   const child = await device.save("a", { body: tensors.child }, base.versionId);
-  return { simulation, device, base, child, tensors, quiet };
+  return { simulation, device, base, child, tensors, deliverAll };
 }
 
-function idOf(model: SavedModel & { readonly leaves?: unknown }, device: SimulatedDevice): Hash {
+function tensorIdOf(model: SavedModel & { readonly leaves?: unknown }, device: SimulatedDevice): Hash {
   return device.models.find(({ versionId }) => versionId === model.versionId)?.leaves[0]?.tensor as Hash;
 }
 
 /** Makes the device send these bytes for every want that allows coding, and raw tensors for others. */
-function sends(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): void {
+function sendCoded(device: SimulatedDevice, encoding: Encoding, bytes: Uint8Array): void {
   device.streamFor = (want: Want) =>
     want.codec === undefined ? undefined : { objects: [streamObjectOfBytes(bytes)], encodings: [encoding] };
 }
 
-await scene();
+// Loads the kernels once, before the first test.
+await recordedBase();
 
 describe("coded wants", () => {
   it("state the codec and the versions to code against: the base, and the base's base", async () => {
-    const { simulation, device, base, child, quiet } = await scene();
+    const { simulation, device, base, child, deliverAll } = await recordedBase();
     await device.announce();
-    await quiet();
+    await deliverAll();
     const onward = await device.save(
       "a",
       {
@@ -85,7 +78,7 @@ describe("coded wants", () => {
       child.versionId,
     );
     await device.announce();
-    await quiet();
+    await deliverAll();
     assert.deepEqual(
       device.wants.map(({ reason, codec: format, references }) => [reason, format, references]),
       [
@@ -96,16 +89,16 @@ describe("coded wants", () => {
     );
     assert.deepEqual(device.codedVersions, [base.versionId, child.versionId, onward.versionId]);
     // Stored as received: coded, against the same tensors.
-    const stored = simulation.repository.objects.encodingOf(idOf(onward, device));
-    assert.equal(stored?.base, idOf(child, device));
-    assert.equal(stored.previous, idOf(base, device));
+    const stored = simulation.repository.objects.encodingOf(tensorIdOf(onward, device));
+    assert.equal(stored?.base, tensorIdOf(child, device));
+    assert.equal(stored.previous, tensorIdOf(base, device));
     assert.equal((await simulation.repository.recover(onward.versionId)).verifiedRoot, onward.record.root);
   });
 
   it("request and receive raw tensors if this server does not decode", async () => {
-    const { device, child, quiet } = await scene({ coding: false });
+    const { device, child, deliverAll } = await recordedBase({ serverCodes: false });
     await device.announce();
-    await quiet();
+    await deliverAll();
     assert.deepEqual(
       device.wants.map(({ codec: format, references }) => [format, references]),
       [
@@ -114,28 +107,28 @@ describe("coded wants", () => {
       ],
     );
     assert.deepEqual(device.codedVersions, []);
-    assert.ok(device.has(child.versionId, "released"));
+    assert.ok(device.hasReceipt(child.versionId, "released"));
   });
 
   it("keep chains short: after a number of versions one is decoded and stored raw", async () => {
-    const { simulation, device, child, tensors, quiet } = await scene();
+    const { simulation, device, child, tensors, deliverAll } = await recordedBase();
     let [last, lastTensor] = [child.versionId, tensors.child];
     for (let step = 0; step < 11; step++) {
       lastTensor = fineTuned(lastTensor, 1e-4, 20 + step);
       last = (await device.save("a", { body: lastTensor }, last)).versionId;
       await device.announce();
-      await quiet();
+      await deliverAll();
     }
     const depths = device.models.map(
-      (model) => simulation.repository.objects.encodingOf(idOf(model, device))?.depth ?? -1,
+      (model) => simulation.repository.objects.encodingOf(tensorIdOf(model, device))?.depth ?? -1,
     );
     assert.deepEqual(depths, [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3]);
-    assert.ok(device.has(last, "released"));
+    assert.ok(device.hasReceipt(last, "released"));
     assert.deepEqual((await simulation.repository.check()).problems, []);
   });
 
   it("are sent again for raw tensors if the references of the stream were collected meanwhile", async () => {
-    const { simulation, device, base, child, quiet } = await scene();
+    const { simulation, device, base, child, deliverAll } = await recordedBase();
     let held: Body | undefined;
     // The device holds a block back until the lease has expired and the base is retired and collected.
     device.intercept = (body) => {
@@ -144,24 +137,24 @@ describe("coded wants", () => {
       return undefined;
     };
     await device.announce();
-    await quiet();
+    await deliverAll();
     assert.ok(held !== undefined);
     const { repository } = simulation;
     await repository.retire(base.versionId, "test");
     const leased = await repository.planCollection();
     assert.ok(
-      !leased.dead.some(({ id }) => id === idOf(base, device)),
+      !leased.dead.some(({ id }) => id === tensorIdOf(base, device)),
       "under the want's lease the base stays",
     );
     const before = device.wants.length;
     simulation.clock.advance(defaultIngestLimits.leaseMs + 60_000);
     const plan = await repository.planCollection();
-    assert.ok(plan.dead.some(({ id }) => id === idOf(base, device)));
+    assert.ok(plan.dead.some(({ id }) => id === tensorIdOf(base, device)));
     await repository.collect(plan);
     device.intercept = (body) => body;
     await device.announce();
-    await quiet();
-    assert.ok(device.has(child.versionId, "released"));
+    await deliverAll();
+    assert.ok(device.hasReceipt(child.versionId, "released"));
     assert.deepEqual(
       device.wants
         .slice(before)
@@ -214,16 +207,16 @@ describe("coded wants", () => {
       ],
     ];
     for (const [what, encoding, code] of attempts) {
-      const { simulation, device, base, child, quiet } = await scene({ codes: false });
-      const given = encoding(idOf(base, device));
-      sends(device, given, new Uint8Array(given.byteLength));
+      const { simulation, device, base, child, deliverAll } = await recordedBase({ deviceCodes: false });
+      const given = encoding(tensorIdOf(base, device));
+      sendCoded(device, given, new Uint8Array(given.byteLength));
       let blocks = 0;
       device.intercept = (body) => {
         if (body.type === "block") blocks++;
         return body;
       };
       await device.announce();
-      await quiet();
+      await deliverAll();
       assert.deepEqual(
         device.refusals.map((refusal) => refusal.code),
         [code],
@@ -235,36 +228,40 @@ describe("coded wants", () => {
   });
 
   it("refuse a stream that is not a coding of its tensor, and receive the tensor raw when it is announced again", async () => {
-    const honest = (one: Scene): EncodedTensor =>
-      codec.encodeTensor(one.tensors.child, one.tensors.child.bytes, { base: one.tensors.base });
-    const attempts: readonly (readonly [string, (one: Scene) => Pick<EncodedTensor, "code" | "bytes">])[] = [
-      ["cut", (one) => ({ ...honest(one), bytes: honest(one).bytes.subarray(0, 200) })],
+    const honest = (setup: RecordedBase): EncodedTensor =>
+      codec.encodeTensor(setup.tensors.child, setup.tensors.child.bytes, { base: setup.tensors.base });
+    const attempts: readonly (readonly [
+      string,
+      (setup: RecordedBase) => Pick<EncodedTensor, "code" | "bytes">,
+    ])[] = [
+      ["cut", (setup) => ({ ...honest(setup), bytes: honest(setup).bytes.subarray(0, 200) })],
       [
         "of another tensor",
-        (one) =>
+        (setup) =>
           codec.encodeTensor(
-            one.tensors.base,
-            continueTuning(one.tensors.child, one.tensors.base, { share: 1, stepSize: 1e-4, seed: 9 }).bytes,
-            { base: one.tensors.base },
+            setup.tensors.base,
+            continueTuning(setup.tensors.child, setup.tensors.base, { share: 1, stepSize: 1e-4, seed: 9 })
+              .bytes,
+            { base: setup.tensors.base },
           ),
       ],
-      ["under another code", (one) => ({ code: 4, bytes: honest(one).bytes })],
+      ["under another code", (setup) => ({ code: 4, bytes: honest(setup).bytes })],
       ["equal to its base, which it is not", () => ({ code: 1, bytes: new Uint8Array(0) })],
     ];
     for (const [what, make] of attempts) {
-      const one = await scene({ codes: false });
-      const { simulation, device, base, child, quiet } = one;
-      const { code, bytes } = make(one);
-      sends(device, { code, byteLength: bytes.length, against: idOf(base, device) }, bytes);
+      const setup = await recordedBase({ deviceCodes: false });
+      const { simulation, device, base, child, deliverAll } = setup;
+      const { code, bytes } = make(setup);
+      sendCoded(device, { code, byteLength: bytes.length, against: tensorIdOf(base, device) }, bytes);
       await device.announce();
-      await quiet();
+      await deliverAll();
       assert.equal(device.refusals.length, 1, what);
       assert.match(device.refusals[0]?.code ?? "", /^(DELTA_|OBJECT_HASH_MISMATCH)/, what);
       assert.equal(device.refusals[0]?.retry, true, what);
       await device.announce();
-      await quiet();
+      await deliverAll();
       assert.deepEqual([device.wants.at(-1)?.reason, device.wants.at(-1)?.codec], ["raw", undefined], what);
-      assert.ok(device.has(child.versionId, "released"), what);
+      assert.ok(device.hasReceipt(child.versionId, "released"), what);
       assert.equal(
         (await simulation.repository.recover(child.versionId)).verifiedRoot,
         child.record.root,
@@ -274,14 +271,14 @@ describe("coded wants", () => {
   });
 
   it("restart a transfer if the device sends another stream than it had started", async () => {
-    const one = await scene({ codes: false });
-    const { simulation, device, base, child, tensors, quiet } = one;
+    const setup = await recordedBase({ deviceCodes: false });
+    const { simulation, device, base, child, tensors, deliverAll } = setup;
     const { code, bytes } = codec.encodeTensor(tensors.child, tensors.child.bytes, { base: tensors.base });
-    sends(device, { code, byteLength: bytes.length, against: idOf(base, device) }, bytes);
+    sendCoded(device, { code, byteLength: bytes.length, against: tensorIdOf(base, device) }, bytes);
     let sent = 0;
     device.intercept = (body) => (body.type === "block" && ++sent > 1 ? undefined : body);
     await device.announce();
-    await quiet();
+    await deliverAll();
     // The device reconnects, and sends the same tensors raw under the same transfer.
     await simulation.disconnect(device);
     await simulation.settle();
@@ -290,12 +287,12 @@ describe("coded wants", () => {
     device.forgetSenders();
     await simulation.connect(device);
     await device.announce();
-    await quiet();
+    await deliverAll();
     const [, first, again, restarted] = device.wants;
     assert.equal(again?.transfer, first?.transfer);
     assert.equal(again?.streamBytes, bytes.length);
     assert.notEqual(restarted?.transfer, first?.transfer);
-    assert.ok(device.has(child.versionId, "released"));
+    assert.ok(device.hasReceipt(child.versionId, "released"));
     assert.deepEqual(device.refusals, []);
   });
 });

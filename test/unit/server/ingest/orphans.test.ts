@@ -6,13 +6,15 @@ import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
-import { Simulation, type SimulatedDevice } from "../../../helpers/ingest-simulation.js";
+import { Simulation } from "../../../helpers/ingest-simulation.js";
+import type { SimulatedDevice } from "../../../helpers/simulated-device.js";
 
-async function orphaned(): Promise<{
+/** A device that announces a child whose base it no longer has. */
+async function orphanedChild(): Promise<{
   readonly simulation: Simulation;
   readonly device: SimulatedDevice;
   readonly child: SavedModel;
-  readonly quiet: () => Promise<void>;
+  readonly deliverAll: () => Promise<void>;
   readonly until: (happened: () => boolean) => Promise<void>;
 }> {
   const simulation: Simulation = new Simulation({
@@ -30,53 +32,44 @@ async function orphaned(): Promise<{
   // The base is gone from the device: it will never be announced.
   device.models.shift();
   await simulation.connect(device);
-  const quiet = async (): Promise<void> => {
-    for (let still = 0; still < 8;) {
-      await simulation.settle();
-      if (simulation.messagesInFlight === 0) still++;
-      else {
-        still = 0;
-        await simulation.deliver();
-      }
-    }
-  };
+  const deliverAll = (): Promise<void> => simulation.deliverAll({ quietRounds: 8, settleRounds: 4 });
   /**
    * Waits in real time, because the store's work (decoding, reading back) does not follow the manual clock.
    */
   const until = async (happened: () => boolean): Promise<void> => {
-    for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await quiet();
+    for (const end = performance.now() + 30_000; !happened() && performance.now() < end;) await deliverAll();
   };
-  return { simulation, device, child, quiet, until };
+  return { simulation, device, child, deliverAll, until };
 }
 
 describe("a child whose base no device has", () => {
   it("is refused for now when its parking time is over, and received without its base when it is announced again", async () => {
-    const { simulation, device, child, quiet, until } = await orphaned();
+    const { simulation, device, child, deliverAll, until } = await orphanedChild();
     await device.announce();
-    await quiet();
-    assert.equal(device.has(child.versionId, "recorded"), false);
+    await deliverAll();
+    assert.equal(device.hasReceipt(child.versionId, "recorded"), false);
     for (let minutes = 0; minutes <= defaultIngestLimits.parkedMs / 60_000; minutes++) {
       simulation.clock.advance(60_000);
-      await quiet();
+      await deliverAll();
     }
     assert.deepEqual(
       device.refusals.map(({ code, retry }) => [code, retry]),
       [["BASE_MISSING", true]],
     );
     await device.announce();
-    await until(() => device.has(child.versionId, "released"));
-    assert.equal(device.has(child.versionId, "released"), true);
+    await until(() => device.hasReceipt(child.versionId, "released"));
+    assert.equal(device.hasReceipt(child.versionId, "released"), true);
     assert.equal((await simulation.repository.recover(child.versionId)).verifiedRoot, child.record.root);
   });
 
   it("is received immediately when the device announces it again without its base", async () => {
-    const { device, child, quiet, until } = await orphaned();
+    const { device, child, deliverAll, until } = await orphanedChild();
     await device.announce();
-    await quiet();
+    await deliverAll();
     await device.announce();
-    await until(() => device.has(child.versionId, "released"));
+    await until(() => device.hasReceipt(child.versionId, "released"));
     assert.deepEqual(device.refusals, []);
-    assert.equal(device.has(child.versionId, "released"), true);
+    assert.equal(device.hasReceipt(child.versionId, "released"), true);
   });
 
   it("waits while its base is being received, however often it is announced", async () => {
