@@ -60,11 +60,11 @@ export function candidateReferences(
 
 /** Finds the tensor of one version at the position that a leaf has in another version. */
 class LeafIndex {
-  private readonly byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
-  private readonly byName = new Map<Hash, ReadonlyMap<string, Hash>>();
+  readonly #byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
+  readonly #byName = new Map<Hash, ReadonlyMap<string, Hash>>();
   find(version: ArchiveVersion, leaf: ArchiveLeaf, owner: ArchiveVersion): Hash | undefined {
     const byPath = version.architecture === owner.architecture;
-    const index = byPath ? this.byPath : this.byName;
+    const index = byPath ? this.#byPath : this.#byName;
     let places = index.get(version.versionId);
     if (places === undefined)
       index.set(
@@ -76,39 +76,39 @@ class LeafIndex {
 }
 
 class Finder {
-  private readonly byId: ReadonlyMap<Hash, ArchiveVersion>;
-  private readonly children = new Map<Hash, ArchiveVersion[]>();
-  private readonly series = new Map<string, ArchiveVersion[]>();
-  private readonly leaves = new LeafIndex();
-  private readonly candidates = new Map<Hash, CandidateReference[]>();
+  readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
+  readonly #children = new Map<Hash, ArchiveVersion[]>();
+  readonly #series = new Map<string, ArchiveVersion[]>();
+  readonly #leaves = new LeafIndex();
+  readonly #candidates = new Map<Hash, CandidateReference[]>();
 
   constructor(
     versions: readonly ArchiveVersion[],
     private readonly lineage: Lineage,
   ) {
-    this.byId = new Map(versions.map((version) => [version.versionId, version]));
+    this.#byId = new Map(versions.map((version) => [version.versionId, version]));
     for (const version of [...versions].sort((a, b) => a.position - b.position)) {
-      for (const base of version.bases) push(this.children, base, version);
-      push(this.series, version.series, version);
+      for (const base of version.bases) push(this.#children, base, version);
+      push(this.#series, version.series, version);
     }
   }
 
   visit(version: ArchiveVersion): void {
-    const siblings = this.siblingsOf(version);
-    const neighbours = nearestInRow(this.series.get(version.series) ?? [], version, 1);
+    const siblings = this.#siblingsOf(version);
+    const neighbours = nearestInRow(this.#series.get(version.series) ?? [], version, 1);
     for (const leaf of version.leaves) {
-      this.addAncestors(version, leaf);
+      this.#addAncestors(version, leaf);
       for (const { sibling, base } of siblings)
-        this.add({
+        this.#add({
           to: leaf.tensor,
-          from: this.leaves.find(sibling, leaf, version),
-          previous: base && this.leaves.find(base, leaf, version),
+          from: this.#leaves.find(sibling, leaf, version),
+          previous: base && this.#leaves.find(base, leaf, version),
           relation: "sibling",
         });
       for (const neighbour of neighbours)
-        this.add({
+        this.#add({
           to: leaf.tensor,
-          from: this.leaves.find(neighbour, leaf, version),
+          from: this.#leaves.find(neighbour, leaf, version),
           previous: undefined,
           relation: "neighbour",
         });
@@ -116,26 +116,26 @@ class Finder {
   }
 
   /** Adds the nearest earlier tensor at this position that differs, and the next one before it. */
-  private addAncestors(version: ArchiveVersion, leaf: ArchiveLeaf): void {
+  #addAncestors(version: ArchiveVersion, leaf: ArchiveLeaf): void {
     for (const base of version.bases) {
-      const [nearest, before, further] = this.changesBefore(base, leaf, version);
+      const [nearest, before, further] = this.#changesBefore(base, leaf, version);
       if (nearest === undefined) continue;
-      this.add({ to: leaf.tensor, from: nearest, previous: before, relation: "ancestor" });
+      this.#add({ to: leaf.tensor, from: nearest, previous: before, relation: "ancestor" });
       if (before === undefined) continue;
-      this.add({ to: leaf.tensor, from: before, previous: further, relation: "ancestor" });
+      this.#add({ to: leaf.tensor, from: before, previous: further, relation: "ancestor" });
       // Also in the other direction, because the newest version may be the materialised one.
-      this.add({ to: before, from: nearest, previous: leaf.tensor, relation: "descendant" });
+      this.#add({ to: before, from: nearest, previous: leaf.tensor, relation: "descendant" });
     }
   }
 
   /** Up to three earlier tensors at this position, nearest first, each different from the one after it. */
-  private changesBefore(base: Hash, leaf: ArchiveLeaf, owner: ArchiveVersion): readonly Hash[] {
+  #changesBefore(base: Hash, leaf: ArchiveLeaf, owner: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
     let last = leaf.tensor;
     let at: Hash | undefined = base;
     for (let step = 0; at !== undefined && step < maxSteps && found.length < 3; step++) {
-      const version = this.byId.get(at);
-      const tensor = version === undefined ? undefined : this.leaves.find(version, leaf, owner);
+      const version = this.#byId.get(at);
+      const tensor = version === undefined ? undefined : this.#leaves.find(version, leaf, owner);
       // A version that inherited this tensor adds nothing: the version that trained it is visited too.
       if (step === 0 && tensor === leaf.tensor) return found;
       if (tensor !== undefined && tensor !== last) {
@@ -147,18 +147,18 @@ class Finder {
     return found;
   }
 
-  private siblingsOf(
+  #siblingsOf(
     version: ArchiveVersion,
   ): readonly { readonly sibling: ArchiveVersion; readonly base: ArchiveVersion | undefined }[] {
     return version.bases.flatMap((base) =>
-      nearestInRow(this.children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
+      nearestInRow(this.#children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
         sibling,
-        base: this.byId.get(base),
+        base: this.#byId.get(base),
       })),
     );
   }
 
-  private add({
+  #add({
     to,
     from,
     previous,
@@ -171,14 +171,14 @@ class Finder {
   }): void {
     if (from === undefined || from === to) return;
     const known = previous === undefined || previous === to || previous === from ? undefined : previous;
-    this.put({ to, from, relation, ...(known === undefined ? {} : { previous: known }) });
-    if (relation === "ancestor") this.put({ to: from, from: to, relation: "descendant" });
+    this.#put({ to, from, relation, ...(known === undefined ? {} : { previous: known }) });
+    if (relation === "ancestor") this.#put({ to: from, from: to, relation: "descendant" });
   }
 
   /** Keeps one candidate per pair; a previous tensor that becomes known is added to it. */
-  private put(candidate: CandidateReference): void {
-    let own = this.candidates.get(candidate.to);
-    if (own === undefined) this.candidates.set(candidate.to, (own = []));
+  #put(candidate: CandidateReference): void {
+    let own = this.#candidates.get(candidate.to);
+    if (own === undefined) this.#candidates.set(candidate.to, (own = []));
     const at = own.findIndex(({ from }) => from === candidate.from);
     if (at < 0) own.push(candidate);
     else if (own[at]!.previous === undefined && candidate.previous !== undefined)
@@ -187,7 +187,7 @@ class Finder {
 
   found(): ReadonlyMap<Hash, readonly CandidateReference[]> {
     return new Map(
-      [...this.candidates].map(([to, own]) => [
+      [...this.#candidates].map(([to, own]) => [
         to,
         relations
           .flatMap((relation) =>

@@ -11,26 +11,26 @@ export interface CodedAgainst {
 }
 
 export class ChainGuard {
-  private readonly forms = new Map<Hash, CodedAgainst>();
-  private readonly dependants = new Map<Hash, Set<Hash>>();
+  readonly #forms = new Map<Hash, CodedAgainst>();
+  readonly #dependants = new Map<Hash, Set<Hash>>();
   constructor(private readonly maxDepth: number) {}
 
   /** Notes that the tensor is stored in this form now. */
   set(id: Hash, form: CodedAgainst): void {
-    for (const source of this.sourcesOf(id)) this.dependants.get(source)?.delete(id);
-    this.forms.set(id, { base: form.base, previous: form.previous });
-    for (const source of this.sourcesOf(id)) {
-      const own = this.dependants.get(source);
-      if (own === undefined) this.dependants.set(source, new Set([id]));
+    for (const source of this.#sourcesOf(id)) this.#dependants.get(source)?.delete(id);
+    this.#forms.set(id, { base: form.base, previous: form.previous });
+    for (const source of this.#sourcesOf(id)) {
+      const own = this.#dependants.get(source);
+      if (own === undefined) this.#dependants.set(source, new Set([id]));
       else own.add(id);
     }
   }
   get(id: Hash): CodedAgainst | undefined {
-    return this.forms.get(id);
+    return this.#forms.get(id);
   }
 
-  private sourcesOf(id: Hash): readonly Hash[] {
-    const { base, previous } = this.forms.get(id) ?? {};
+  #sourcesOf(id: Hash): readonly Hash[] {
+    const { base, previous } = this.#forms.get(id) ?? {};
     return [base, previous].filter((source) => source !== undefined);
   }
 
@@ -40,7 +40,7 @@ export class ChainGuard {
     if (found !== undefined) return found;
     // A cycle, should there be one after all, counts as infinitely deep; the search still ends.
     known.set(id, Number.POSITIVE_INFINITY);
-    const depth = this.sourcesOf(id).reduce(
+    const depth = this.#sourcesOf(id).reduce(
       (most, source) => Math.max(most, 1 + this.depth(source, known)),
       0,
     );
@@ -54,7 +54,7 @@ export class ChainGuard {
     if (found !== undefined) return found;
     known.set(id, Number.POSITIVE_INFINITY);
     let height = 0;
-    for (const dependant of this.dependants.get(id) ?? [])
+    for (const dependant of this.#dependants.get(id) ?? [])
       height = Math.max(height, 1 + this.height(dependant, known));
     known.set(id, height);
     return height;
@@ -65,7 +65,7 @@ export class ChainGuard {
     if (id === source) return true;
     if (seen.has(source)) return false;
     seen.add(source);
-    return this.sourcesOf(source).some((next) => this.isNeeded(id, next, seen));
+    return this.#sourcesOf(source).some((next) => this.isNeeded(id, next, seen));
   }
 
   /** Whether the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */

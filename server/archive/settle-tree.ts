@@ -46,41 +46,43 @@ export function settleTree(
 }
 
 class Settler {
-  private readonly tree: StorageTree;
-  private readonly meter: LimitMeter;
+  readonly #tree: StorageTree;
+  readonly #meter: LimitMeter;
   /** For each edge, the vertex of the second tensor that it predicts from; −1 for none. */
-  private readonly previous: Int32Array;
-  private readonly maxDepth: number;
-  private readonly isTimeUp: () => boolean;
+  readonly #previous: Int32Array;
+  readonly #maxDepth: number;
+  readonly #isTimeUp: () => boolean;
 
   constructor(
     private readonly graph: StorageGraph,
     parentEdge: ParentEdges,
     { budgets, scheme, maxDepth, isTimeUp = () => false }: SettleOptions,
   ) {
-    this.meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
-    this.tree = this.meter.tree;
-    this.maxDepth = maxDepth;
-    this.isTimeUp = isTimeUp;
+    this.#meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
+    this.#tree = this.#meter.tree;
+    this.#maxDepth = maxDepth;
+    this.#isTimeUp = isTimeUp;
     const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
     // An edge whose previous tensor is not a vertex is never sound; `vertexCount` marks it.
-    this.previous = Int32Array.from(graph.details, (detail) => {
+    this.#previous = Int32Array.from(graph.details, (detail) => {
       const id = previousOf({ detail });
       return id === undefined ? -1 : (number.get(id) ?? graph.vertexCount);
     });
   }
 
   get edges(): ParentEdges {
-    return this.tree.parentEdge;
+    return this.#tree.parentEdge;
   }
 
   /** Moves vertices back to their current storage where the planned change gains almost nothing. */
   keepCurrent(): void {
-    const { graph, tree, meter } = this;
+    const { graph } = this;
+    const tree = this.#tree;
+    const meter = this.#meter;
     graph.kinds.forEach((kind, edge) => {
       const v = graph.to[edge]!;
       const planned = tree.parentEdge[v]!;
-      if (kind !== "current" || planned === edge || !this.isSound(v, edge)) return;
+      if (kind !== "current" || planned === edge || !this.#isSound(v, edge)) return;
       if (
         graph.storage[planned]! >= (1 - worthwhileShare) * graph.storage[edge]! &&
         tree.recreationChange(v, edge) <= 0
@@ -96,95 +98,96 @@ class Settler {
    * vertex is valid depends only on the vertices above it.
    */
   repair(): void {
-    for (let round = 0; round < repairRounds; round++) if (!this.repairAll((v) => this.bestEdge(v))) return;
-    this.repairAll((v) => this.materializedEdge(v));
+    for (let round = 0; round < repairRounds; round++) if (!this.#repairAll((v) => this.#bestEdge(v))) return;
+    this.#repairAll((v) => this.#materializedEdge(v));
   }
 
   /**
    * Moves each invalid vertex to the edge that `edgeFor` returns, parents first. Returns whether any moved.
    */
-  private repairAll(edgeFor: (v: number) => number): boolean {
+  #repairAll(edgeFor: (v: number) => number): boolean {
     let moved = false;
-    for (const v of this.tree.subtree(0).slice(1)) {
-      if (this.isSound(v, this.tree.parentEdge[v]!) && this.depth(v) <= this.maxDepth) continue;
-      this.meter.move(v, edgeFor(v));
+    for (const v of this.#tree.subtree(0).slice(1)) {
+      if (this.#isSound(v, this.#tree.parentEdge[v]!) && this.#depth(v) <= this.#maxDepth) continue;
+      this.#meter.move(v, edgeFor(v));
       moved = true;
     }
     return moved;
   }
 
   /** The valid edge into v that is cheapest to store; where there is none, the materialised one. */
-  private bestEdge(v: number): number {
+  #bestEdge(v: number): number {
     return (
-      this.edgesInto(v).find(
+      this.#edgesInto(v).find(
         (edge) =>
-          this.isSound(v, edge) &&
-          this.depth(this.graph.from[edge]!) < this.maxDepth &&
-          this.meter.admits(v, edge),
-      ) ?? this.materializedEdge(v)
+          this.#isSound(v, edge) &&
+          this.#depth(this.graph.from[edge]!) < this.#maxDepth &&
+          this.#meter.admits(v, edge),
+      ) ?? this.#materializedEdge(v)
     );
   }
 
   /** Moves single vertices to edges that store them in fewer bytes, as long as every vertex stays valid. */
   improve(): void {
-    const { graph, tree } = this;
+    const { graph } = this;
+    const tree = this.#tree;
     for (let round = 0, moved = true; moved && round < maxRounds; round++) {
       moved = false;
       for (let v = 1; v < graph.vertexCount; v++) {
-        if (v % 256 === 0 && this.isTimeUp()) return;
+        if (v % 256 === 0 && this.#isTimeUp()) return;
         const now = tree.parentEdge[v]!;
         const worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
         moved =
-          this.edgesInto(v).some(
+          this.#edgesInto(v).some(
             (edge) =>
               graph.storage[edge]! < worthwhile &&
-              this.isSound(v, edge) &&
-              this.meter.admits(v, edge) &&
-              this.tryMove(v, edge),
+              this.#isSound(v, edge) &&
+              this.#meter.admits(v, edge) &&
+              this.#tryMove(v, edge),
           ) || moved;
       }
     }
   }
 
   /** Edges into v, cheapest to store first. */
-  private edgesInto(v: number): readonly number[] {
+  #edgesInto(v: number): readonly number[] {
     const { start, items } = this.graph.incoming;
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
 
   /** Whether the edge's source is not below v, and is below the edge's previous vertex if there is one. */
-  private isSound(v: number, edge: number): boolean {
+  #isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
-    const previous = this.previous[edge]!;
+    const previous = this.#previous[edge]!;
     return (
-      !this.tree.isBelow(source, v) &&
+      !this.#tree.isBelow(source, v) &&
       (previous < 0 ||
-        (previous < this.graph.vertexCount && source !== 0 && this.tree.isBelow(source, previous)))
+        (previous < this.graph.vertexCount && source !== 0 && this.#tree.isBelow(source, previous)))
     );
   }
 
   /** Number of vertices to decode before v. */
-  private depth(v: number): number {
+  #depth(v: number): number {
     let depth = -1;
-    for (let at = v; at > 0; at = this.tree.parent(at)) depth++;
+    for (let at = v; at > 0; at = this.#tree.parent(at)) depth++;
     return depth;
   }
 
   /** Moves v unless a vertex at or below it becomes invalid. Returns whether it moved. */
-  private tryMove(v: number, edge: number): boolean {
-    const before = this.tree.parentEdge[v]!;
-    this.meter.move(v, edge);
-    const isFine = this.tree
+  #tryMove(v: number, edge: number): boolean {
+    const before = this.#tree.parentEdge[v]!;
+    this.#meter.move(v, edge);
+    const isFine = this.#tree
       .subtree(v)
-      .every((x) => this.depth(x) <= this.maxDepth && this.isSound(x, this.tree.parentEdge[x]!));
-    if (!isFine) this.meter.move(v, before);
+      .every((x) => this.#depth(x) <= this.#maxDepth && this.#isSound(x, this.#tree.parentEdge[x]!));
+    if (!isFine) this.#meter.move(v, before);
     return isFine;
   }
 
   /** The edge from the empty vertex with the lowest recreation cost; it breaks no budget that can be kept. */
-  private materializedEdge(v: number): number {
+  #materializedEdge(v: number): number {
     const { graph } = this;
-    const edges = this.edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.previous[edge]! < 0);
+    const edges = this.#edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.#previous[edge]! < 0);
     return edges.reduce(
       (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
       edges[0]!,

@@ -116,16 +116,16 @@ export class LimitMeter {
   /** How many groups are over their limit. */
   exceeded = 0;
   /** Work arrays of `admits`: by how much a move would raise each group, and the groups that it raises. */
-  private readonly rise: Float64Array;
-  private readonly touched: Int32Array;
+  readonly #rise: Float64Array;
+  readonly #touched: Int32Array;
 
   constructor(
     readonly tree: StorageTree,
     readonly limits: Limits,
   ) {
     this.cost = new Float64Array(limits.count);
-    this.rise = new Float64Array(limits.count);
-    this.touched = new Int32Array(limits.count);
+    this.#rise = new Float64Array(limits.count);
+    this.#touched = new Int32Array(limits.count);
     this.recompute();
   }
 
@@ -163,15 +163,15 @@ export class LimitMeter {
     search: for (const x of this.tree.subtree(v)) {
       for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
         const group = groupsOf.items[at]!;
-        if (this.rise[group] === 0) this.touched[touchedCount++] = group;
-        this.rise[group]! += change;
-        if (this.cost[group]! + this.rise[group]! > limit[group]!) {
+        if (this.#rise[group] === 0) this.#touched[touchedCount++] = group;
+        this.#rise[group]! += change;
+        if (this.cost[group]! + this.#rise[group]! > limit[group]!) {
           isAdmitted = false;
           break search;
         }
       }
     }
-    for (let at = 0; at < touchedCount; at++) this.rise[this.touched[at]!] = 0;
+    for (let at = 0; at < touchedCount; at++) this.#rise[this.#touched[at]!] = 0;
     return isAdmitted;
   }
 

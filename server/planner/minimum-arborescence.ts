@@ -12,36 +12,36 @@ import type { ParentEdges, StorageGraph } from "./storage-graph.js";
  * to all weights of a heap is noted at its root and passed down later (lazy propagation).
  */
 class EdgeHeaps {
-  private readonly left: Int32Array;
-  private readonly right: Int32Array;
-  private readonly rank: Int32Array;
-  private readonly first: Float64Array;
-  private readonly second: Float64Array;
-  private readonly addFirst: Float64Array;
-  private readonly addSecond: Float64Array;
+  readonly #left: Int32Array;
+  readonly #right: Int32Array;
+  readonly #rank: Int32Array;
+  readonly #first: Float64Array;
+  readonly #second: Float64Array;
+  readonly #addFirst: Float64Array;
+  readonly #addSecond: Float64Array;
   constructor(first: Float64Array, second: Float64Array) {
-    this.left = new Int32Array(first.length).fill(-1);
-    this.right = new Int32Array(first.length).fill(-1);
-    this.rank = new Int32Array(first.length).fill(1);
-    this.first = first.slice();
-    this.second = second.slice();
-    this.addFirst = new Float64Array(first.length);
-    this.addSecond = new Float64Array(first.length);
+    this.#left = new Int32Array(first.length).fill(-1);
+    this.#right = new Int32Array(first.length).fill(-1);
+    this.#rank = new Int32Array(first.length).fill(1);
+    this.#first = first.slice();
+    this.#second = second.slice();
+    this.#addFirst = new Float64Array(first.length);
+    this.#addSecond = new Float64Array(first.length);
   }
   /** Passes a node's noted addition down to its children. */
-  private push(node: number): void {
-    const [byFirst, bySecond] = [this.addFirst[node]!, this.addSecond[node]!];
+  #push(node: number): void {
+    const [byFirst, bySecond] = [this.#addFirst[node]!, this.#addSecond[node]!];
     if (byFirst === 0 && bySecond === 0) return;
-    if (this.left[node]! >= 0) this.add(this.left[node]!, byFirst, bySecond);
-    if (this.right[node]! >= 0) this.add(this.right[node]!, byFirst, bySecond);
-    this.addFirst[node] = 0;
-    this.addSecond[node] = 0;
+    if (this.#left[node]! >= 0) this.#add(this.#left[node]!, byFirst, bySecond);
+    if (this.#right[node]! >= 0) this.#add(this.#right[node]!, byFirst, bySecond);
+    this.#addFirst[node] = 0;
+    this.#addSecond[node] = 0;
   }
-  private add(heap: number, byFirst: number, bySecond: number): void {
-    this.first[heap]! += byFirst;
-    this.second[heap]! += bySecond;
-    this.addFirst[heap]! += byFirst;
-    this.addSecond[heap]! += bySecond;
+  #add(heap: number, byFirst: number, bySecond: number): void {
+    this.#first[heap]! += byFirst;
+    this.#second[heap]! += bySecond;
+    this.#addFirst[heap]! += byFirst;
+    this.#addSecond[heap]! += bySecond;
   }
   /**
    * Merges two heaps; −1 is the empty heap. The recursion follows the right spines, whose length is
@@ -51,61 +51,61 @@ class EdgeHeaps {
     if (a < 0) return b;
     if (b < 0) return a;
     if (
-      this.first[b]! < this.first[a]! ||
-      (this.first[b] === this.first[a] && this.second[b]! < this.second[a]!)
+      this.#first[b]! < this.#first[a]! ||
+      (this.#first[b] === this.#first[a] && this.#second[b]! < this.#second[a]!)
     )
       [a, b] = [b, a];
-    this.push(a);
-    this.right[a] = this.merge(this.right[a]!, b);
+    this.#push(a);
+    this.#right[a] = this.merge(this.#right[a]!, b);
     const [leftRank, rightRank] = [
-      this.left[a]! < 0 ? 0 : this.rank[this.left[a]!]!,
-      this.rank[this.right[a]!]!,
+      this.#left[a]! < 0 ? 0 : this.#rank[this.#left[a]!]!,
+      this.#rank[this.#right[a]!]!,
     ];
-    if (leftRank < rightRank) [this.left[a], this.right[a]] = [this.right[a]!, this.left[a]!];
-    this.rank[a] = 1 + Math.min(leftRank, rightRank);
+    if (leftRank < rightRank) [this.#left[a], this.#right[a]] = [this.#right[a]!, this.#left[a]!];
+    this.#rank[a] = 1 + Math.min(leftRank, rightRank);
     return a;
   }
   /** Removes the cheapest edge, which is the root `heap` itself; returns the remaining heap. */
   pop(heap: number): number {
-    this.push(heap);
-    return this.merge(this.left[heap]!, this.right[heap]!);
+    this.#push(heap);
+    return this.merge(this.#left[heap]!, this.#right[heap]!);
   }
   /** As `pop`, and subtracts the removed edge's weights from all remaining edges. */
   popAndSubtract(heap: number): number {
     const rest = this.pop(heap);
-    if (rest >= 0) this.add(rest, -this.first[heap]!, -this.second[heap]!);
+    if (rest >= 0) this.#add(rest, -this.#first[heap]!, -this.#second[heap]!);
     return rest;
   }
 }
 
 /** Union-find whose joins can be undone, last one first. A root's `parent` is minus the size of its set. */
 class RollbackSets {
-  private readonly parent: Int32Array;
-  private readonly undo: number[] = [];
+  readonly #parent: Int32Array;
+  readonly #undo: number[] = [];
   constructor(count: number) {
-    this.parent = new Int32Array(count).fill(-1);
+    this.#parent = new Int32Array(count).fill(-1);
   }
   find(x: number): number {
-    while (this.parent[x]! >= 0) x = this.parent[x]!;
+    while (this.#parent[x]! >= 0) x = this.#parent[x]!;
     return x;
   }
   get moment(): number {
-    return this.undo.length;
+    return this.#undo.length;
   }
   join(a: number, b: number): void {
     [a, b] = [this.find(a), this.find(b)];
     if (a === b) return;
-    if (this.parent[a]! > this.parent[b]!) [a, b] = [b, a];
-    this.undo.push(b, this.parent[b]!);
-    this.parent[a]! += this.parent[b]!;
-    this.parent[b] = a;
+    if (this.#parent[a]! > this.#parent[b]!) [a, b] = [b, a];
+    this.#undo.push(b, this.#parent[b]!);
+    this.#parent[a]! += this.#parent[b]!;
+    this.#parent[b] = a;
   }
   rollback(moment: number): void {
-    while (this.undo.length > moment) {
-      const size = this.undo.pop()!;
-      const b = this.undo.pop()!;
-      this.parent[this.parent[b]!]! -= size;
-      this.parent[b] = size;
+    while (this.#undo.length > moment) {
+      const size = this.#undo.pop()!;
+      const b = this.#undo.pop()!;
+      this.#parent[this.#parent[b]!]! -= size;
+      this.#parent[b] = size;
     }
   }
 }

@@ -70,19 +70,19 @@ const minGainShare = 1e-10;
  * storage added.
  */
 class SwapTable {
-  private readonly freeEdge: Int32Array;
-  private readonly freeGain: Float64Array;
-  private readonly paidEdge: Int32Array;
-  private readonly paidRatio: Float64Array;
-  private readonly isStale: Uint8Array;
+  readonly #freeEdge: Int32Array;
+  readonly #freeGain: Float64Array;
+  readonly #paidEdge: Int32Array;
+  readonly #paidRatio: Float64Array;
+  readonly #isStale: Uint8Array;
 
   constructor(private readonly tree: StorageTree) {
     const count = tree.graph.vertexCount;
-    this.freeEdge = new Int32Array(count);
-    this.freeGain = new Float64Array(count);
-    this.paidEdge = new Int32Array(count);
-    this.paidRatio = new Float64Array(count);
-    this.isStale = new Uint8Array(count).fill(1);
+    this.#freeEdge = new Int32Array(count);
+    this.#freeGain = new Float64Array(count);
+    this.#paidEdge = new Int32Array(count);
+    this.#paidRatio = new Float64Array(count);
+    this.#isStale = new Uint8Array(count).fill(1);
   }
 
   /** The edge of the best swap over all vertices, given their weights; −1 where no swap gains anything. */
@@ -94,14 +94,14 @@ class SwapTable {
     for (let v = 1; v < weight.length; v++) {
       const count = weight[v]!;
       if (count === 0) continue;
-      if (this.isStale[v] === 1) this.updateBest(v);
-      if (this.freeGain[v]! * count > freeGain) {
-        freeGain = this.freeGain[v]! * count;
-        free = this.freeEdge[v]!;
+      if (this.#isStale[v] === 1) this.#updateBest(v);
+      if (this.#freeGain[v]! * count > freeGain) {
+        freeGain = this.#freeGain[v]! * count;
+        free = this.#freeEdge[v]!;
       }
-      if (this.paidRatio[v]! * count > paidRatio) {
-        paidRatio = this.paidRatio[v]! * count;
-        paid = this.paidEdge[v]!;
+      if (this.#paidRatio[v]! * count > paidRatio) {
+        paidRatio = this.#paidRatio[v]! * count;
+        paid = this.#paidEdge[v]!;
       }
     }
     return free >= 0 ? free : paid;
@@ -114,12 +114,12 @@ class SwapTable {
       to,
     } = this.tree.graph;
     for (const x of this.tree.subtree(v)) {
-      this.isStale[x] = 1;
-      for (let at = start[x]!; at < start[x + 1]!; at++) this.isStale[to[items[at]!]!] = 1;
+      this.#isStale[x] = 1;
+      for (let at = start[x]!; at < start[x + 1]!; at++) this.#isStale[to[items[at]!]!] = 1;
     }
   }
 
-  private updateBest(v: number): void {
+  #updateBest(v: number): void {
     const {
       recreation,
       parentEdge,
@@ -151,11 +151,11 @@ class SwapTable {
         paidEdge = edge;
       }
     }
-    this.freeGain[v] = freeGain;
-    this.freeEdge[v] = freeEdge;
-    this.paidRatio[v] = paidRatio;
-    this.paidEdge[v] = paidEdge;
-    this.isStale[v] = 0;
+    this.#freeGain[v] = freeGain;
+    this.#freeEdge[v] = freeEdge;
+    this.#paidRatio[v] = paidRatio;
+    this.#paidEdge[v] = paidEdge;
+    this.#isStale[v] = 0;
   }
 }
 
@@ -167,7 +167,7 @@ class MemberWeights {
   readonly weight: Float64Array;
   constructor(private readonly meter: LimitMeter) {
     this.weight = new Float64Array(meter.tree.graph.vertexCount);
-    for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.count(group, 1);
+    for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.#count(group, 1);
   }
   refresh(): void {
     /* `move` keeps the weights up to date */
@@ -175,15 +175,15 @@ class MemberWeights {
   move(v: number, edge: number): void {
     const { meter, weight } = this;
     const own = weight[v]!;
-    this.addAlong(meter.tree.parent(v), -own);
-    this.addAlong(meter.tree.graph.from[edge]!, own);
-    meter.move(v, edge, (group, isOver) => this.count(group, isOver ? 1 : -1));
+    this.#addAlong(meter.tree.parent(v), -own);
+    this.#addAlong(meter.tree.graph.from[edge]!, own);
+    meter.move(v, edge, (group, isOver) => this.#count(group, isOver ? 1 : -1));
   }
-  private count(group: number, by: number): void {
+  #count(group: number, by: number): void {
     const { start, items } = this.meter.limits.members;
-    for (let at = start[group]!; at < start[group + 1]!; at++) this.addAlong(items[at]!, by);
+    for (let at = start[group]!; at < start[group + 1]!; at++) this.#addAlong(items[at]!, by);
   }
-  private addAlong(v: number, by: number): void {
+  #addAlong(v: number, by: number): void {
     const { tree } = this.meter;
     for (; v > 0; v = tree.parent(v)) this.weight[v]! += by;
   }
@@ -195,21 +195,21 @@ class MemberWeights {
  */
 class SnapshotWeights {
   readonly weight: Float64Array;
-  private readonly seenBy: Int32Array;
+  readonly #seenBy: Int32Array;
   constructor(
     private readonly meter: LimitMeter,
     private readonly snapshots: Rows,
   ) {
     this.weight = new Float64Array(meter.tree.graph.vertexCount);
-    this.seenBy = new Int32Array(this.weight.length);
+    this.#seenBy = new Int32Array(this.weight.length);
   }
   refresh(): void {
     const {
       meter,
       weight,
-      seenBy,
       snapshots: { start, items },
     } = this;
+    const seenBy = this.#seenBy;
     weight.fill(0);
     seenBy.fill(-1);
     for (let snapshot = 0; snapshot + 1 < start.length; snapshot++) {

@@ -38,9 +38,9 @@ export function pasPt(
 /** The growing tree, the edges that may extend it, and an estimate of every group's recreation cost. */
 class Growth {
   readonly tree: StorageTree;
-  private readonly queue: EdgeQueue;
+  readonly #queue: EdgeQueue;
   /** Cost of each group: the actual cost of members in the tree, the minimum cost of the others. */
-  private readonly estimate: Float64Array;
+  readonly #estimate: Float64Array;
 
   constructor(
     private readonly graph: StorageGraph,
@@ -48,55 +48,56 @@ class Growth {
     private readonly limits: Limits,
   ) {
     this.tree = new StorageTree(graph, new Int32Array(graph.vertexCount).fill(-1));
-    this.queue = new EdgeQueue(graph);
-    this.estimate = new Float64Array(limits.count);
+    this.#queue = new EdgeQueue(graph);
+    this.#estimate = new Float64Array(limits.count);
     for (let group = 0; group < limits.count; group++) {
       for (let at = limits.members.start[group]!; at < limits.members.start[group + 1]!; at++)
-        this.estimate[group]! += least[limits.members.items[at]!]!;
+        this.#estimate[group]! += least[limits.members.items[at]!]!;
     }
   }
 
   run(isTimeUp: () => boolean): void {
-    const { graph, tree, queue } = this;
-    this.enqueueFrom(0);
+    const { graph, tree } = this;
+    const queue = this.#queue;
+    this.#enqueueFrom(0);
     for (let edge = queue.pop(), popped = 0; edge >= 0; edge = queue.pop(), popped++) {
       if (popped % 1024 === 0 && isTimeUp()) return;
       const v = graph.to[edge]!;
       if (tree.isAttached(v)) continue;
       const rise = tree.recreation[graph.from[edge]!]! + graph.recreation[edge]! - this.least[v]!;
-      if (!this.hasRoom(v, rise)) continue;
+      if (!this.#hasRoom(v, rise)) continue;
       tree.attach(v, edge);
-      this.charge(v, rise);
-      this.reparentTo(v);
-      this.enqueueFrom(v);
+      this.#charge(v, rise);
+      this.#reparentTo(v);
+      this.#enqueueFrom(v);
     }
   }
 
   /** Whether all groups of v stay within their limits where v costs `rise` more than its minimum. */
-  private hasRoom(v: number, rise: number): boolean {
+  #hasRoom(v: number, rise: number): boolean {
     const { groupsOf, limit } = this.limits;
     for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++) {
       const group = groupsOf.items[at]!;
-      if (this.estimate[group]! + rise > limit[group]!) return false;
+      if (this.#estimate[group]! + rise > limit[group]!) return false;
     }
     return true;
   }
   /** Adds `rise` to the estimates of v's groups. */
-  private charge(v: number, rise: number): void {
+  #charge(v: number, rise: number): void {
     const { groupsOf } = this.limits;
     for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++)
-      this.estimate[groupsOf.items[at]!]! += rise;
+      this.#estimate[groupsOf.items[at]!]! += rise;
   }
-  private enqueueFrom(v: number): void {
+  #enqueueFrom(v: number): void {
     const { outgoing, to } = this.graph;
     for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++)
-      if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.queue.push(outgoing.items[at]!);
+      if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.#queue.push(outgoing.items[at]!);
   }
   /**
    * Moves vertices of the tree below the new vertex v where that lowers their storage cost and does not raise
    * their recreation cost.
    */
-  private reparentTo(v: number): void {
+  #reparentTo(v: number): void {
     const {
       graph: { outgoing, to },
       tree,
@@ -107,7 +108,7 @@ class Growth {
       if (!tree.isAttached(target) || tree.storageChange(target, edge) >= 0) continue;
       const change = tree.recreationChange(target, edge);
       if (change > 0 || tree.isBelow(v, target)) continue;
-      for (const x of tree.subtree(target)) this.charge(x, change);
+      for (const x of tree.subtree(target)) this.#charge(x, change);
       tree.move(target, edge);
     }
   }
@@ -115,9 +116,9 @@ class Growth {
 
 /** Priority queue (a binary heap) of edges, by storage cost and then by recreation cost. */
 class EdgeQueue {
-  private readonly heap: number[] = [];
+  readonly #heap: number[] = [];
   constructor(private readonly graph: StorageGraph) {}
-  private precedes(a: number, b: number): boolean {
+  #precedes(a: number, b: number): boolean {
     const { storage, recreation } = this.graph;
     return (
       storage[a]! < storage[b]! ||
@@ -126,10 +127,10 @@ class EdgeQueue {
     );
   }
   push(edge: number): void {
-    const { heap } = this;
+    const heap = this.#heap;
     let at = heap.length;
     heap.push(edge);
-    for (let up = (at - 1) >> 1; at > 0 && this.precedes(edge, heap[up]!); up = (at - 1) >> 1) {
+    for (let up = (at - 1) >> 1; at > 0 && this.#precedes(edge, heap[up]!); up = (at - 1) >> 1) {
       heap[at] = heap[up]!;
       at = up;
     }
@@ -137,7 +138,7 @@ class EdgeQueue {
   }
   /** Removes and returns the first edge; −1 where the queue is empty. */
   pop(): number {
-    const { heap } = this;
+    const heap = this.#heap;
     if (heap.length === 0) return -1;
     const least = heap[0]!;
     const last = heap.pop()!;
@@ -146,8 +147,8 @@ class EdgeQueue {
     for (;;) {
       let down = 2 * at + 1;
       if (down >= heap.length) break;
-      if (down + 1 < heap.length && this.precedes(heap[down + 1]!, heap[down]!)) down++;
-      if (!this.precedes(heap[down]!, last)) break;
+      if (down + 1 < heap.length && this.#precedes(heap[down + 1]!, heap[down]!)) down++;
+      if (!this.#precedes(heap[down]!, last)) break;
       heap[at] = heap[down]!;
       at = down;
     }

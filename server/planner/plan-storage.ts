@@ -139,7 +139,7 @@ interface Kept {
 class BestKeeper {
   readonly candidates: PlanCandidate[] = [];
   readonly trees: ReferenceTree[] = [];
-  private kept: Kept | undefined;
+  #kept: Kept | undefined;
   constructor(
     private readonly graph: StorageGraph,
     private readonly costs: Float64Array,
@@ -148,12 +148,12 @@ class BestKeeper {
   ) {}
 
   get best(): Kept {
-    if (this.kept === undefined)
+    if (this.#kept === undefined)
       throw new StemmaError(
         "INTERNAL",
         "No tree keeps the budgets although the one stored for speed must. This is a fault of the planner.",
       );
-    return this.kept;
+    return this.#kept;
   }
   storageOf(algorithm: PlanAlgorithm): number {
     return this.candidates.find((candidate) => candidate.algorithm === algorithm)!.storageCost;
@@ -176,8 +176,8 @@ class BestKeeper {
     const isWithinBudgets = snapshotCosts(this.graph, recreation, this.scheme).every((cost, s) =>
       isWithin(cost, this.costs[s]!),
     );
-    if (isWithinBudgets && (this.kept === undefined || storageCost < this.kept.storageCost)) {
-      this.kept = { algorithm, tree: tree.slice(), storageCost, isRefined };
+    if (isWithinBudgets && (this.#kept === undefined || storageCost < this.#kept.storageCost)) {
+      this.#kept = { algorithm, tree: tree.slice(), storageCost, isRefined };
       this.onProgress?.({ step: algorithm, storageCost });
     }
     return { storageCost, isWithinBudgets };

@@ -11,11 +11,11 @@ export class StorageTree {
   /** C_r(T, v): the recreation cost of each vertex, summed along its path. */
   readonly recreation: Float64Array;
   /** The children of each vertex as doubly linked lists; −1 ends a list. */
-  private readonly firstChild: Int32Array;
-  private readonly next: Int32Array;
-  private readonly previous: Int32Array;
+  readonly #firstChild: Int32Array;
+  readonly #next: Int32Array;
+  readonly #previous: Int32Array;
   /** Work array of `subtree`. */
-  private readonly stack: Int32Array;
+  readonly #stack: Int32Array;
 
   constructor(
     readonly graph: StorageGraph,
@@ -24,12 +24,12 @@ export class StorageTree {
     const count = graph.vertexCount;
     this.parentEdge = parentEdge.slice();
     this.recreation = new Float64Array(count);
-    this.firstChild = new Int32Array(count).fill(-1);
-    this.next = new Int32Array(count).fill(-1);
-    this.previous = new Int32Array(count).fill(-1);
-    this.stack = new Int32Array(count);
+    this.#firstChild = new Int32Array(count).fill(-1);
+    this.#next = new Int32Array(count).fill(-1);
+    this.#previous = new Int32Array(count).fill(-1);
+    this.#stack = new Int32Array(count);
     for (let v = 1; v < count; v++)
-      if (this.parentEdge[v]! >= 0) this.link(v, graph.from[this.parentEdge[v]!]!);
+      if (this.parentEdge[v]! >= 0) this.#link(v, graph.from[this.parentEdge[v]!]!);
     this.recompute();
   }
 
@@ -66,11 +66,11 @@ export class StorageTree {
 
   /** v and all vertices that are recreated through it, parents first. Valid until the next call. */
   subtree(v: number): Int32Array {
-    const { stack } = this;
+    const stack = this.#stack;
     let length = 0;
     stack[length++] = v;
     for (let at = 0; at < length; at++) {
-      for (let child = this.firstChild[stack[at]!]!; child >= 0; child = this.next[child]!)
+      for (let child = this.#firstChild[stack[at]!]!; child >= 0; child = this.#next[child]!)
         stack[length++] = child;
     }
     return stack.subarray(0, length);
@@ -79,16 +79,16 @@ export class StorageTree {
   /** Attaches v by `edge`. The edge's source must be attached, and v must not. */
   attach(v: number, edge: number): void {
     this.parentEdge[v] = edge;
-    this.link(v, this.graph.from[edge]!);
+    this.#link(v, this.graph.from[edge]!);
     this.recreation[v] = this.recreation[this.graph.from[edge]!]! + this.graph.recreation[edge]!;
   }
 
   /** Stores v by another edge. The edge's source must not be below v. */
   move(v: number, edge: number): void {
     const change = this.recreationChange(v, edge);
-    this.unlink(v);
+    this.#unlink(v);
     this.parentEdge[v] = edge;
-    this.link(v, this.graph.from[edge]!);
+    this.#link(v, this.graph.from[edge]!);
     if (change !== 0) for (const x of this.subtree(v)) this.recreation[x]! += change;
   }
 
@@ -101,17 +101,17 @@ export class StorageTree {
     }
   }
 
-  private link(v: number, parent: number): void {
-    const first = this.firstChild[parent]!;
-    this.next[v] = first;
-    this.previous[v] = -1;
-    if (first >= 0) this.previous[first] = v;
-    this.firstChild[parent] = v;
+  #link(v: number, parent: number): void {
+    const first = this.#firstChild[parent]!;
+    this.#next[v] = first;
+    this.#previous[v] = -1;
+    if (first >= 0) this.#previous[first] = v;
+    this.#firstChild[parent] = v;
   }
-  private unlink(v: number): void {
-    const [next, previous] = [this.next[v]!, this.previous[v]!];
-    if (next >= 0) this.previous[next] = previous;
-    if (previous >= 0) this.next[previous] = next;
-    else this.firstChild[this.parent(v)] = next;
+  #unlink(v: number): void {
+    const [next, previous] = [this.#next[v]!, this.#previous[v]!];
+    if (next >= 0) this.#previous[next] = previous;
+    if (previous >= 0) this.#next[previous] = next;
+    else this.#firstChild[this.parent(v)] = next;
   }
 }

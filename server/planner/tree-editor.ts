@@ -28,56 +28,56 @@ export class TreeEditor {
    */
   added = 0;
   /** Moves that can be undone: each vertex with the edge it had before. */
-  private readonly log: { readonly vertex: number; readonly edge: number }[] = [];
+  readonly #log: { readonly vertex: number; readonly edge: number }[] = [];
   /** Groups over their limits. */
-  private readonly broken = new Set<number>();
+  readonly #broken = new Set<number>();
   /** Work array of `cheapestRoom`; all zero between calls. */
-  private readonly weight: Float64Array;
+  readonly #weight: Float64Array;
 
   constructor(
     readonly meter: LimitMeter,
     readonly effort: Effort,
   ) {
     this.tree = meter.tree;
-    this.weight = new Float64Array(this.tree.graph.vertexCount);
+    this.#weight = new Float64Array(this.tree.graph.vertexCount);
   }
 
   /** The current position in the log, for `undoTo`. */
   get mark(): number {
-    return this.log.length;
+    return this.#log.length;
   }
   /** Vertices moved since a mark. */
   movedSince(mark: number): number[] {
-    return this.log.slice(mark).map(({ vertex }) => vertex);
+    return this.#log.slice(mark).map(({ vertex }) => vertex);
   }
   isWithinLimits(): boolean {
-    return this.broken.size === 0;
+    return this.#broken.size === 0;
   }
 
   move(v: number, edge: number): void {
     const { tree } = this;
     const now = tree.parentEdge[v]!;
-    this.log.push({ vertex: v, edge: now });
-    this.shift(v, edge);
+    this.#log.push({ vertex: v, edge: now });
+    this.#shift(v, edge);
   }
   undoTo(mark: number): void {
-    while (this.log.length > mark) {
-      const { vertex, edge } = this.log.pop()!;
-      this.shift(vertex, edge);
+    while (this.#log.length > mark) {
+      const { vertex, edge } = this.#log.pop()!;
+      this.#shift(vertex, edge);
     }
   }
   /** Makes all moves so far final. */
   keep(): void {
-    this.log.length = 0;
+    this.#log.length = 0;
   }
 
-  private shift(v: number, edge: number): void {
+  #shift(v: number, edge: number): void {
     this.added += this.tree.storageChange(v, edge);
     this.effort.left -=
       4 +
       this.meter.move(v, edge, (group, isOver) => {
-        if (isOver) this.broken.add(group);
-        else this.broken.delete(group);
+        if (isOver) this.#broken.add(group);
+        else this.#broken.delete(group);
       });
   }
 
@@ -86,9 +86,9 @@ export class TreeEditor {
    * less than `most` storage. Returns whether all limits hold; if not, the caller undoes the moves.
    */
   makeRoom(fixed: ReadonlySet<number>, most: number): boolean {
-    for (let repairs = 0; this.broken.size > 0; repairs++) {
-      if (this.broken.size > maxBrokenLimits || repairs === maxRepairs) return false;
-      const edge = this.cheapestRoom(fixed, most);
+    for (let repairs = 0; this.#broken.size > 0; repairs++) {
+      if (this.#broken.size > maxBrokenLimits || repairs === maxRepairs) return false;
+      const edge = this.#cheapestRoom(fixed, most);
       if (edge < 0) return false;
       const before = this.added;
       this.move(this.tree.graph.to[edge]!, edge);
@@ -101,15 +101,16 @@ export class TreeEditor {
    * The edge of the swap that takes most recreation cost off the broken groups per storage added, among swaps
    * that add less than `most` storage; −1 where there is none.
    */
-  private cheapestRoom(fixed: ReadonlySet<number>, most: number): number {
-    const { tree, weight } = this;
+  #cheapestRoom(fixed: ReadonlySet<number>, most: number): number {
+    const { tree } = this;
+    const weight = this.#weight;
     const {
       from,
       storage,
       recreation: apply,
       incoming: { start, items },
     } = tree.graph;
-    const { touched, excess } = this.countBrokenBelow();
+    const { touched, excess } = this.#countBrokenBelow();
     let best = -1;
     let bestRatio = 0;
     for (const x of touched) {
@@ -140,18 +141,18 @@ export class TreeEditor {
    * Counts in `weight`, for each vertex, the members of broken groups at or below it. Returns the vertices
    * with such members, and the sum by which the groups exceed their limits.
    */
-  private countBrokenBelow(): { readonly touched: readonly number[]; readonly excess: number } {
+  #countBrokenBelow(): { readonly touched: readonly number[]; readonly excess: number } {
     const {
       meter: {
         cost,
         limits: { members, limit },
       },
       tree,
-      weight,
     } = this;
+    const weight = this.#weight;
     const touched: number[] = [];
     let excess = 0;
-    for (const group of this.broken) {
+    for (const group of this.#broken) {
       excess += cost[group]! - limit[group]!;
       for (let at = members.start[group]!; at < members.start[group + 1]!; at++) {
         for (let x = members.items[at]!; x > 0; x = tree.parent(x)) {

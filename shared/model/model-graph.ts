@@ -233,7 +233,7 @@ function firstInput(model: ModelDefinition): LeafDefinition | undefined {
 /** Flattens a model: every call of every layer, in nested models as often as those are called. */
 class Expansion {
   readonly calls: GraphCall[] = [];
-  private attempts = 0;
+  #attempts = 0;
 
   /**
    * @param given the model's inputs; undefined for the outermost model, whose inputs are calls themselves
@@ -245,27 +245,27 @@ class Expansion {
       );
     const results = new Map<string, readonly GraphReference[]>();
     const key = (layer: string, node: number): string => `${node} ${layer}`;
-    this.openInputs(model, given, (name, outputs) => results.set(key(name, 0), outputs));
+    this.#openInputs(model, given, (name, outputs) => results.set(key(name, 0), outputs));
     if (new Set(model.layers.map(({ name }) => name)).size !== model.layers.length)
       throw modelJsonMalformed(`two layers of ${JSON.stringify(model.name.slice(0, 80))} have one name`);
     const ahead = nodesAhead(model);
     const resolve = ([layer, node, tensor]: LocalReference): GraphReference | undefined => {
       const outputs = results.get(key(layer, node - (ahead.get(layer) ?? 0)));
       if (outputs === undefined) return undefined;
-      return outputs[tensor] ?? this.furtherOutput(outputs, tensor, layer);
+      return outputs[tensor] ?? this.#furtherOutput(outputs, tensor, layer);
     };
     let waiting = model.layers.flatMap((layer) =>
       layer.nodes.map((inputs, node) => ({ layer, inputs, node })),
     );
     while (waiting.length > 0) {
       const stillWaiting = waiting.filter(({ layer, inputs, node }) => {
-        if (++this.attempts > 50_000_000)
+        if (++this.#attempts > 50_000_000)
           throw modelJsonMalformed("its layers are listed in an order that takes too long to follow");
         const sources = inputs.map(resolve);
         if (!sources.every((source) => source !== undefined)) return true;
         results.set(
           key(layer.name, node),
-          layer.kind === "model" ? this.open(layer, sources) : [this.call(layer, sources)],
+          layer.kind === "model" ? this.open(layer, sources) : [this.#call(layer, sources)],
         );
         return false;
       });
@@ -282,7 +282,7 @@ class Expansion {
     );
   }
 
-  private openInputs(
+  #openInputs(
     model: ModelDefinition,
     given: readonly GraphReference[] | undefined,
     bind: (name: string, outputs: readonly GraphReference[]) => void,
@@ -291,7 +291,7 @@ class Expansion {
       const layer = model.layers.find((definition) => definition.name === name);
       if (layer?.kind !== "leaf" || layer.className !== "InputLayer" || layer.nodes.length > 0)
         throw modelJsonMalformed(`the input ${JSON.stringify(name.slice(0, 80))} is not an InputLayer`);
-      bind(name, [given?.[slot] ?? this.call(layer, [])]);
+      bind(name, [given?.[slot] ?? this.#call(layer, [])]);
     });
     const bound = new Set(model.inputs.map(([name]) => name));
     if (bound.size !== model.inputs.length) throw modelJsonMalformed("an input is named twice");
@@ -302,7 +302,7 @@ class Expansion {
         );
   }
 
-  private call(layer: LeafDefinition, inputs: readonly GraphReference[]): GraphReference {
+  #call(layer: LeafDefinition, inputs: readonly GraphReference[]): GraphReference {
     if (this.calls.length >= maxLayers)
       throw modelJsonMalformed(`flattened, it has more than ${maxLayers} layers`);
     const { instance, className, config, name, frozen } = layer;
@@ -312,7 +312,7 @@ class Expansion {
   }
 
   /** Only recurrent layers that return their state have more than one output. */
-  private furtherOutput(outputs: readonly GraphReference[], tensor: number, layer: string): GraphReference {
+  #furtherOutput(outputs: readonly GraphReference[], tensor: number, layer: string): GraphReference {
     const only = outputs.length === 1 ? outputs[0] : undefined;
     const call = only === undefined ? undefined : this.calls[only.layer];
     const inner = call?.config["layer"] as { readonly config?: LayerConfig } | undefined;

@@ -38,16 +38,16 @@ const defaultHoldBytes = 512 * 1024 * 1024;
 
 /** Adds up the time of each step. */
 class StepTimer {
-  private last: number;
+  #last: number;
   readonly steps = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
   constructor(private readonly clock: Clock) {
-    this.last = clock.monotonic();
+    this.#last = clock.monotonic();
   }
   /** Adds the time since the last mark to this step. */
   mark(step: keyof StepTimer["steps"]): void {
     const now = this.clock.monotonic();
-    this.steps[step] += now - this.last;
-    this.last = now;
+    this.steps[step] += now - this.#last;
+    this.#last = now;
   }
 }
 
