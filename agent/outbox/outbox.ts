@@ -6,7 +6,8 @@
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import { openJournal, type FileJournal } from "../../shared/journal/open-journal.js";
+import type { FileJournal } from "../../shared/journal/file-journal.js";
+import { openJournal } from "../../shared/journal/open-journal.js";
 import type { ModelSource, SaveRecord } from "../../shared/model/model.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";

@@ -7,7 +7,7 @@ import type { Predictor } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
-import { indexEntryBytes } from "../../shared/objects/pack-format.js";
+import { indexEntryBytes } from "../../shared/objects/pack-entry.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { EdgeInput } from "../planner/storage-graph.js";
 import type { ArchiveEncoding } from "./archive-plan.js";

@@ -1,6 +1,6 @@
 /** Data and ports that the functions of an open repository share. */
 import type { SerialQueue } from "../../shared/concurrency/serial-queue.js";
-import type { FileJournal } from "../../shared/journal/open-journal.js";
+import type { FileJournal } from "../../shared/journal/file-journal.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";

@@ -1,5 +1,5 @@
 /** Counts a fleet's bytes on disk, and the bytes that a complete snapshot of every version would take. */
-import { rawEncodingCode } from "../../shared/objects/pack-format.js";
+import { rawEncodingCode } from "../../shared/objects/pack-entry.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
 

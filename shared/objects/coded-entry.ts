@@ -11,7 +11,7 @@ import { Chains, isFault, linked, type ChainFault, type ChainState, type Links }
 import type { DecodedCache } from "./decoded-cache.js";
 import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
-import type { PackEntry } from "./pack-format.js";
+import type { PackEntry } from "./pack-entry.js";
 import { chainRefusal } from "./publication.js";
 import type { DecodingJob } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";

@@ -8,11 +8,11 @@
  */
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { packFormatOf } from "./pack-entry.js";
 import {
   decodePackIndex,
   encodePackIndex,
   isPackName,
-  packFormatOf,
   packTrailerBytes,
   type PackIndex,
 } from "./pack-format.js";

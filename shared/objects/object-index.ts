@@ -9,7 +9,8 @@ import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { CollectionPlan, StoredObject } from "./object-store.js";
-import { packBytes, type PackEntry, type PackIndex } from "./pack-format.js";
+import type { PackEntry } from "./pack-entry.js";
+import { packBytes, type PackIndex } from "./pack-format.js";
 
 export interface Located {
   readonly pack: PackIndex;

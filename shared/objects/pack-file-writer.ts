@@ -6,14 +6,13 @@
 import { dirname, join } from "node:path";
 import { StemmaError } from "../errors.js";
 import type { Files, OpenFile, Random } from "../ports.js";
+import { packFormatOf, type PackEntry } from "./pack-entry.js";
 import {
   encodePackHeader,
   encodePackIndex,
   encodePackTrailer,
-  packFormatOf,
   packHeaderBytes,
   packName,
-  type PackEntry,
   type PackIndex,
 } from "./pack-format.js";
 import {

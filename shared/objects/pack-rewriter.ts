@@ -6,7 +6,8 @@ import type { PackRewriter } from "./collector.js";
 import type { Located } from "./object-index.js";
 import type { PackFileWriter } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
-import { rawEncodingCode, type PackIndex } from "./pack-format.js";
+import { rawEncodingCode } from "./pack-entry.js";
+import type { PackIndex } from "./pack-format.js";
 import { plainSeal } from "./unsealed-entry.js";
 
 export interface PackRewriterParts {

@@ -35,7 +35,8 @@ import type {
 } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
-import { rawEncodingCode, type PackEntry, type PackIndex } from "./pack-format.js";
+import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
+import type { PackIndex } from "./pack-format.js";
 import { FilePackRewriter } from "./pack-rewriter.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";

@@ -8,7 +8,8 @@ import type { Hash } from "../tensor/tensor.js";
 import type { ChainFault, ChainState } from "./chains.js";
 import type { Located, ObjectIndex } from "./object-index.js";
 import type { PackFiles } from "./pack-files.js";
-import type { PackEntry, PackIndex } from "./pack-format.js";
+import type { PackEntry } from "./pack-entry.js";
+import type { PackIndex } from "./pack-format.js";
 import { objectMismatch, objectMissing } from "./tensor-stream.js";
 import type { FoundDamage, StoredTensors, TensorEntry } from "./stored-tensors.js";
 

@@ -4,7 +4,7 @@
  */
 import type { RetrievalStep } from "./chains.js";
 import type { DecodingStep } from "./decoding/decode-steps.js";
-import { rawEncodingCode } from "./pack-format.js";
+import { rawEncodingCode } from "./pack-entry.js";
 import type { TensorEntry } from "./stored-tensors.js";
 
 export type Run = readonly RetrievalStep<TensorEntry>[];

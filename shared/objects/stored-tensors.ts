@@ -7,7 +7,7 @@ import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxCodedTensorBytes, type CodedTensor, type TensorEncoding } from "./object-store.js";
-import type { PackEntry } from "./pack-format.js";
+import type { PackEntry } from "./pack-entry.js";
 
 export type TensorEntry = PackEntry & { readonly header: TensorHeader };
 

@@ -11,7 +11,7 @@ import { decodeSteps } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder } from "./decoding/tensor-decoder.js";
 import type { FixedPlanesRead, HighPlanes, ReadOptions } from "./object-store.js";
-import { rawEncodingCode } from "./pack-format.js";
+import { rawEncodingCode } from "./pack-entry.js";
 import { PlaneReading } from "./plane-reading.js";
 import { decodingStepOf, runsOf, type Run } from "./retrieval-runs.js";
 import { refuseLarge, type StoredTensors, type TensorEntry } from "./stored-tensors.js";

@@ -1,7 +1,7 @@
 /** Index entries of a pack that is being written: some fields are set only when the pack is sealed. Pure. */
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
-import { rawEncodingCode, type PackEntry } from "./pack-format.js";
+import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 
 /** An index entry without its position in the pack. */
 export interface EntryDescription {

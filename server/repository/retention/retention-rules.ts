@@ -108,7 +108,7 @@ class RuleReader {
   errorExpecting(expected: string): StemmaError {
     return invalid(
       this.text,
-      `${this.hasMore ? `${JSON.stringify(this.peek())} stands` : "it ends"} where ${expected} is expected`,
+      `${this.hasMore ? `it has ${JSON.stringify(this.peek())}` : "it ends"} where ${expected} is expected`,
     );
   }
 }
@@ -118,12 +118,12 @@ export function parseRetentionRule(text: string): RetentionRule {
   const words = new RuleReader(text);
   const everything: RetentionRule = { bases: false, releaseBases: false, keepAllFor: null, stages: [] };
   if (words.take("for", "ever")) {
-    if (words.hasMore) throw words.errorExpecting("the rule's end");
+    if (words.hasMore) throw words.errorExpecting("the end of the rule");
     return everything;
   }
   const kept = readKept(words);
   const rest = readRest(words);
-  if (words.hasMore) throw words.errorExpecting("the rule's end");
+  if (words.hasMore) throw words.errorExpecting("the end of the rule");
   checkOrder(text, rest);
   return { ...kept, ...rest };
 }

@@ -160,7 +160,7 @@ export function checkRetirable(
   if (version.held !== undefined)
     throw new StemmaError(
       "MODEL_HELD",
-      `${name} is held ${describeHold(version.held)}; it cannot be retired before it is let go: stemma model unhold ${name} --because TEXT.`,
+      `${name} is held ${describeHold(version.held)}, so it cannot be retired. Remove the hold first: stemma model unhold ${name} --because TEXT.`,
       { versionId },
     );
   const use = inUse.get(versionId);

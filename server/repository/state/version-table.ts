@@ -69,7 +69,7 @@ export function requireVersion(table: VersionTable, versionId: Hash): VersionSum
 function notFound(reference: string): StemmaError {
   return new StemmaError(
     "MODEL_NOT_FOUND",
-    `No model ${JSON.stringify(reference.slice(0, 300))} in this fleet. \`stemma model list\` shows what there is.`,
+    `This fleet has no model ${JSON.stringify(reference.slice(0, 300))}. \`stemma model list\` lists its models.`,
     { reference: reference.slice(0, 300) },
   );
 }

@@ -80,7 +80,7 @@ export async function recordVersion(
   if (record.fleet !== context.fleet)
     throw new StemmaError(
       "IDENTITY_FOREIGN",
-      `The save record is of the fleet ${JSON.stringify(record.fleet)}, this is ${JSON.stringify(context.fleet)}. To copy a model to another fleet, import it there.`,
+      `The save record of ${versionId} belongs to the fleet ${JSON.stringify(record.fleet)} and cannot be recorded in the fleet ${JSON.stringify(context.fleet)}. To copy a model to another fleet, recover it and import it there.`,
       { fleet: record.fleet },
     );
   checkName("model", record.name);

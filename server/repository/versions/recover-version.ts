@@ -44,7 +44,7 @@ export async function confirmStored(context: RepositoryContext, versionId: Hash)
   if (verifiedRoot !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `${version.name}:${version.version} was read back with the root ${verifiedRoot}, but ${record.root} is recorded. Run \`stemma storage check\`.`,
+      `${version.name}:${version.version} was read back from the disk with the root ${verifiedRoot}, but ${record.root} is recorded. \`stemma storage check\` finds what is damaged.`,
       { expected: record.root, actual: verifiedRoot },
     );
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);

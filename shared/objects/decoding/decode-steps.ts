@@ -4,7 +4,7 @@
  */
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
-import { rawEncodingCode } from "../pack-format.js";
+import { rawEncodingCode } from "../pack-entry.js";
 import type { TensorDecoder } from "./tensor-decoder.js";
 
 /** One tensor to decode: its stored bytes, and what they are coded against. */

@@ -5,7 +5,8 @@ import { describe, it } from "node:test";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import type { HeadSigner } from "../../../../shared/journal/journal.js";
 import { logLeaf, verifyInclusion } from "../../../../shared/journal/merkle-log.js";
-import { openJournal, type FileJournal } from "../../../../shared/journal/open-journal.js";
+import type { FileJournal } from "../../../../shared/journal/file-journal.js";
+import { openJournal } from "../../../../shared/journal/open-journal.js";
 import type { Files } from "../../../../shared/ports.js";
 
 export interface TestFact {

@@ -9,6 +9,7 @@ import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";
+import type { PackEntry } from "../../../../shared/objects/pack-entry.js";
 import {
   decodePackIndex,
   decodePackTrailer,
@@ -16,7 +17,6 @@ import {
   encodePackIndex,
   encodePackTrailer,
   packName,
-  type PackEntry,
 } from "../../../../shared/objects/pack-format.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";

@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { StemmaError } from "../../../../shared/errors.js";
 import { objectKinds } from "../../../../shared/model/model.js";
 import { decodeIndexCache, encodeIndexCache } from "../../../../shared/objects/index-cache.js";
+import { packFormatOf, type PackEntry } from "../../../../shared/objects/pack-entry.js";
 import {
   checkPackHeader,
   decodePackIndex,
@@ -15,10 +16,8 @@ import {
   encodePackIndex,
   encodePackTrailer,
   packBytes,
-  packFormatOf,
   packName,
   readPackIndex,
-  type PackEntry,
 } from "../../../../shared/objects/pack-format.js";
 import { dtypes, tensorByteLength, type DType } from "../../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

@@ -1,0 +1,363 @@
+/**
+ * The journal on files: group commit, segments, and signed heads. open-journal.ts opens it. Does not know what
+ * the facts mean.
+ *
+ * A group is everything that was appended while the group before was being fsynced. It is written with one
+ * call and fsynced once; then its appends resolve and the next group is written. So everything before a
+ * group's first entry is durable when the group reaches the disk. That distinguishes a torn tail from damage
+ * (frame.ts, load-segments.ts).
+ */
+import { join } from "node:path";
+import { StemmaError, isStemmaError } from "../errors.js";
+import { writeDurably } from "../files/durable-write.js";
+import type { Files, OpenFile } from "../ports.js";
+import { hashBytes, hexOf } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { Fact } from "./fact.js";
+import {
+  encodeFrames,
+  encodeSegmentHeader,
+  maxEntryBytes,
+  segmentHeaderBytes,
+  type FrameToWrite,
+} from "./frame.js";
+import { encodeHeadSlot, headSlotBytes } from "./head.js";
+import { headMessage } from "./head-message.js";
+import type {
+  FactCodec,
+  HeadSigner,
+  Journal,
+  JournalEntry,
+  JournalHead,
+  JournalOpening,
+  SignedHead,
+} from "./journal.js";
+import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
+import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
+import { copySegments, readEntries } from "./read-segments.js";
+
+/** A journal on files, with the members that only its owner needs. */
+export interface FileJournal<F = Fact> extends Journal<F> {
+  readonly opening: JournalOpening;
+  /**
+   * The bytes of an entry, and the proof that they are in the log of the current head (merkle-log.ts verifies
+   * it).
+   * @throws FACT_INVALID for a position that does not exist
+   */
+  prove(
+    position: number,
+  ): Promise<{ readonly entry: Uint8Array; readonly proof: readonly Hash[]; readonly head: JournalHead }>;
+  /**
+   * Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the
+   * same chain.
+   */
+  copyTo(folder: string, length: number): Promise<{ readonly bytes: number }>;
+  /** Bytes of all segments. */
+  byteLength(): Promise<number>;
+}
+
+/** An append that waits to be written. */
+interface PendingAppend {
+  readonly payloads: readonly Uint8Array[];
+  readonly bytes: number;
+  readonly resolve: (positions: readonly number[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A group is written in one call and has at most this many bytes, unless one append has more. */
+const maxGroupBytes = 8 * 1024 * 1024;
+
+/** What openJournal passes to the journal that it opens. */
+interface OpenedParts<F> {
+  readonly files: Files;
+  readonly folder: string;
+  readonly codec: FactCodec<F>;
+  readonly signer: HeadSigner | undefined;
+  readonly segmentBytes: number;
+  readonly loaded: LoadedJournal;
+  /** The last segment. */
+  readonly file: OpenFile;
+  readonly headFile: OpenFile;
+}
+
+export class OpenedJournal<F> implements FileJournal<F> {
+  readonly opening: JournalOpening;
+  readonly #files: Files;
+  readonly #folder: string;
+  readonly #codec: FactCodec<F>;
+  readonly #signer: HeadSigner | undefined;
+  readonly #segmentBytes: number;
+  readonly #segments: Segment[];
+  readonly #headFile: OpenFile;
+  #file: OpenFile;
+  #fileBytes: number;
+  #length: number;
+  #chain: Uint8Array;
+  #log: MerkleLog;
+  #queue: PendingAppend[] = [];
+  #flushing: Promise<void> | undefined;
+  #stopped: StemmaError | undefined;
+  #headSlot = 0;
+  #closed = false;
+
+  constructor({ files, folder, codec, signer, segmentBytes, loaded, file, headFile }: OpenedParts<F>) {
+    this.#files = files;
+    this.#folder = folder;
+    this.#codec = codec;
+    this.#signer = signer;
+    this.#segmentBytes = segmentBytes;
+    this.#segments = [...loaded.segments];
+    this.#file = file;
+    this.#headFile = headFile;
+    this.#fileBytes = loaded.lastSegmentBytes;
+    this.#length = loaded.length;
+    this.#chain = hashBytes(loaded.chain);
+    this.#log = loaded.log;
+    this.opening = { length: loaded.length, tornBytes: loaded.torn.length };
+  }
+
+  append(facts: readonly F[]): Promise<readonly number[]> {
+    if (this.#stopped !== undefined || this.#closed) return Promise.reject(this.#refusal());
+    if (facts.length === 0) return Promise.resolve([]);
+    return new Promise((resolve, reject) => {
+      const payloads = facts.map((fact) => this.#encode(fact));
+      this.#queue.push({
+        payloads,
+        bytes: payloads.reduce((sum, { length }) => sum + length, 0),
+        resolve,
+        reject,
+      });
+      this.#flushing ??= this.#flush();
+    });
+  }
+
+  #encode(fact: F): Uint8Array {
+    let payload: Uint8Array;
+    try {
+      payload = this.#codec.encode(fact);
+    } catch (error) {
+      throw new StemmaError(
+        "FACT_INVALID",
+        `A fact could not be encoded, so nothing was appended to the journal in ${this.#folder}. Report this with its cause.`,
+        { cause: error },
+      );
+    }
+    if (payload.length === 0 || payload.length > maxEntryBytes)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `A fact takes ${payload.length} bytes; 1 to ${maxEntryBytes} are allowed. Nothing was appended to the journal in ${this.#folder}. Put large data into the object store and record its hash.`,
+        { bytes: payload.length },
+      );
+    return payload;
+  }
+
+  #refusal(): StemmaError {
+    const reason = this.#stopped?.message ?? "It was closed.";
+    return new StemmaError(
+      "JOURNAL_STOPPED",
+      `The journal in ${this.#folder} accepts no more facts. ${reason} Restart, so that it is opened and verified again.`,
+      { cause: this.#stopped },
+    );
+  }
+
+  async #flush(): Promise<void> {
+    // Appends made in the same turn of the event loop share the group.
+    await Promise.resolve();
+    while (this.#queue.length > 0) {
+      const group: PendingAppend[] = [];
+      let bytes = 0;
+      while (
+        this.#queue.length > 0 &&
+        (group.length === 0 || bytes + (this.#queue[0] as PendingAppend).bytes <= maxGroupBytes)
+      ) {
+        const next = this.#queue.shift() as PendingAppend;
+        bytes += next.bytes;
+        group.push(next);
+      }
+      if (this.#stopped === undefined) await this.#commit(group);
+      else for (const waiting of group) waiting.reject(this.#refusal());
+    }
+    // There was no await since the queue was found empty, so an append after this starts the next flush.
+    this.#flushing = undefined;
+  }
+
+  /** Writes and fsyncs one group, then settles its appends. Never throws. */
+  async #commit(group: readonly PendingAppend[]): Promise<void> {
+    const first = this.#length;
+    try {
+      if (this.#fileBytes >= this.#segmentBytes) await this.#startSegment();
+      const frames: FrameToWrite[] = group.flatMap(({ payloads }) =>
+        payloads.map((payload, i) => ({ payload, following: payloads.length - 1 - i })),
+      );
+      const bytes = encodeFrames(frames, first);
+      await this.#write(bytes);
+      const log = this.#log.fork();
+      let chain = this.#chain;
+      for (const { payload } of frames) {
+        chain = nextChain(chain, payload);
+        log.append(logLeaf(payload));
+      }
+      this.#fileBytes += bytes.length;
+      this.#length += frames.length;
+      this.#chain = chain;
+      this.#log = log;
+    } catch (error) {
+      for (const waiting of group) waiting.reject(this.#stopped === undefined ? error : this.#refusal());
+      return;
+    }
+    let position = first;
+    for (const { payloads, resolve } of group) resolve(payloads.map(() => position++));
+    await this.#writeHead();
+  }
+
+  /**
+   * Writes and fsyncs. A write that fails because the disk is full is undone, and the journal stays usable;
+   * any other failure stops it.
+   */
+  async #write(bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#file.write(bytes, this.#fileBytes);
+    } catch (error) {
+      if (!isStemmaError(error, "DISK_FULL")) {
+        this.#stop(error);
+        throw error;
+      }
+      try {
+        await this.#file.truncate(this.#fileBytes);
+        await this.#file.sync();
+      } catch (failed) {
+        this.#stop(failed);
+      }
+      throw error;
+    }
+    // After a failed fsync the kernel may have dropped the pages and marked them clean: what is on the disk
+    // is unknown until it is read again.
+    try {
+      await this.#file.sync();
+    } catch (error) {
+      this.#stop(error);
+      throw error;
+    }
+  }
+
+  #stop(error: unknown): void {
+    this.#stopped ??=
+      error instanceof StemmaError
+        ? error
+        : new StemmaError("JOURNAL_STOPPED", "Writing to it failed with an unexpected error.", {
+            cause: error,
+          });
+  }
+
+  async #startSegment(): Promise<void> {
+    const path = join(this.#folder, segmentName(this.#length));
+    let file: OpenFile;
+    try {
+      await writeDurably(
+        this.#files,
+        path,
+        encodeSegmentHeader({ first: this.#length, chain: hexOf(this.#chain) }),
+      );
+      file = await this.#files.open(path, "update");
+    } catch (error) {
+      // The old segment is complete. On a full disk only this group fails, and the next one tries again.
+      if (!isStemmaError(error, "DISK_FULL")) this.#stop(error);
+      throw error;
+    }
+    await this.#file.close().catch(() => undefined);
+    this.#file = file;
+    this.#fileBytes = segmentHeaderBytes;
+    this.#segments.push({ first: this.#length, path });
+  }
+
+  /** Writes the head without fsync: a head may be older than the entries. A failure loses no entries. */
+  async #writeHead(): Promise<void> {
+    try {
+      const { publicKey, signature } =
+        this.#signer === undefined ? { publicKey: "", signature: "" } : this.signedHead();
+      this.#headSlot = 1 - this.#headSlot;
+      await this.#headFile.write(
+        encodeHeadSlot({ ...this.head(), publicKey, signature }),
+        this.#headSlot * headSlotBytes,
+      );
+    } catch {
+      /* The next group writes it again. */
+    }
+  }
+
+  async *entries(from = 0): AsyncIterable<JournalEntry<F>> {
+    for await (const { position, payload, chain } of readEntries(this.#files, this.#segments, {
+      from,
+      to: this.#length,
+    })) {
+      let fact: F;
+      try {
+        fact = this.#codec.decode(payload);
+      } catch (error) {
+        throw new StemmaError(
+          "FACT_INVALID",
+          `Entry ${position} of the journal in ${this.#folder} is intact, but this Stemma cannot read it as a fact. A newer Stemma may have written it; use that one.`,
+          { cause: error, position },
+        );
+      }
+      yield { position, fact, chain: hexOf(chain) };
+    }
+  }
+
+  head(): JournalHead {
+    return { length: this.#length, chain: hexOf(this.#chain), root: this.#log.root() };
+  }
+
+  signedHead(): SignedHead {
+    if (this.#signer === undefined)
+      throw new StemmaError(
+        "KEY_INVALID",
+        `The journal in ${this.#folder} was opened without a key, so its head cannot be signed. Open it with the server's key.`,
+      );
+    const head = this.head();
+    return { ...head, publicKey: this.#signer.publicKey, signature: this.#signer.sign(headMessage(head)) };
+  }
+
+  async prove(position: number): Promise<{ entry: Uint8Array; proof: readonly Hash[]; head: JournalHead }> {
+    const head = this.head();
+    if (!Number.isInteger(position) || position < 0 || position >= head.length)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `The journal in ${this.#folder} has no entry ${position}; it has ${head.length} entries, counted from 0. Name one of them.`,
+        { position, length: head.length },
+      );
+    const leaves: Uint8Array[] = [];
+    let entry = new Uint8Array(0);
+    const entries = readEntries(this.#files, this.#segments, { from: 0, to: head.length });
+    for await (const { position: other, payload } of entries) {
+      leaves.push(logLeaf(payload));
+      if (other === position) entry = payload.slice();
+    }
+    return { entry, proof: inclusionProof(leaves, position), head };
+  }
+
+  async copyTo(folder: string, length: number): Promise<{ readonly bytes: number }> {
+    if (length > this.#length)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `The journal in ${this.#folder} has ${this.#length} entries, so ${length} cannot be copied. Copy at most as many as it has.`,
+        { length },
+      );
+    return await copySegments(this.#files, this.#segments, folder, length);
+  }
+
+  async byteLength(): Promise<number> {
+    let sum = 0;
+    for (const { path } of this.#segments) sum += (await this.#files.stat(path))?.size ?? 0;
+    return sum;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#flushing;
+    if (this.#stopped === undefined) await this.#headFile.sync().catch(() => undefined);
+    await this.#headFile.close();
+    await this.#file.close();
+  }
+}

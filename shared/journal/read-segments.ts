@@ -1,0 +1,81 @@
+/**
+ * Reads the entries of an opened journal again from its segments. Opening has verified them all
+ * (load-segments.ts), so an entry that cannot be read now was damaged since.
+ */
+import { join } from "node:path";
+import { StemmaError } from "../errors.js";
+import { writeDurably } from "../files/durable-write.js";
+import { makeFolderDurably } from "../files/make-folder.js";
+import type { Files } from "../ports.js";
+import { frameAt, segmentHeaderBytes, type Frame } from "./frame.js";
+import { nextChain, readSegment, segmentName, type Segment } from "./load-segments.js";
+
+/** One entry as it is stored. */
+export interface StoredEntry {
+  readonly position: number;
+  readonly payload: Uint8Array;
+  /** The chain hash after this entry. */
+  readonly chain: Uint8Array;
+}
+
+/** The entries from position `from` up to `to`, which is not included. @throws JOURNAL_CORRUPT */
+export async function* readEntries(
+  files: Files,
+  segments: readonly Segment[],
+  { from, to }: { readonly from: number; readonly to: number },
+): AsyncIterable<StoredEntry> {
+  // Copied, because a segment may be added while the entries are read.
+  for (const [index, segment] of [...segments].entries()) {
+    const next = segments[index + 1];
+    if (segment.first >= to || (next !== undefined && next.first <= from)) continue;
+    const bytes = await readSegment(files, segment.path);
+    let chain: Uint8Array = bytes.slice(24, 56);
+    let offset = segmentHeaderBytes;
+    for (let position = segment.first; position < Math.min(to, next?.first ?? to); position++) {
+      const frame = requireFrame(bytes, offset, { segment, position });
+      chain = nextChain(chain, frame.payload);
+      if (position >= from) yield { position, payload: frame.payload, chain };
+      offset = frame.end;
+    }
+  }
+}
+
+/**
+ * Copies the first `length` entries into an empty folder, durably. Returns the bytes that were written.
+ * @throws JOURNAL_CORRUPT
+ */
+export async function copySegments(
+  files: Files,
+  segments: readonly Segment[],
+  folder: string,
+  length: number,
+): Promise<{ readonly bytes: number }> {
+  await makeFolderDurably(files, folder);
+  let copiedBytes = 0;
+  for (const [index, segment] of [...segments].entries()) {
+    if (segment.first >= length && index > 0) break;
+    const bytes = await readSegment(files, segment.path);
+    const end = Math.min(length, segments[index + 1]?.first ?? length);
+    let offset = segmentHeaderBytes;
+    for (let position = segment.first; position < end; position++)
+      offset = requireFrame(bytes, offset, { segment, position }).end;
+    await writeDurably(files, join(folder, segmentName(segment.first)), bytes.subarray(0, offset));
+    copiedBytes += offset;
+  }
+  return { bytes: copiedBytes };
+}
+
+function requireFrame(
+  bytes: Uint8Array,
+  offset: number,
+  { segment: { path }, position }: { readonly segment: Segment; readonly position: number },
+): Frame {
+  const frame = frameAt(bytes, offset);
+  if (frame === undefined)
+    throw new StemmaError(
+      "JOURNAL_CORRUPT",
+      `The journal segment ${path} was intact when it was opened and is damaged now at entry ${position}. Check the disk and restore the journal from a backup.`,
+      { path, position },
+    );
+  return frame;
+}
