@@ -179,10 +179,15 @@ async function startHttp(
     () => jobs.close(),
     () => archiving.close(),
   );
-  const metrics = serverMetrics(events, stopping.signal, {
-    broker: () => broker.stats(),
-    fleets: () => ingests.all(),
-  });
+  const metrics = serverMetrics(
+    {
+      events,
+      broker: () => broker.stats(),
+      fleets: () => ingests.all(),
+      log: log.child({ part: "metrics" }),
+    },
+    stopping.signal,
+  );
   const httpParts = {
     operations,
     jobs,

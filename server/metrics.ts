@@ -6,6 +6,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 import type { BrokerStats } from "./broker/broker-port.js";
 import type { ServerEvent } from "./api/event-schemas.js";
 import type { EventHub } from "./events/event-hub.js";
+import type { Log } from "../shared/ports.js";
 
 /** A fleet's figures at this moment. */
 export interface MeasuredFleet {
@@ -19,25 +20,44 @@ export interface MeasuredFleet {
   };
 }
 
-/** Where the gauges read their values. */
+/** Where the metrics get their values. */
 export interface MetricSources {
+  readonly events: EventHub;
+  /** Called when the metrics are requested. */
   broker(): BrokerStats;
+  /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  readonly log: Log;
 }
 
 /** @param signal ends the counting of events */
-export function serverMetrics(events: EventHub, signal: AbortSignal, sources: MetricSources): Registry {
+export function serverMetrics(sources: MetricSources, signal: AbortSignal): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: "stemma_" });
-  const count = eventCounters(registry);
   addBrokerGauges(registry, sources);
   addFleetGauges(registry, sources);
-  const countEvents = async (): Promise<void> => {
-    for await (const event of events.listen(signal)) count(event);
-  };
-  // Ends when the signal aborts; an error in the counting must not end the process.
-  void countEvents().catch(() => undefined);
+  void countEvents(sources, eventCounters(registry), signal);
   return registry;
+}
+
+/**
+ * Counts events until the signal aborts. An event that cannot be counted does not keep later ones from being
+ * counted; only the first such error is logged, because the same cause may affect many events.
+ */
+async function countEvents(
+  { events, log }: MetricSources,
+  count: (event: ServerEvent) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let hasFailed = false;
+  for await (const event of events.listen(signal)) {
+    try {
+      count(event);
+    } catch (error) {
+      if (!hasFailed) log.error("event-not-counted", { event: event.event, error });
+      hasFailed = true;
+    }
+  }
 }
 
 /** Adds the metrics of events. Returns a function that counts one event. */

@@ -156,8 +156,7 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
   const { record, versionId } = summary;
   const bases = record.bases.map((base) => nameIn(repository, base));
   const derived = repository
-    .versions({ includeRetired: true })
-    .filter((version) => version.record.bases.includes(versionId))
+    .versions({ base: versionId, includeRetired: true })
     .map(({ versionId: id, name, version }) => ({ versionId: id, name, version }));
   // Of a retired version only name, parents and times are shown, even if its objects are still stored. The
   // same is shown of a version whose objects are missing.

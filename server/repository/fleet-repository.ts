@@ -9,6 +9,7 @@ import type { VersionQuery, VersionStateName } from "../catalog/version-query.js
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { DatasetState } from "./state/state.js";
+import type { VersionFilter } from "./state/version-table.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
@@ -139,12 +140,8 @@ export interface FleetRepository {
    */
   resolve(reference: string): VersionSummary;
   get(versionId: Hash): VersionSummary | undefined;
-  versions(filter?: {
-    readonly name?: string;
-    readonly device?: string;
-    readonly line?: string;
-    readonly includeRetired?: boolean;
-  }): readonly VersionSummary[];
+  /** Finds versions without the catalog, in journal order. */
+  versions(filter?: VersionFilter): readonly VersionSummary[];
   /**
    * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
    */

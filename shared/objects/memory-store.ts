@@ -8,20 +8,48 @@ import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import { objectId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { isFault } from "./chains.js";
+import { isFault, type ChainFault, type ChainState } from "./chains.js";
 import { collectPlanned } from "./collector.js";
+import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
+import {
+  chainFaultTexts,
+  kindMismatch,
+  neverStoredHint,
+  objectMismatch,
+  objectMissing,
+} from "./object-errors.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
-import type { ObjectPruner, StoredTensorSource } from "./object-store.js";
-import { rawEncodingCode } from "./pack-entry.js";
+import type {
+  CodedTensor,
+  CollectionPlan,
+  FixedPlanesRead,
+  HighPlanes,
+  Lease,
+  ObjectPruner,
+  PackWriter,
+  ReadOptions,
+  StoredObject,
+  StoredTensorSource,
+  TensorEncoding,
+  WriteOptions,
+} from "./object-store.js";
+import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import { packBytes, packHeaderBytes, type PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
-import { encodingIn, readCodedFrom, type StoredTensors } from "./stored-tensors.js";
+import {
+  encodingIn,
+  readCodedFrom,
+  tensorEntryOf,
+  type FoundDamage,
+  type StoredTensors,
+  type TensorEntry,
+} from "./stored-tensors.js";
 import { TensorReading } from "./tensor-reading.js";
-import { inPieces, objectMismatch, objectMissing, storedSource } from "./tensor-stream.js";
+import { inPieces, storedSource } from "./tensor-stream.js";
 import {
   describedEntry,
   plainSeal,
@@ -109,146 +137,190 @@ class MemoryPacks {
 }
 
 /** Nothing is damaged in memory, but a coded tensor can lack what it is coded against. */
-function memoryTensors(index: ObjectIndex, packs: MemoryPacks): StoredTensors {
-  return {
-    entry(id) {
-      const { entry } = locate(index, id);
-      const { header } = entry;
-      if (header === undefined)
-        throw new StemmaError(
-          "OBJECT_KIND_MISMATCH",
-          `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`,
-          { id },
+class MemoryTensors implements StoredTensors {
+  readonly #index: ObjectIndex;
+  readonly #packs: MemoryPacks;
+
+  constructor(index: ObjectIndex, packs: MemoryPacks) {
+    this.#index = index;
+    this.#packs = packs;
+  }
+
+  /** @throws OBJECT_MISSING */
+  locate(id: Hash): Located {
+    const located = this.#index.locate(id);
+    if (located === undefined) throw objectMissing(id, neverStoredHint);
+    return located;
+  }
+  entry(id: Hash): TensorEntry {
+    return tensorEntryOf(this.locate(id).entry);
+  }
+  state(id: Hash): ChainState {
+    return this.#index.state(id);
+  }
+  stored(id: Hash, length?: number): Promise<Uint8Array> {
+    return Promise.resolve(this.#packs.bytesOf(this.locate(id)).slice(0, length));
+  }
+  isReferenced(id: Hash): boolean {
+    return this.#index.isReferenced(id);
+  }
+  damaged(id: Hash, _entry: PackEntry, { actual, cause }: FoundDamage): StemmaError {
+    return actual === undefined
+      ? new StemmaError(
+          "PACK_CORRUPT",
+          `The object ${id} is damaged in memory: its bytes cannot be decoded. Send it again.`,
+          { id, cause },
+        )
+      : objectMismatch(id, actual, "memory");
+  }
+  unreadable(id: Hash, { why, id: faulty }: ChainFault): StemmaError {
+    return why === "missing"
+      ? objectMissing(
+          faulty,
+          `The tensor ${id} is coded against it and cannot be decoded without it. Send it again.`,
+        )
+      : new StemmaError(
+          "PACK_CORRUPT",
+          `The tensor ${id} in memory ${chainFaultTexts[why]} (see ${faulty}), so it cannot be decoded. Send it again.`,
+          { id, at: faulty },
         );
-      return { ...entry, header };
-    },
-    state: (id) => index.state(id),
-    stored: (id, length) => Promise.resolve(packs.bytesOf(locate(index, id)).slice(0, length)),
-    isReferenced: (id) => index.isReferenced(id),
-    damaged: (id, _entry, { actual, cause }) =>
-      actual === undefined
-        ? new StemmaError("PACK_CORRUPT", `The object ${id} cannot be decoded. Send it again.`, { id, cause })
-        : objectMismatch(id, actual, "memory"),
-    unreadable: (id, { why, id: at }) =>
-      why === "missing"
-        ? objectMissing(at, `The tensor ${id} cannot be read without it. Send it again.`)
-        : new StemmaError(
-            "PACK_CORRUPT",
-            `The tensor ${id} cannot be decoded (${why}, at ${at}). Send it again.`,
-            { id, at },
-          ),
-  };
+  }
 }
 
-function locate(index: ObjectIndex, id: Hash): Located {
-  const located = index.locate(id);
-  if (located === undefined)
-    throw objectMissing(id, "It was never stored here, or was collected when nothing needed it any more.");
-  return located;
+class MemoryStore implements ObjectPruner {
+  readonly #index = new ObjectIndex();
+  readonly #packs = new MemoryPacks();
+  readonly #tensors = new MemoryTensors(this.#index, this.#packs);
+  readonly #reading = new TensorReading(this.#tensors, new DecodedCache(decodedCacheBytes));
+  readonly #publication = new Publication(this.#index);
+  readonly #lock = new ReferenceLock();
+  readonly #collections = new SerialQueue();
+  readonly #leases: Leases;
+  readonly #graceMs: number;
+  #isClosed = false;
+
+  constructor({ clock, random = countingRandom(), graceMs = 0 }: MemoryStoreOptions) {
+    this.#leases = new Leases(clock, random);
+    this.#graceMs = graceMs;
+  }
+
+  has(id: Hash): boolean {
+    return this.#index.isUsable(id);
+  }
+  stat(id: Hash): StoredObject | undefined {
+    const located = this.#index.locate(id);
+    return located === undefined ? undefined : storedObject(located.entry);
+  }
+  list(): Iterable<StoredObject> {
+    return this.#index.list();
+  }
+
+  async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
+    const { entry } = this.#tensors.locate(id);
+    if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
+    const bytes = await this.#tensors.stored(id);
+    const actual = objectId(kind, bytes);
+    if (actual !== id) throw objectMismatch(id, actual, "memory");
+    return bytes;
+  }
+
+  openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {
+    const { header, byteLength } = this.#tensors.entry(id);
+    const state = this.#index.state(id);
+    if (isFault(state)) throw this.#tensors.unreadable(id, state);
+    return storedSource(
+      header,
+      byteLength,
+      () => inPieces(() => this.#reading.bytes(id, options)),
+      async () =>
+        this.#tensors.entry(id).encodingCode === rawEncodingCode
+          ? undefined
+          : this.#reading.bytes(id, options),
+    );
+  }
+
+  encodingOf(id: Hash): TensorEncoding | undefined {
+    return encodingIn(this.#index, id);
+  }
+  readCoded(id: Hash): Promise<CodedTensor> {
+    return readCodedFrom(this.#tensors, id);
+  }
+  readHighPlanes(id: Hash, planes: number): Promise<HighPlanes> {
+    return this.#reading.highPlanes(id, planes);
+  }
+  readFixedPlanes(id: Hash, planes: number): Promise<FixedPlanesRead | undefined> {
+    return this.#reading.fixedPlanes(id, planes);
+  }
+
+  begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
+    this.#checkWritable();
+    return Promise.resolve(
+      new StorePackWriter<MemoryTarget>({
+        has: (id) => this.has(id),
+        hasCopy: (id) => this.#index.locate(id) !== undefined,
+        linksOf: (id) => this.#index.linksOf(id),
+        recode,
+        tensors: this.#tensors,
+        reading: this.#reading,
+        pins: this.#leases.pin(),
+        graceMs: this.#graceMs,
+        target: () => new MemoryTarget(),
+        publish: (target) => this.#publish(target),
+      }),
+    );
+  }
+
+  #publish(target: MemoryTarget): Promise<PackIndex | undefined> {
+    this.#checkWritable();
+    return this.#publication.publish(target.entries, (seal) =>
+      Promise.resolve(this.#packs.keep(target, seal)),
+    );
+  }
+
+  #checkWritable(): void {
+    if (this.#isClosed)
+      throw new StemmaError("STORE_FAILED", "The object store in memory was closed. Open a new one.");
+  }
+
+  lease(objects: Iterable<Hash>, durationMs: number): Lease {
+    return this.#leases.lease(objects, durationMs);
+  }
+  renew(leaseId: string, durationMs: number): Lease {
+    return this.#leases.renew(leaseId, durationMs);
+  }
+  release(leaseId: string): void {
+    this.#leases.release(leaseId);
+  }
+
+  commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
+    return this.#lock.shared(() => {
+      this.#checkWritable();
+      return commitPresent({ index: this.#index, leases: this.#leases }, needed, action);
+    });
+  }
+
+  planCollection(live: ReadonlySet<Hash>): CollectionPlan {
+    return this.#index.plan(live, this.#leases.pinned());
+  }
+
+  collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
+    return this.#collections.run(() => {
+      this.#checkWritable();
+      return collectPlanned(
+        { index: this.#index, leases: this.#leases, lock: this.#lock, rewriter: this.#packs },
+        plan,
+        live,
+      );
+    });
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return Promise.resolve();
+  }
 }
 
 /** A new, empty store in memory. */
 export function memoryStore(options: MemoryStoreOptions): ObjectPruner {
-  const index = new ObjectIndex();
-  const leases = new Leases(options.clock, options.random ?? countingRandom());
-  const lock = new ReferenceLock();
-  const packs = new MemoryPacks();
-  const tensors = memoryTensors(index, packs);
-  const reading = new TensorReading(tensors, new DecodedCache(decodedCacheBytes));
-  const publication = new Publication(index);
-  let closed = false;
-  const collections = new SerialQueue();
-
-  const has = (id: Hash): boolean => index.isUsable(id);
-  const checkWritable = (): void => {
-    if (closed) throw new StemmaError("STORE_FAILED", "This object store was closed. Open a new one.");
-  };
-
-  return {
-    has,
-    stat(id) {
-      const located = index.locate(id);
-      return located === undefined ? undefined : storedObject(located.entry);
-    },
-    list: () => index.list(),
-    read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-      return Promise.resolve().then(() => {
-        const located = locate(index, id);
-        if (located.entry.kind !== kind)
-          throw new StemmaError(
-            "OBJECT_KIND_MISMATCH",
-            `The object ${id} is of the kind ${located.entry.kind}, not ${kind}. Check where its hash came from.`,
-            { id },
-          );
-        const bytes = packs.bytesOf(located).slice();
-        const actual = objectId(kind, bytes);
-        if (actual !== id) throw objectMismatch(id, actual, "memory");
-        return bytes;
-      });
-    },
-    openTensor(id, options = {}): StoredTensorSource {
-      const { header, byteLength } = tensors.entry(id);
-      const state = index.state(id);
-      if (isFault(state)) throw tensors.unreadable(id, state);
-      async function* chunks(): AsyncIterable<Uint8Array> {
-        yield* inPieces(() => reading.bytes(id, options));
-      }
-      return storedSource(header, byteLength, chunks, async () =>
-        tensors.entry(id).encodingCode === rawEncodingCode ? undefined : reading.bytes(id, options),
-      );
-    },
-    encodingOf: (id) => encodingIn(index, id),
-    readCoded: (id) => readCodedFrom(tensors, id),
-    readHighPlanes: (id, planes) => reading.highPlanes(id, planes),
-    readFixedPlanes: (id, planes) => reading.fixedPlanes(id, planes),
-    begin({ recode = false } = {}) {
-      checkWritable();
-      return Promise.resolve(
-        new StorePackWriter<MemoryTarget>({
-          has,
-          hasCopy: (id) => index.locate(id) !== undefined,
-          linksOf: (id) => index.linksOf(id),
-          recode,
-          tensors,
-          reading,
-          pins: leases.pin(),
-          graceMs: options.graceMs ?? 0,
-          target: () => new MemoryTarget(),
-          publish: (target) => {
-            checkWritable();
-            return publication.publish(target.entries, (seal) => Promise.resolve(packs.keep(target, seal)));
-          },
-        }),
-      );
-    },
-    lease: (objects, durationMs) => leases.lease(objects, durationMs),
-    renew: (leaseId, durationMs) => leases.renew(leaseId, durationMs),
-    release: (leaseId) => leases.release(leaseId),
-    commitReferences: (needed, action) =>
-      lock.shared(async () => {
-        checkWritable();
-        const ids = [...needed];
-        const missing = ids.filter((id) => !has(id));
-        if (missing.length > 0)
-          throw new StemmaError(
-            "REFERENCE_MISSING",
-            `${missing.length} of ${ids.length} objects to be referenced are not in this store; the first is ${missing[0]}. Send them and try again.`,
-            { missing: missing.slice(0, 1000), count: missing.length },
-          );
-        const result = await action();
-        leases.referenced(ids);
-        return result;
-      }),
-    planCollection: (live) => index.plan(live, leases.pinned()),
-    collect(plan, live) {
-      return collections.run(() => {
-        checkWritable();
-        return collectPlanned({ index, leases, lock, rewriter: packs }, plan, live);
-      });
-    },
-    close() {
-      closed = true;
-      return Promise.resolve();
-    },
-  };
+  return new MemoryStore(options);
 }

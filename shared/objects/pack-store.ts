@@ -15,9 +15,11 @@ import { objectId, tensorId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
+import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
+import { kindMismatch } from "./object-errors.js";
 import { storedObject, type ObjectIndex } from "./object-index.js";
 import type {
   CodedTensor,
@@ -164,12 +166,7 @@ class FilePackStore implements PackStore {
 
   async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
     const { entry } = this.#tensors.locate(id);
-    if (entry.kind !== kind)
-      throw new StemmaError(
-        "OBJECT_KIND_MISMATCH",
-        `The object ${id} is of the kind ${entry.kind}, not ${kind}. Check where its hash came from.`,
-        { id, expected: kind, actual: entry.kind },
-      );
+    if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
     if (entry.encodingCode !== rawEncodingCode)
       throw new StemmaError(
         "PACK_FORMAT_UNKNOWN",
@@ -316,19 +313,9 @@ class FilePackStore implements PackStore {
   }
 
   commitReferences<T>(needed: Iterable<Hash>, action: () => Promise<T>): Promise<T> {
-    return this.#lock.shared(async () => {
+    return this.#lock.shared(() => {
       this.#checkWritable();
-      const ids = [...needed];
-      const missing = ids.filter((id) => !this.has(id));
-      if (missing.length > 0)
-        throw new StemmaError(
-          "REFERENCE_MISSING",
-          `${missing.length} of ${ids.length} objects to be referenced are not in this store; the first is ${missing[0]}. Send them and try again.`,
-          { missing: missing.slice(0, 1000), count: missing.length },
-        );
-      const result = await action();
-      this.#leases.referenced(ids);
-      return result;
+      return commitPresent({ index: this.#index, leases: this.#leases }, needed, action);
     });
   }
 

@@ -10,8 +10,8 @@ import type { Located, ObjectIndex } from "./object-index.js";
 import type { PackFiles } from "./pack-files.js";
 import type { PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
-import { objectMismatch, objectMissing } from "./tensor-stream.js";
-import type { FoundDamage, StoredTensors, TensorEntry } from "./stored-tensors.js";
+import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
+import { tensorEntryOf, type FoundDamage, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
 
 /** A pack that cannot be read, or, where `id` is given, one object in it. */
 export interface StoreProblem {
@@ -61,20 +61,13 @@ export class PackTensors implements StoredTensors {
       id,
       unread > 0
         ? `${unread === 1 ? "A pack" : `${unread} packs`} cannot be read, and it may be there. Run a check.`
-        : "It was never stored here, or was collected when nothing needed it any more.",
+        : neverStoredHint,
     );
   }
 
   locateTensor(id: Hash): { readonly pack: PackIndex; readonly entry: TensorEntry } {
     const { pack, entry } = this.locate(id);
-    const { header } = entry;
-    if (header === undefined)
-      throw new StemmaError(
-        "OBJECT_KIND_MISMATCH",
-        `The object ${id} is of the kind ${entry.kind}, not a tensor. Check where its hash came from.`,
-        { id, expected: "tensor", actual: entry.kind },
-      );
-    return { pack, entry: { ...entry, header } };
+    return { pack, entry: tensorEntryOf(entry) };
   }
 
   entry(id: Hash): TensorEntry {
@@ -151,7 +144,7 @@ export class PackTensors implements StoredTensors {
     const { pack } = this.locate(id);
     return new StemmaError(
       "PACK_CORRUPT",
-      `The tensor ${id} in the pack ${pack.name} ${why === "cyclic" ? "is coded against a tensor that needs it to be decoded" : "has a longer chain of tensors it is coded against than is ever written"} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
+      `The tensor ${id} in the pack ${pack.name} ${chainFaultTexts[why]} (see ${at}). Put it back from a backup, or let a device that has it send it again.`,
       { id, at, pack: pack.name },
     );
   }

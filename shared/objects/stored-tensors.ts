@@ -5,11 +5,19 @@
 import { StemmaError } from "../errors.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
+import { kindMismatch } from "./object-errors.js";
 import type { ObjectIndex } from "./object-index.js";
 import { maxCodedTensorBytes, type CodedTensor, type TensorEncoding } from "./object-store.js";
 import type { PackEntry } from "./pack-entry.js";
 
 export type TensorEntry = PackEntry & { readonly header: TensorHeader };
+
+/** @throws OBJECT_KIND_MISMATCH for an object that is not a tensor */
+export function tensorEntryOf(entry: PackEntry): TensorEntry {
+  const { header } = entry;
+  if (header === undefined) throw kindMismatch(entry.id, "tensor", entry.kind);
+  return { ...entry, header };
+}
 
 /** What was found instead of a tensor: the id of the bytes, where they could be decoded. */
 export interface FoundDamage {

@@ -1,20 +1,8 @@
 /** Stored tensors as streams that are compared with their id while they are read. */
-import { StemmaError } from "../errors.js";
+import type { StemmaError } from "../errors.js";
 import { tensorHasher } from "../tensor/hash.js";
 import type { StoredTensorSource } from "./object-store.js";
 import { maxChunkBytes, type Hash, type TensorHeader } from "../tensor/tensor.js";
-
-export function objectMissing(id: Hash, hint: string): StemmaError {
-  return new StemmaError("OBJECT_MISSING", `The object ${id} is not in this store. ${hint}`, { id });
-}
-
-export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaError {
-  return new StemmaError(
-    "OBJECT_HASH_MISMATCH",
-    `The object ${id} is damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
-    { id, actual, where },
-  );
-}
 
 /** Passes pieces on and compares their hash at the end. `onMismatch` returns the error to throw. */
 export async function* verifiedPieces(

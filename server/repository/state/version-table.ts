@@ -130,13 +130,15 @@ export interface VersionFilter {
   readonly name?: string;
   readonly device?: string;
   readonly line?: string;
+  /** Finds the versions that were derived directly from this one. */
+  readonly base?: Hash;
   readonly includeRetired?: boolean;
 }
 
 /** In journal order, oldest first. */
 export function listVersions(
   { state, records, byDevice }: VersionTable,
-  { name, device, line, includeRetired = false }: VersionFilter = {},
+  { name, device, line, base, includeRetired = false }: VersionFilter = {},
 ): readonly VersionSummary[] {
   const from =
     name !== undefined
@@ -148,7 +150,11 @@ export function listVersions(
   for (const version of from) {
     const record = records.get(version.versionId);
     if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
-    if ((device === undefined || record.device === device) && (line === undefined || record.line === line))
+    if (
+      (device === undefined || record.device === device) &&
+      (line === undefined || record.line === line) &&
+      (base === undefined || record.bases.includes(base))
+    )
       found.push(summaryOf(version, record));
   }
   return found;

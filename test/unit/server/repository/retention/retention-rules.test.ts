@@ -54,7 +54,7 @@ test("text that is not a rule is refused with its position and an example", () =
     ["heads for ever", /"else"/],
     ["heads for ever, else", /an age/],
     ["90", /hours, days/],
-    ["90 dogs", /"dogs" stands/],
+    ["90 dogs", /"dogs" where hours/],
     ["90 days, one a week", /"then"/],
     ["90 days then one a fortnight", /"fortnight"/],
     ["90 days then one a weeks", /"weeks"/],

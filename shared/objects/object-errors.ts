@@ -1,0 +1,36 @@
+/** Errors that every kind of object store throws. */
+import { StemmaError } from "../errors.js";
+import type { ObjectKind } from "../model/model.js";
+import type { Hash } from "../tensor/tensor.js";
+import type { ChainFault } from "./chains.js";
+
+export const neverStoredHint = "It was never stored here, or was collected when nothing needed it any more.";
+
+export function objectMissing(id: Hash, hint: string): StemmaError {
+  return new StemmaError("OBJECT_MISSING", `The object ${id} is not in this store. ${hint}`, { id });
+}
+
+export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaError {
+  return new StemmaError(
+    "OBJECT_HASH_MISMATCH",
+    `The object ${id} is damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
+    { id, actual, where },
+  );
+}
+
+type StoredKind = ObjectKind | "tensor";
+
+export function kindMismatch(id: Hash, expected: StoredKind, actual: StoredKind): StemmaError {
+  return new StemmaError(
+    "OBJECT_KIND_MISMATCH",
+    `The object ${id} is of the kind ${actual}, not ${expected}. Check where its hash came from.`,
+    { id, expected, actual },
+  );
+}
+
+/** What is wrong with a chain that has a fault, as a predicate of its tensor. */
+export const chainFaultTexts: Readonly<Record<ChainFault["why"], string>> = {
+  missing: "is coded against a tensor that is missing",
+  cyclic: "is coded against a tensor that needs it to be decoded",
+  "too-long": "has a longer chain of tensors it is coded against than is ever written",
+};

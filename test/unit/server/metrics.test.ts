@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { setImmediate } from "node:timers/promises";
+import { describe, it, type TestContext } from "node:test";
+import type { BrokerStats } from "../../../server/broker/broker-port.js";
+import { eventHub } from "../../../server/events/event-hub.js";
+import { serverMetrics } from "../../../server/metrics.js";
+import type { Log, LogFields } from "../../../shared/ports.js";
+
+describe("the server's metrics", () => {
+  const brokerStats: BrokerStats = {
+    connections: 0,
+    devices: 0,
+    queuedBytes: 0,
+    retainedBytes: 0,
+    received: 0,
+    sent: 0,
+    dropped: 0,
+  };
+
+  function metricsOf(context: TestContext): {
+    readonly events: ReturnType<typeof eventHub>;
+    readonly valueOf: (name: string) => Promise<number | undefined>;
+    readonly errors: readonly { readonly event: string; readonly fields: LogFields | undefined }[];
+  } {
+    const stopping = new AbortController();
+    context.after(() => stopping.abort());
+    const errors: { event: string; fields: LogFields | undefined }[] = [];
+    const log: Log = {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: () => undefined,
+      error: (event, fields) => errors.push({ event, fields }),
+      child: () => log,
+    };
+    const events = eventHub({ now: () => 7 });
+    const registry = serverMetrics(
+      { events, broker: () => brokerStats, fleets: () => [], log },
+      stopping.signal,
+    );
+    const valueOf = async (name: string): Promise<number | undefined> => {
+      // The events are counted on the event loop.
+      await setImmediate();
+      const metric = await registry.getSingleMetric(name)?.get();
+      return metric?.values[0]?.value;
+    };
+    return { events, valueOf, errors };
+  }
+
+  const recorded = (wireBytes: number): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({
+    event: "recorded",
+    fleet: "f",
+    device: "d",
+    line: "l",
+    versionId: "v",
+    name: "n",
+    version: 1,
+    wireBytes,
+    tensorBytes: 10,
+    tookMs: 5,
+  });
+
+  it("count the events of recorded versions", async (context) => {
+    const { events, valueOf, errors } = metricsOf(context);
+    events.emit(recorded(3));
+    events.emit(recorded(4));
+    assert.equal(await valueOf("stemma_events_total"), 2);
+    assert.equal(await valueOf("stemma_recorded_wire_bytes_total"), 7);
+    assert.equal(await valueOf("stemma_recorded_model_bytes_total"), 20);
+    assert.deepEqual(errors, []);
+  });
+
+  it("go on counting after an event that cannot be counted, and log the first one only", async (context) => {
+    const { events, valueOf, errors } = metricsOf(context);
+    // A counter cannot decrease, so this event cannot be counted.
+    events.emit(recorded(-1));
+    events.emit(recorded(-2));
+    events.emit(recorded(4));
+    assert.equal(await valueOf("stemma_recorded_wire_bytes_total"), 4);
+    assert.deepEqual(
+      errors.map(({ event, fields }) => [event, fields?.["event"]]),
+      [["event-not-counted", "recorded"]],
+    );
+  });
+});
