@@ -29,30 +29,30 @@ export async function applyPlan(
   const bytesBefore = storedBytes(target, ids);
   const applier = new PlanApplier(parts, options);
   if (options.dryRun !== true) await applier.run(work.items);
-  const { counts } = applier;
+  const { totals } = applier;
   return {
     fleet: plan.fleet,
     dryRun: options.dryRun === true,
     stopped: applier.stopped,
-    rewritten: counts.rewritten,
+    rewritten: totals.rewrittenTensors,
     left:
       work.items.length -
-      counts.rewritten -
-      applier.notSmaller -
+      totals.rewrittenTensors -
+      applier.notSmallerCount -
       applier.failed.length -
       applier.stale.length,
-    already: work.done,
-    notSmaller: applier.notSmaller,
-    kept: work.kept,
-    unplanned: work.unplanned,
+    already: work.doneCount,
+    notSmaller: applier.notSmallerCount,
+    kept: work.keptCount,
+    unplanned: work.unplannedCount,
     stale: [...work.stale, ...applier.stale],
     failed: applier.failed,
     bytesBefore,
     bytesPredicted: plan.summary.bytesPlanned,
     bytesReached: storedBytes(target, ids),
-    writtenBytes: counts.writtenBytes,
-    packs: counts.packs,
-    freedBytes: counts.freedBytes,
+    writtenBytes: totals.writtenBytes,
+    packs: totals.packs,
+    freedBytes: totals.freedBytes,
     durationMs: clock.monotonic() - startMs,
   };
 }

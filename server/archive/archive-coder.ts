@@ -17,16 +17,16 @@ export interface ArchiveCoder {
 const defaultInlineBytes = 4 * 1024 * 1024;
 
 export function archiveCoder(maxInlineBytes = defaultInlineBytes): ArchiveCoder {
-  const here = openTensorCoder(0);
+  const inline = openTensorCoder(0);
   let thread: TensorCoder | undefined;
   return {
     encode: (tensor, references, layout) =>
       (tensor.bytes.length <= maxInlineBytes
-        ? here
+        ? inline
         : (thread ??= openTensorCoder(Number.POSITIVE_INFINITY))
       ).encode(tensor, references, { layout }),
     async close() {
-      await here.close();
+      await inline.close();
       await thread?.close();
     },
   };

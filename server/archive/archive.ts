@@ -36,75 +36,90 @@ export interface Archive {
   apply(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions): Promise<ApplyReport>;
 }
 
-export function openArchive({
-  clock,
-  files,
-  workFolder,
-  ratesPath,
-  machine,
-  freeBytes,
-}: ArchivePorts): Archive {
-  const busy = new Set<string>();
-  let codec: Promise<DeltaCodec> | undefined;
-  const loadCodec = (): Promise<DeltaCodec> => (codec ??= loadDeltaCodec());
-  const keptRates = async (): Promise<ArchiveRates | undefined> => {
+/** A larger file of rates is not read: it was not written by this program. */
+const maxRatesBytes = 65_536;
+
+export function openArchive(ports: ArchivePorts): Archive {
+  return new FleetArchive(ports);
+}
+
+class FleetArchive implements Archive {
+  /** Fleets whose storage is being planned or rewritten. */
+  readonly #busyFleets = new Set<string>();
+  #codec: Promise<DeltaCodec> | undefined;
+
+  constructor(private readonly ports: ArchivePorts) {}
+
+  plan(
+    repository: FleetRepository,
+    { readBytesPerSecond, measure = false, ...options }: Parameters<Archive["plan"]>[1],
+  ): Promise<ArchivePlan> {
+    return this.#exclusively(repository.fleet, async () => {
+      const measured = (measure ? undefined : await this.#readRates()) ?? (await this.#measureRates());
+      const rates =
+        readBytesPerSecond === undefined
+          ? measured
+          : { ...measured, readUsPerByte: 1e6 / readBytesPerSecond };
+      return await planArchive(
+        repository.fleet,
+        repository,
+        { codec: await this.#loadCodec(), rates, clock: this.ports.clock },
+        options,
+      );
+    });
+  }
+
+  apply(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions): Promise<ApplyReport> {
+    const { clock, freeBytes } = this.ports;
+    return this.#exclusively(repository.fleet, async () => {
+      if (plan.fleet !== repository.fleet)
+        throw new StemmaError(
+          "PLAN_INVALID",
+          `The storage plan cannot be applied to the fleet ${repository.fleet}, because it was made for the fleet ${plan.fleet}. Apply it to that fleet, or make a plan for this one.`,
+          { planned: plan.fleet, fleet: repository.fleet },
+        );
+      const coder = archiveCoder();
+      try {
+        return await applyPlan({ target: repository, coder, clock, freeBytes }, plan, options);
+      } finally {
+        await coder.close();
+      }
+    });
+  }
+
+  #loadCodec(): Promise<DeltaCodec> {
+    return (this.#codec ??= loadDeltaCodec());
+  }
+
+  /** The rates that were measured on this machine before; undefined where there are none. */
+  async #readRates(): Promise<ArchiveRates | undefined> {
+    const { files, ratesPath, machine } = this.ports;
     const found = await files.stat(ratesPath);
-    return found?.kind === "file" && found.size < 65_536
+    return found?.kind === "file" && found.size < maxRatesBytes
       ? decodeRates(await files.read(ratesPath), machine)
       : undefined;
-  };
-  const measure = async (): Promise<ArchiveRates> => {
-    const rates = measureRates(
-      await loadCodec(),
-      clock,
-      await measureDiskUsPerByte(await workFolder(), clock),
-    );
+  }
+
+  async #measureRates(): Promise<ArchiveRates> {
+    const { clock, files, workFolder, ratesPath, machine } = this.ports;
+    const readUsPerByte = await measureDiskUsPerByte(await workFolder(), clock);
+    const rates = measureRates(await this.#loadCodec(), clock, readUsPerByte);
     await writeDurably(files, ratesPath, encodeRates(rates, machine));
     return rates;
-  };
-  const exclusively = async <T>(fleet: string, work: () => Promise<T>): Promise<T> => {
-    if (busy.has(fleet))
+  }
+
+  async #exclusively<T>(fleet: string, work: () => Promise<T>): Promise<T> {
+    if (this.#busyFleets.has(fleet))
       throw new StemmaError(
         "QUOTA_EXCEEDED",
-        `The storage of ${fleet} is already being planned or rewritten. Wait until that ends, or stop it.`,
+        `The storage of the fleet ${fleet} is already being planned or rewritten. Wait until that ends, or stop it.`,
         { fleet },
       );
-    busy.add(fleet);
+    this.#busyFleets.add(fleet);
     try {
       return await work();
     } finally {
-      busy.delete(fleet);
+      this.#busyFleets.delete(fleet);
     }
-  };
-  return {
-    plan: (repository, { readBytesPerSecond, measure: mustMeasure = false, ...options }) =>
-      exclusively(repository.fleet, async () => {
-        const measured = (mustMeasure ? undefined : await keptRates()) ?? (await measure());
-        const rates =
-          readBytesPerSecond === undefined
-            ? measured
-            : { ...measured, readUsPerByte: 1e6 / readBytesPerSecond };
-        return await planArchive(
-          repository.fleet,
-          repository,
-          { codec: await loadCodec(), rates, clock },
-          options,
-        );
-      }),
-    apply: (repository, plan, options) =>
-      exclusively(repository.fleet, async () => {
-        if (plan.fleet !== repository.fleet)
-          throw new StemmaError(
-            "PLAN_INVALID",
-            `The plan is of the fleet ${plan.fleet}, not of ${repository.fleet}. Name that fleet, or plan this one.`,
-            { planned: plan.fleet, fleet: repository.fleet },
-          );
-        const coder = archiveCoder();
-        try {
-          return await applyPlan({ target: repository, coder, clock, freeBytes }, plan, options);
-        } finally {
-          await coder.close();
-        }
-      }),
-  };
+  }
 }

@@ -65,13 +65,13 @@ class LeafIndex {
   find(version: ArchiveVersion, leaf: ArchiveLeaf, owner: ArchiveVersion): Hash | undefined {
     const byPath = version.architecture === owner.architecture;
     const index = byPath ? this.#byPath : this.#byName;
-    let places = index.get(version.versionId);
-    if (places === undefined)
+    let tensors = index.get(version.versionId);
+    if (tensors === undefined)
       index.set(
         version.versionId,
-        (places = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor]))),
+        (tensors = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor]))),
       );
-    return places.get(byPath ? leaf.path : leaf.name);
+    return tensors.get(byPath ? leaf.path : leaf.name);
   }
 }
 
@@ -118,13 +118,13 @@ class Finder {
   /** Adds the nearest earlier tensor at this position that differs, and the next one before it. */
   #addAncestors(version: ArchiveVersion, leaf: ArchiveLeaf): void {
     for (const base of version.bases) {
-      const [nearest, before, further] = this.#changesBefore(base, leaf, version);
+      const [nearest, second, third] = this.#changesBefore(base, leaf, version);
       if (nearest === undefined) continue;
-      this.#add({ to: leaf.tensor, from: nearest, previous: before, relation: "ancestor" });
-      if (before === undefined) continue;
-      this.#add({ to: leaf.tensor, from: before, previous: further, relation: "ancestor" });
+      this.#add({ to: leaf.tensor, from: nearest, previous: second, relation: "ancestor" });
+      if (second === undefined) continue;
+      this.#add({ to: leaf.tensor, from: second, previous: third, relation: "ancestor" });
       // Also in the other direction, because the newest version may be the materialised one.
-      this.#add({ to: before, from: nearest, previous: leaf.tensor, relation: "descendant" });
+      this.#add({ to: second, from: nearest, previous: leaf.tensor, relation: "descendant" });
     }
   }
 
@@ -132,9 +132,9 @@ class Finder {
   #changesBefore(base: Hash, leaf: ArchiveLeaf, owner: ArchiveVersion): readonly Hash[] {
     const found: Hash[] = [];
     let last = leaf.tensor;
-    let at: Hash | undefined = base;
-    for (let step = 0; at !== undefined && step < maxSteps && found.length < 3; step++) {
-      const version = this.#byId.get(at);
+    let versionId: Hash | undefined = base;
+    for (let step = 0; versionId !== undefined && step < maxSteps && found.length < 3; step++) {
+      const version = this.#byId.get(versionId);
       const tensor = version === undefined ? undefined : this.#leaves.find(version, leaf, owner);
       // A version that inherited this tensor adds nothing: the version that trained it is visited too.
       if (step === 0 && tensor === leaf.tensor) return found;
@@ -142,7 +142,7 @@ class Finder {
         found.push(tensor);
         last = tensor;
       }
-      at = (version === undefined ? this.lineage(at) : version.bases)[0];
+      versionId = (version === undefined ? this.lineage(versionId) : version.bases)[0];
     }
     return found;
   }
@@ -179,10 +179,10 @@ class Finder {
   #put(candidate: CandidateReference): void {
     let own = this.#candidates.get(candidate.to);
     if (own === undefined) this.#candidates.set(candidate.to, (own = []));
-    const at = own.findIndex(({ from }) => from === candidate.from);
-    if (at < 0) own.push(candidate);
-    else if (own[at]!.previous === undefined && candidate.previous !== undefined)
-      own[at] = { ...own[at]!, previous: candidate.previous };
+    const index = own.findIndex(({ from }) => from === candidate.from);
+    if (index < 0) own.push(candidate);
+    else if (own[index]!.previous === undefined && candidate.previous !== undefined)
+      own[index] = { ...own[index]!, previous: candidate.previous };
   }
 
   found(): ReadonlyMap<Hash, readonly CandidateReference[]> {
@@ -211,10 +211,11 @@ function nearestInRow(
   version: ArchiveVersion,
   eachSide: number,
 ): readonly ArchiveVersion[] {
-  const at = row.indexOf(version);
+  const index = row.indexOf(version);
   const found: ArchiveVersion[] = [];
-  if (at < 0) return found;
-  for (let away = 1; away <= eachSide; away++)
-    for (const other of [row[at - away], row[at + away]]) if (other !== undefined) found.push(other);
+  if (index < 0) return found;
+  for (let distance = 1; distance <= eachSide; distance++)
+    for (const other of [row[index - distance], row[index + distance]])
+      if (other !== undefined) found.push(other);
   return found;
 }

@@ -5,18 +5,18 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** The tensors that a tensor is encoded against; none where its own bytes are enough to decode it. */
-export interface CodedAgainst {
+export interface ChainLinks {
   readonly base?: Hash | undefined;
   readonly previous?: Hash | undefined;
 }
 
 export class ChainGuard {
-  readonly #forms = new Map<Hash, CodedAgainst>();
+  readonly #forms = new Map<Hash, ChainLinks>();
   readonly #dependants = new Map<Hash, Set<Hash>>();
   constructor(private readonly maxDepth: number) {}
 
   /** Notes that the tensor is stored in this form now. */
-  set(id: Hash, form: CodedAgainst): void {
+  set(id: Hash, form: ChainLinks): void {
     for (const source of this.#sourcesOf(id)) this.#dependants.get(source)?.delete(id);
     this.#forms.set(id, { base: form.base, previous: form.previous });
     for (const source of this.#sourcesOf(id)) {
@@ -25,7 +25,7 @@ export class ChainGuard {
       else own.add(id);
     }
   }
-  get(id: Hash): CodedAgainst | undefined {
+  get(id: Hash): ChainLinks | undefined {
     return this.#forms.get(id);
   }
 
@@ -41,7 +41,7 @@ export class ChainGuard {
     // A cycle, should there be one after all, counts as infinitely deep; the search still ends.
     known.set(id, Number.POSITIVE_INFINITY);
     const depth = this.#sourcesOf(id).reduce(
-      (most, source) => Math.max(most, 1 + this.depth(source, known)),
+      (max, source) => Math.max(max, 1 + this.depth(source, known)),
       0,
     );
     known.set(id, depth);
@@ -69,10 +69,10 @@ export class ChainGuard {
   }
 
   /** Whether the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */
-  admits(id: Hash, { base, previous }: CodedAgainst): boolean {
+  admits(id: Hash, { base, previous }: ChainLinks): boolean {
     const sources = [base, previous].filter((source) => source !== undefined);
     if (sources.some((source) => this.isNeeded(id, source))) return false;
-    const depth = sources.reduce((most, source) => Math.max(most, 1 + this.depth(source)), 0);
+    const depth = sources.reduce((max, source) => Math.max(max, 1 + this.depth(source)), 0);
     return depth === 0 || depth + this.height(id) <= this.maxDepth;
   }
 }

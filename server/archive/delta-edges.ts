@@ -18,7 +18,7 @@ import {
   planesShare,
   scaledBytes,
   sideBytes,
-  worthwhileShare,
+  maxEncodedShare,
   type EdgeContext,
   type EdgeSource,
 } from "./edge-costs.js";
@@ -106,17 +106,17 @@ function deltaEdge(
   previous?: { readonly id: Hash; readonly sample: Tensor },
 ): EdgeInput | undefined {
   const { current } = tensor;
-  const isStoredSo =
+  const isAlreadyStoredThisWay =
     current.base === baseId &&
     current.previous === previous?.id &&
     (current.code === encodingCodes.planes) === inPlanes;
-  if (isStoredSo) return undefined;
+  if (isAlreadyStoredThisWay) return undefined;
   const { bytes, predictor } = estimateSample(context, sample, { base, previous: previous?.sample });
   if (predictor !== (previous === undefined ? "base" : "extrapolated")) return undefined;
   const storedBytes =
     scaledBytes(bytes, sample, tensor.byteLength) * (inPlanes ? planesShare : 1) +
     sideBytes(tensor.byteLength);
-  if (storedBytes > worthwhileShare * tensor.byteLength) return undefined;
+  if (storedBytes > maxEncodedShare * tensor.byteLength) return undefined;
   return edgeOf(context, tensor, {
     kind: inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta,
     storedBytes,
@@ -148,13 +148,13 @@ async function blockEdges(
   const baseSample = await sampleBlock(await context.load(base.id), block);
   const inBlock = context.codec.estimate(sample, sample.bytes, { base: baseSample });
   if (inBlock.predictor !== "base") return [];
-  const wholeSample = await context.samples.get(tensor.id);
-  const outside = context.codec.estimate(wholeSample, wholeSample.bytes);
+  const tensorSample = await context.samples.get(tensor.id);
+  const outsideBlock = context.codec.estimate(tensorSample, tensorSample.bytes);
   const storedBytes =
     scaledBytes(inBlock.bytes, sample, blockBytes) +
-    scaledBytes(outside.bytes, wholeSample, tensor.byteLength - blockBytes) +
+    scaledBytes(outsideBlock.bytes, tensorSample, tensor.byteLength - blockBytes) +
     2 * sideBytes(tensor.byteLength);
-  if (storedBytes > worthwhileShare * tensor.byteLength) return [];
+  if (storedBytes > maxEncodedShare * tensor.byteLength) return [];
   return [edgeOf(context, tensor, { kind: edgeKinds.delta, storedBytes, decoding: "delta", base: base.id })];
 }
 

@@ -60,8 +60,8 @@ export function sideBytes(byteLength: number): number {
   return 10 + Math.min(80, byteLength / 64);
 }
 
-/** An encoding that takes more than this share of the raw bytes is not worth decoding. */
-export const worthwhileShare = 0.98;
+/** An encoding that takes more than this share of the raw bytes is not offered: it is not worth decoding. */
+export const maxEncodedShare = 0.98;
 /** Byte planes are a little longer than the packed encoding (measured: 1 to 5 %). */
 export const planesShare = 1.03;
 

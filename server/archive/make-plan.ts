@@ -37,7 +37,7 @@ export interface PlanResult {
   /** For each snapshot its tensors, as indices into `plan.vertices`. */
   readonly members: readonly (readonly number[])[];
   /** Minimum recreation cost of each snapshot, in µs (everything stored for speed). */
-  readonly leastCosts: readonly number[];
+  readonly minCosts: readonly number[];
   /** Recreation cost of each snapshot as stored now; null where some tensor cannot stay as it is. */
   readonly currentCosts: readonly number[] | null;
 }
@@ -46,9 +46,9 @@ export interface PlanResult {
  * The plan changes the current storage only a little unless another tree takes less storage by more than this
  * share. Estimates and measured rates vary by as much.
  */
-const rearrangingShare = 0.02;
-/** The little change must also write less than this share of the bytes that the other tree would write. */
-const writtenShare = 0.5;
+const minRearrangingGain = 0.02;
+/** The small change must also write less than this share of the bytes that the other tree would write. */
+const maxWrittenShare = 0.5;
 
 /** @throws BUDGET_UNREACHABLE, STORAGE_GRAPH_INVALID */
 export function makePlan(
@@ -58,11 +58,13 @@ export function makePlan(
   onProgress: (line: string) => void = () => undefined,
 ): PlanResult {
   const graph = buildStorageGraph(input);
+  const vertexMinCosts = minRecreationCosts(graph);
   const endMs = clock.monotonic() + 2 * timeLimitMs;
   const isTimeUp = (): boolean => clock.monotonic() >= endMs;
-  const none = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
-  const found = planStorage(graph, ratio === null ? { costs: none } : { ratio }, {
+  const noBudgets = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
+  const found = planStorage(graph, ratio === null ? { costs: noBudgets } : { ratio }, {
     scheme,
+    minCosts: vertexMinCosts,
     time: { clock, limitMs: timeLimitMs },
     onProgress: ({ step, storageCost }) => {
       onProgress(`${step}: ${Math.round(storageCost)} bytes`);
@@ -89,14 +91,14 @@ export function makePlan(
   const isNearEnough =
     near !== undefined &&
     isWithinBudgets(graph, near, budgets, scheme) &&
-    storage(near) <= (1 + rearrangingShare) * storage(settled) &&
-    writtenBytes(graph, near) < writtenShare * writtenBytes(graph, settled);
+    storage(near) <= (1 + minRearrangingGain) * storage(settled) &&
+    writtenBytes(graph, near) < maxWrittenShare * writtenBytes(graph, settled);
   const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
   const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
   return {
     plan,
     members: membersOf(graph, plan),
-    leastCosts: [...snapshotCosts(graph, minRecreationCosts(graph), scheme)],
+    minCosts: [...snapshotCosts(graph, vertexMinCosts, scheme)],
     currentCosts:
       current === undefined
         ? null
@@ -109,7 +111,7 @@ function plainTree(graph: StorageGraph): ParentEdges {
   return minimumArborescence(graph, {
     first: graph.storage,
     second: graph.recreation,
-    usable: (edge) => previousOf({ detail: graph.details[edge] }) === undefined,
+    isUsable: (edge) => previousOf({ detail: graph.details[edge] }) === undefined,
   });
 }
 

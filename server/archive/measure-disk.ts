@@ -11,7 +11,7 @@ const blockBytes = 1024 * 1024;
 const blocks = 8;
 const rounds = 2;
 /** Makes file names unique within the process; the process id makes them unique between processes. */
-let measured = 0;
+let measurementCount = 0;
 
 /**
  * Returns microseconds per byte. Where the cache cannot be bypassed (a file system in memory), this is the
@@ -19,7 +19,7 @@ let measured = 0;
  * @throws the file system's errors where the folder cannot be written
  */
 export async function measureDiskUsPerByte(folder: string, clock: Clock): Promise<number> {
-  const path = join(folder, `disk-speed-${process.pid}-${measured++}`);
+  const path = join(folder, `disk-speed-${process.pid}-${measurementCount++}`);
   try {
     const file = await open(path, "w");
     try {

@@ -30,12 +30,12 @@ export interface PendingWork {
   /** Tensors to rewrite; a tensor comes after its base. */
   readonly items: readonly ApplyItem[];
   /** Number of tensors that the plan keeps as they are. */
-  readonly kept: number;
+  readonly keptCount: number;
   /** Number of tensors that are already stored as planned. */
-  readonly done: number;
+  readonly doneCount: number;
   readonly stale: readonly StaleTensor[];
   /** Number of kept tensors that were added after the plan was made. */
-  readonly unplanned: number;
+  readonly unplannedCount: number;
 }
 
 /** Kinds of edges that this release can write. */
@@ -82,9 +82,9 @@ export function findPendingWork(
 ): PendingWork {
   const items = new Map<Hash, ApplyItem>();
   const stale: StaleTensor[] = [];
-  let done = 0;
+  let doneCount = 0;
   let keptCount = 0;
-  const refuse = (tensor: Hash, message: string): void => {
+  const addStale = (tensor: Hash, message: string): void => {
     stale.push({ tensor, code: "PLAN_STALE", message });
   };
   for (const vertex of plan.vertices) {
@@ -95,22 +95,28 @@ export function findPendingWork(
     if (!writable.has(vertex.kind))
       throw new StemmaError(
         "PLAN_INVALID",
-        `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Use the one that made the plan, or plan again.`,
+        `The storage plan stores a tensor as ${JSON.stringify(vertex.kind)}, which this Stemma cannot write. Apply it with the release that made it, or make a new plan.`,
         { kind: vertex.kind },
       );
     const item = itemOf(vertex);
     const current = objects.encodingOf(item.id);
     if (current === undefined || !kept.has(item.id))
-      refuse(item.id, "no kept version has this tensor any more, or it cannot be read");
+      addStale(item.id, "no kept version has this tensor any more, or it cannot be read");
     else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
-      refuse(item.id, "a tensor that it was to be encoded against is gone");
-    else if (isStoredAsPlanned(current, item)) done++;
+      addStale(item.id, "a tensor that it was to be encoded against is gone");
+    else if (isStoredAsPlanned(current, item)) doneCount++;
     else items.set(item.id, item);
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));
-  let unplanned = 0;
-  for (const id of kept) if (!planned.has(id) && objects.encodingOf(id) !== undefined) unplanned++;
-  return { items: inWritingOrder(items, plan.vertices, members), kept: keptCount, done, stale, unplanned };
+  let unplannedCount = 0;
+  for (const id of kept) if (!planned.has(id) && objects.encodingOf(id) !== undefined) unplannedCount++;
+  return {
+    items: inWritingOrder(items, plan.vertices, members),
+    keptCount,
+    doneCount,
+    stale,
+    unplannedCount,
+  };
 }
 
 function itemOf(vertex: PlannedVertex): ApplyItem {

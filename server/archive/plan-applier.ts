@@ -33,7 +33,8 @@ type Outcome = "written" | "not-smaller" | "deferred";
  * batch is committed as one pack. Superseded copies are collected in between.
  */
 export class PlanApplier {
-  readonly counts = { rewritten: 0, writtenBytes: 0, packs: 0, freedBytes: 0 };
+  /** What was done so far; `rewrittenTensors` and `packs` count committed ones. */
+  readonly totals = { rewrittenTensors: 0, writtenBytes: 0, packs: 0, freedBytes: 0 };
   readonly stale: StaleTensor[] = [];
   readonly failed: { readonly tensor: Hash; readonly code: ErrorCode; readonly message: string }[] = [];
   stopped: ApplyReport["stopped"] = null;
@@ -42,7 +43,7 @@ export class PlanApplier {
   #batch: Batch | undefined;
   /** Bytes of new copies whose superseded copies were not collected yet. */
   #uncollectedBytes = 0;
-  #total = 0;
+  #itemCount = 0;
   /** Items that would not become smaller or faster to read if they were rewritten alone. */
   readonly #gainless = new Set<ApplyItem>();
   /** Whether items are written although they gain nothing. */
@@ -59,12 +60,12 @@ export class PlanApplier {
     }
   }
 
-  get notSmaller(): number {
+  get notSmallerCount(): number {
     return this.#gainless.size;
   }
 
   async run(items: readonly ApplyItem[]): Promise<void> {
-    this.#total = items.length;
+    this.#itemCount = items.length;
     try {
       const deferred = await this.#writeAll(items);
       // While an item that gains nothing is not rewritten, the chain guard may refuse another item that
@@ -106,9 +107,9 @@ export class PlanApplier {
       if (outcome === "not-smaller") this.#gainless.add(item);
       else if (outcome === "written") this.#gainless.delete(item);
       this.options.onProgress?.({
-        done: this.counts.rewritten + this.#gainless.size + (this.#batch?.ids.size ?? 0),
-        total: this.#total,
-        writtenBytes: this.counts.writtenBytes,
+        done: this.totals.rewrittenTensors + this.#gainless.size + (this.#batch?.ids.size ?? 0),
+        total: this.#itemCount,
+        writtenBytes: this.totals.writtenBytes,
         step: "writing",
       });
       await new Promise(setImmediate);
@@ -167,18 +168,18 @@ export class PlanApplier {
     const { objects } = this.parts.target;
     const { id, base, previous } = item;
     if (!this.#guard.admits(id, { base, previous })) return "deferred";
-    const needed = [id, base, previous].filter((one) => one !== undefined);
+    const needed = [id, base, previous].filter((source) => source !== undefined);
     const lease = objects.lease(needed, leaseMs);
     let batch: Batch | undefined;
     try {
-      if (needed.some((one) => !objects.has(one)))
+      if (needed.some((object) => !objects.has(object)))
         throw new StemmaError(
           "OBJECT_MISSING",
-          `The tensor ${id}, or one that it is to be encoded against, was collected. Plan again.`,
+          `The tensor ${id}, or one that it is to be encoded against, was collected. Make a new plan.`,
         );
       const current = objects.encodingOf(id);
       const coded = await this.#encode(item);
-      if (current !== undefined && !this.#isForced && isNotWorthwhile(current, coded, item, this.#guard))
+      if (current !== undefined && !this.#isForced && !isWorthRewriting(current, coded, item, this.#guard))
         return "not-smaller";
       batch = await this.#put(coded, current);
       return "written";
@@ -190,8 +191,8 @@ export class PlanApplier {
 
   /** Encodes the tensor as planned. The encoder may use fewer references than it is offered. */
   async #encode({ id, kind, base, previous }: ApplyItem): Promise<CodedTensor> {
-    const load = async (one: Hash): Promise<Tensor> =>
-      tensorOfSource(this.parts.target.objects.openTensor(one));
+    const load = async (source: Hash): Promise<Tensor> =>
+      tensorOfSource(this.parts.target.objects.openTensor(source));
     const tensor = await load(id);
     const header = { dtype: tensor.dtype, shape: tensor.shape };
     if (kind === edgeKinds.raw) return { id, header, code: encodingCodes.raw, bytes: tensor.bytes };
@@ -232,9 +233,9 @@ export class PlanApplier {
     const { bytes } = await batch.writer.commit();
     this.#batch = undefined;
     for (const lease of batch.leases) this.parts.target.objects.release(lease);
-    this.counts.rewritten += batch.ids.size;
-    this.counts.writtenBytes += bytes;
-    this.counts.packs++;
+    this.totals.rewrittenTensors += batch.ids.size;
+    this.totals.writtenBytes += bytes;
+    this.totals.packs++;
     this.#uncollectedBytes += bytes;
     const { pauseMs = applyDefaults.pauseMs } = this.options;
     if (pauseMs > 0)
@@ -259,15 +260,15 @@ export class PlanApplier {
   async #collect(): Promise<void> {
     const { target } = this.parts;
     this.options.onProgress?.({
-      done: this.counts.rewritten + this.#gainless.size,
-      total: this.#total,
-      writtenBytes: this.counts.writtenBytes,
+      done: this.totals.rewrittenTensors + this.#gainless.size,
+      total: this.#itemCount,
+      writtenBytes: this.totals.writtenBytes,
       step: "collecting",
     });
     for (let attempt = 0; attempt < maxCollectAttempts; attempt++) {
       try {
         const { freedBytes } = await target.collect(await target.planCollection());
-        this.counts.freedBytes += freedBytes;
+        this.totals.freedBytes += freedBytes;
         this.#uncollectedBytes = 0;
         return;
       } catch (error) {
@@ -278,21 +279,21 @@ export class PlanApplier {
   }
 }
 
-/** Whether rewriting would not make the tensor smaller, shorten its chain, or give it another encoding. */
-function isNotWorthwhile(
+/** Whether rewriting makes the tensor smaller, shortens its chain, or gives it another encoding. */
+function isWorthRewriting(
   current: TensorEncoding,
   coded: CodedTensor,
   { kind, id }: ApplyItem,
   guard: ChainGuard,
 ): boolean {
-  if (kind === edgeKinds.raw) return false;
+  if (kind === edgeKinds.raw) return true;
   const isOtherEncoding =
     encodingOfKind(kind) === "packed"
       ? current.code === encodingCodes.fixedPlanes
       : current.code !== coded.code;
-  if (isOtherEncoding) return false;
+  if (isOtherEncoding) return true;
   const sources = [coded.base, coded.previous].filter((source) => source !== undefined);
   const depth = Math.max(0, ...sources.map((source) => 1 + guard.depth(source)));
   const newBytes = coded.bytes.length + entryBytes(coded.header, coded);
-  return depth >= guard.depth(id) && newBytes >= current.storedBytes + entryBytes(coded.header, current);
+  return depth < guard.depth(id) || newBytes < current.storedBytes + entryBytes(coded.header, current);
 }

@@ -83,7 +83,7 @@ export async function planArchive(
       onProgress?.(`measured ${done} of ${total} tensors`);
     },
   });
-  const answer = await planInWorker(
+  const result = await planInWorker(
     input,
     { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
     {
@@ -101,15 +101,15 @@ export async function planArchive(
     scheme,
     ratio,
     rates,
-    summary: summarise(content, answer, scheme, content.unreadable.length + input.unmeasured.length),
-    plan: answer.plan,
-    members: answer.members,
+    summary: summarise(content, result, scheme, content.unreadable.length + input.unmeasured.length),
+    plan: result.plan,
+    members: result.members,
   };
 }
 
 function summarise(
   { versions, tensors }: ArchiveContent,
-  { plan, leastCosts, currentCosts }: PlanResult,
+  { plan, minCosts, currentCosts }: PlanResult,
   scheme: PlanningScheme,
   unreadable: number,
 ): ArchiveSummary {
@@ -126,7 +126,7 @@ function summarise(
     rewrittenTensors: changed.length,
     rewrittenBytes,
     kinds: kindsOf(plan),
-    materialised: recreationOf(leastCosts),
+    materialised: recreationOf(minCosts),
     now: currentCosts === null ? null : recreationOf(currentCosts),
     planned: recreationOf(plan.snapshots.map((snapshot) => snapshot[scheme])),
     // New copies between two collections, and about as much again for packs that a collection rewrites
@@ -151,7 +151,7 @@ function sum(values: readonly number[]): number {
 }
 function recreationOf(costs: readonly number[]): RecreationSummary {
   return {
-    largestUs: costs.reduce((most, cost) => Math.max(most, cost), 0),
+    largestUs: costs.reduce((max, cost) => Math.max(max, cost), 0),
     meanUs: costs.length === 0 ? 0 : sum(costs) / costs.length,
   };
 }

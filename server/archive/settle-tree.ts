@@ -17,7 +17,7 @@ import { previousOf } from "./archive-plan.js";
  * A tensor is rewritten for speed, or to save more than this share of its bytes. Smaller savings are within
  * the error of the estimates.
  */
-const worthwhileShare = 0.02;
+const minSavingShare = 0.02;
 /** Rounds of improvement, at most. They end earlier when a round gains nothing. */
 const maxRounds = 12;
 const repairRounds = 4;
@@ -62,11 +62,11 @@ class Settler {
     this.#tree = this.#meter.tree;
     this.#maxDepth = maxDepth;
     this.#isTimeUp = isTimeUp;
-    const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+    const vertexNumbers = new Map(graph.vertexIds.map((id, v) => [id, v]));
     // An edge whose previous tensor is not a vertex is never sound; `vertexCount` marks it.
     this.#previous = Int32Array.from(graph.details, (detail) => {
       const id = previousOf({ detail });
-      return id === undefined ? -1 : (number.get(id) ?? graph.vertexCount);
+      return id === undefined ? -1 : (vertexNumbers.get(id) ?? graph.vertexCount);
     });
   }
 
@@ -84,7 +84,7 @@ class Settler {
       const planned = tree.parentEdge[v]!;
       if (kind !== "current" || planned === edge || !this.#isSound(v, edge)) return;
       if (
-        graph.storage[planned]! >= (1 - worthwhileShare) * graph.storage[edge]! &&
+        graph.storage[planned]! >= (1 - minSavingShare) * graph.storage[edge]! &&
         tree.recreationChange(v, edge) <= 0
       )
         meter.move(v, edge);
@@ -106,13 +106,13 @@ class Settler {
    * Moves each invalid vertex to the edge that `edgeFor` returns, parents first. Returns whether any moved.
    */
   #repairAll(edgeFor: (v: number) => number): boolean {
-    let moved = false;
+    let hasMoved = false;
     for (const v of this.#tree.subtree(0).slice(1)) {
       if (this.#isSound(v, this.#tree.parentEdge[v]!) && this.#depth(v) <= this.#maxDepth) continue;
       this.#meter.move(v, edgeFor(v));
-      moved = true;
+      hasMoved = true;
     }
-    return moved;
+    return hasMoved;
   }
 
   /** The valid edge into v that is cheapest to store; where there is none, the materialised one. */
@@ -131,20 +131,21 @@ class Settler {
   improve(): void {
     const { graph } = this;
     const tree = this.#tree;
-    for (let round = 0, moved = true; moved && round < maxRounds; round++) {
-      moved = false;
+    for (let round = 0, hasMoved = true; hasMoved && round < maxRounds; round++) {
+      hasMoved = false;
       for (let v = 1; v < graph.vertexCount; v++) {
         if (v % 256 === 0 && this.#isTimeUp()) return;
-        const now = tree.parentEdge[v]!;
-        const worthwhile = graph.storage[now]! * (graph.kinds[now] === "current" ? 1 - worthwhileShare : 1);
-        moved =
+        const current = tree.parentEdge[v]!;
+        const maxStorage =
+          graph.storage[current]! * (graph.kinds[current] === "current" ? 1 - minSavingShare : 1);
+        hasMoved =
           this.#edgesInto(v).some(
             (edge) =>
-              graph.storage[edge]! < worthwhile &&
+              graph.storage[edge]! < maxStorage &&
               this.#isSound(v, edge) &&
               this.#meter.admits(v, edge) &&
               this.#tryMove(v, edge),
-          ) || moved;
+          ) || hasMoved;
       }
     }
   }
@@ -169,7 +170,7 @@ class Settler {
   /** Number of vertices to decode before v. */
   #depth(v: number): number {
     let depth = -1;
-    for (let at = v; at > 0; at = this.#tree.parent(at)) depth++;
+    for (let x = v; x > 0; x = this.#tree.parent(x)) depth++;
     return depth;
   }
 
@@ -177,11 +178,11 @@ class Settler {
   #tryMove(v: number, edge: number): boolean {
     const before = this.#tree.parentEdge[v]!;
     this.#meter.move(v, edge);
-    const isFine = this.#tree
+    const isValid = this.#tree
       .subtree(v)
       .every((x) => this.#depth(x) <= this.#maxDepth && this.#isSound(x, this.#tree.parentEdge[x]!));
-    if (!isFine) this.#meter.move(v, before);
-    return isFine;
+    if (!isValid) this.#meter.move(v, before);
+    return isValid;
   }
 
   /** The edge from the empty vertex with the lowest recreation cost; it breaks no budget that can be kept. */

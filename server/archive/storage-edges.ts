@@ -18,7 +18,7 @@ import {
   planesShare,
   scaledBytes,
   sideBytes,
-  worthwhileShare,
+  maxEncodedShare,
   type EdgeContext,
   type EdgeSource,
 } from "./edge-costs.js";
@@ -80,10 +80,10 @@ const withoutBaseEdge: EdgeSource = async (context, tensor) => {
   const { bytes } = estimateSample(context, sample);
   const storedBytes = scaledBytes(bytes, sample, tensor.byteLength) * (inPlanes ? planesShare : 1) + side;
   if (inPlanes) {
-    const atMost = Math.min(storedBytes, tensor.byteLength + side);
-    return [edgeOf(context, tensor, { kind: edgeKinds.planes, storedBytes: atMost, decoding: "planes" })];
+    const planeBytes = Math.min(storedBytes, tensor.byteLength + side);
+    return [edgeOf(context, tensor, { kind: edgeKinds.planes, storedBytes: planeBytes, decoding: "planes" })];
   }
-  if (storedBytes > worthwhileShare * tensor.byteLength) return [];
+  if (storedBytes > maxEncodedShare * tensor.byteLength) return [];
   return [edgeOf(context, tensor, { kind: edgeKinds.packed, storedBytes, decoding: "alone" })];
 };
 

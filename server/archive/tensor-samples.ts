@@ -35,20 +35,20 @@ export async function sampleOf(
   const elementBytes = dtypeBits(source.dtype) / 8;
   const ranges = sampleRanges(source.byteLength / elementBytes, elementBytes);
   const bytes = new Uint8Array(ranges.reduce((sum, { from, to }) => sum + to - from, 0));
-  let at = 0;
+  let position = 0;
   let filled = 0;
   let range = 0;
   for await (const chunk of source.chunks()) {
     for (; range < ranges.length; range++) {
       const { from, to } = ranges[range]!;
-      const begin = Math.max(from, at);
-      const end = Math.min(to, at + chunk.length);
+      const begin = Math.max(from, position);
+      const end = Math.min(to, position + chunk.length);
       if (begin >= end) break;
-      bytes.set(chunk.subarray(begin - at, end - at), filled);
+      bytes.set(chunk.subarray(begin - position, end - position), filled);
       filled += end - begin;
       if (end < to) break;
     }
-    at += chunk.length;
+    position += chunk.length;
     if (range === ranges.length) break;
   }
   return { dtype: source.dtype, shape: [bytes.length / elementBytes], bytes };
@@ -60,33 +60,36 @@ export interface TensorSamples {
   readonly readBytes: number;
 }
 
-const defaultHeldBytes = 128 * 1024 * 1024;
+const defaultMaxCachedBytes = 128 * 1024 * 1024;
 
-/** Samples of a store's tensors, in an LRU cache of at most `heldBytes`. */
-export function tensorSamples(open: (id: Hash) => TensorSource, heldBytes = defaultHeldBytes): TensorSamples {
-  const held = new Map<Hash, Tensor>();
-  let bytes = 0;
+/** Samples of a store's tensors, in an LRU cache of at most `maxCachedBytes`. */
+export function tensorSamples(
+  open: (id: Hash) => TensorSource,
+  maxCachedBytes = defaultMaxCachedBytes,
+): TensorSamples {
+  const cached = new Map<Hash, Tensor>();
+  let cachedBytes = 0;
   let readBytes = 0;
   return {
     get readBytes() {
       return readBytes;
     },
     async get(id) {
-      const known = held.get(id);
+      const known = cached.get(id);
       if (known !== undefined) {
-        held.delete(id);
-        held.set(id, known);
+        cached.delete(id);
+        cached.set(id, known);
         return known;
       }
       const source = open(id);
       const sample = await sampleOf(source);
       readBytes += source.byteLength;
-      held.set(id, sample);
-      bytes += sample.bytes.length;
-      for (const [oldest, { bytes: old }] of held) {
-        if (bytes <= heldBytes || oldest === id) break;
-        held.delete(oldest);
-        bytes -= old.length;
+      cached.set(id, sample);
+      cachedBytes += sample.bytes.length;
+      for (const [oldest, { bytes: old }] of cached) {
+        if (cachedBytes <= maxCachedBytes || oldest === id) break;
+        cached.delete(oldest);
+        cachedBytes -= old.length;
       }
       return sample;
     },

@@ -8,45 +8,42 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
+import { sumRoundingShare } from "./rounding.js";
 import { rowsOf, type Rows, type StorageGraph } from "./storage-graph.js";
 import type { StorageTree } from "./storage-tree.js";
 
-/**
- * A cost may exceed its budget by this share of the budget. The same costs summed in another order differ by
- * less than this; a plan that really breaks a budget differs by more.
- */
-export const budgetTolerance = 1e-9;
+/** Whether a cost is at most its budget. A plan that really breaks a budget exceeds it by more than rounding. */
 export function isWithin(cost: number, budget: number): boolean {
-  return cost <= budget * (1 + budgetTolerance);
+  return cost <= budget * (1 + sumRoundingShare);
 }
 
 /**
- * The budget of every snapshot s is α · C_r(SPT, s) (MH §V-B): `ratio` is α, and `least` has the recreation
- * cost of each vertex in the shortest-path tree. Every ratio of 1 or more can be met.
+ * The budget of every snapshot s is α · C_r(SPT, s) (MH §V-B): `ratio` is α, and `minCosts` has the
+ * recreation cost of each vertex in the shortest-path tree. Every ratio of 1 or more can be met.
  * @throws BUDGET_UNREACHABLE where the ratio is below 1
  */
 export function budgetsByRatio(
   graph: StorageGraph,
-  least: Float64Array,
+  minCosts: Float64Array,
   ratio: number,
   scheme: PlanningScheme,
 ): Float64Array {
   if (!(ratio >= 1))
     throw new StemmaError(
       "BUDGET_UNREACHABLE",
-      `A recreation budget of ${ratio} times the least possible cannot be met. Give a ratio of 1 or more.`,
+      `A recreation budget of ${ratio} times the minimum cannot be met. Give a ratio of 1 or more.`,
       { ratio },
     );
-  return snapshotCosts(graph, least, scheme).map((cost) => cost * ratio);
+  return snapshotCosts(graph, minCosts, scheme).map((cost) => cost * ratio);
 }
 
 /**
  * @throws BUDGET_UNREACHABLE where no plan can meet a budget (names the snapshot that exceeds its budget
  *   most), USAGE where the number of budgets is not the number of snapshots
  */
-export function requireReachable(
+export function requireBudgetsReachable(
   graph: StorageGraph,
-  least: Float64Array,
+  minCosts: Float64Array,
   budgets: Float64Array,
   scheme: PlanningScheme,
 ): void {
@@ -55,14 +52,14 @@ export function requireReachable(
       "USAGE",
       `There are ${graph.snapshotIds.length} snapshots and ${budgets.length} budgets. Give one for each, Infinity where there is none.`,
     );
-  const costs = snapshotCosts(graph, least, scheme);
+  const costs = snapshotCosts(graph, minCosts, scheme);
   let worst = -1;
-  let excess = 0;
+  let maxExcess = 0;
   costs.forEach((cost, s) => {
-    const over = cost - budgets[s]!;
-    if (!isWithin(cost, budgets[s]!) && !(over <= excess)) {
+    const excess = cost - budgets[s]!;
+    if (!isWithin(cost, budgets[s]!) && !(excess <= maxExcess)) {
       worst = s;
-      excess = over;
+      maxExcess = excess;
     }
   });
   if (worst >= 0)
@@ -87,9 +84,9 @@ export interface Limits {
 
 /** The limits for budgets by snapshot (Infinity where there is none). */
 export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: PlanningScheme): Limits {
-  // Half of the tolerance: a tree whose updated costs keep these limits also passes `isWithin` after its
+  // Half of what `isWithin` tolerates: a tree whose updated costs keep these limits also passes `isWithin` after its
   // costs are summed again.
-  const padded = (budget: number): number => budget * (1 + budgetTolerance / 2);
+  const padded = (budget: number): number => budget * (1 + sumRoundingShare / 2);
   if (scheme === "independent")
     return {
       count: budgets.length,
@@ -99,8 +96,8 @@ export function limitsOf(graph: StorageGraph, budgets: Float64Array, scheme: Pla
     };
   const limit = new Float64Array(graph.vertexCount).fill(Number.POSITIVE_INFINITY);
   for (let v = 0; v < graph.vertexCount; v++) {
-    for (let at = graph.memberships.start[v]!; at < graph.memberships.start[v + 1]!; at++)
-      limit[v] = Math.min(limit[v]!, padded(budgets[graph.memberships.items[at]!]!));
+    for (let index = graph.memberships.start[v]!; index < graph.memberships.start[v + 1]!; index++)
+      limit[v] = Math.min(limit[v]!, padded(budgets[graph.memberships.items[index]!]!));
   }
   const alone = rowsOf(
     graph.vertexCount,
@@ -139,8 +136,8 @@ export class LimitMeter {
     this.exceeded = 0;
     for (let group = 0; group < count; group++) {
       let sum = 0;
-      for (let at = members.start[group]!; at < members.start[group + 1]!; at++)
-        sum += tree.recreation[members.items[at]!]!;
+      for (let index = members.start[group]!; index < members.start[group + 1]!; index++)
+        sum += tree.recreation[members.items[index]!]!;
       this.cost[group] = sum;
       if (this.isOver(group)) this.exceeded++;
     }
@@ -161,8 +158,8 @@ export class LimitMeter {
     let touchedCount = 0;
     let isAdmitted = true;
     search: for (const x of this.tree.subtree(v)) {
-      for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
-        const group = groupsOf.items[at]!;
+      for (let index = groupsOf.start[x]!; index < groupsOf.start[x + 1]!; index++) {
+        const group = groupsOf.items[index]!;
         if (this.#rise[group] === 0) this.#touched[touchedCount++] = group;
         this.#rise[group]! += change;
         if (this.cost[group]! + this.#rise[group]! > limit[group]!) {
@@ -171,7 +168,7 @@ export class LimitMeter {
         }
       }
     }
-    for (let at = 0; at < touchedCount; at++) this.#rise[this.#touched[at]!] = 0;
+    for (let index = 0; index < touchedCount; index++) this.#rise[this.#touched[index]!] = 0;
     return isAdmitted;
   }
 
@@ -187,8 +184,8 @@ export class LimitMeter {
     const crossed: number[] = [];
     const changed = this.tree.subtree(v);
     for (const x of changed) {
-      for (let at = groupsOf.start[x]!; at < groupsOf.start[x + 1]!; at++) {
-        const group = groupsOf.items[at]!;
+      for (let index = groupsOf.start[x]!; index < groupsOf.start[x + 1]!; index++) {
+        const group = groupsOf.items[index]!;
         const wasOver = this.isOver(group);
         this.cost[group]! += change;
         if (this.isOver(group) === wasOver) continue;

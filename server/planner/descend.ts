@@ -3,9 +3,7 @@
  * within the limits saves storage: a local optimum.
  */
 import type { LimitMeter } from "./budgets.js";
-
-/** A saving below this share of an edge's cost is a rounding error. */
-const minSavingShare = 1e-12;
+import { costRoundingShare, moveRoundingShare } from "./rounding.js";
 
 /**
  * Moves each vertex to the incoming edge that is cheapest to store and that every limit admits. The vertices
@@ -24,21 +22,21 @@ export function descend(meter: LimitMeter, isTimeUp: () => boolean = () => false
     incoming: { start, items },
   } = graph;
   const saving = (v: number): number => storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!;
-  let waiting = Int32Array.from({ length: graph.vertexCount - 1 }, (_, at) => at + 1);
+  let waiting = Int32Array.from({ length: graph.vertexCount - 1 }, (_, index) => index + 1);
   for (let hasChanged = true; hasChanged && !isTimeUp();) {
     hasChanged = false;
-    const most = Float64Array.from({ length: graph.vertexCount }, (_, v) => (v === 0 ? 0 : saving(v)));
-    waiting = waiting.sort((a, b) => most[b]! - most[a]! || a - b);
+    const savings = Float64Array.from({ length: graph.vertexCount }, (_, v) => (v === 0 ? 0 : saving(v)));
+    waiting = waiting.sort((a, b) => savings[b]! - savings[a]! || a - b);
     for (const v of waiting) {
-      const now = tree.parentEdge[v]!;
-      for (let at = start[v]!; at < start[v + 1]!; at++) {
-        const edge = items[at]!;
-        const saved = storage[now]! - storage[edge]!;
+      const current = tree.parentEdge[v]!;
+      for (let index = start[v]!; index < start[v + 1]!; index++) {
+        const edge = items[index]!;
+        const saved = storage[current]! - storage[edge]!;
         if (saved < 0) break;
-        const isCheaper = saved > storage[now]! * minSavingShare;
+        const isCheaper = saved > storage[current]! * costRoundingShare;
         if (
-          edge === now ||
-          (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * minSavingShare * 100)
+          edge === current ||
+          (!isCheaper && tree.recreationChange(v, edge) >= -tree.recreation[v]! * moveRoundingShare)
         )
           continue;
         if (tree.isBelow(from[edge]!, v) || !meter.admits(v, edge)) continue;

@@ -9,7 +9,8 @@
  */
 import type { LimitMeter } from "./budgets.js";
 import { descend } from "./descend.js";
-import { roundingShare, TreeEditor, type Effort } from "./tree-editor.js";
+import { sumRoundingShare } from "./rounding.js";
+import { TreeEditor, type Effort } from "./tree-editor.js";
 
 /**
  * Tries every edge into v that is cheaper to store, with repairs of the limits that it breaks. Returns
@@ -26,21 +27,21 @@ export function exchangeAt(editor: TreeEditor, v: number): boolean {
       },
     },
   } = editor;
-  for (let at = start[v]!; at < start[v + 1]!; at++) {
-    const edge = items[at]!;
+  for (let index = start[v]!; index < start[v + 1]!; index++) {
+    const edge = items[index]!;
     const saved = -tree.storageChange(v, edge);
-    if (saved <= storage[tree.parentEdge[v]!]! * roundingShare) return false;
+    if (saved <= storage[tree.parentEdge[v]!]! * sumRoundingShare) return false;
     editor.effort.left--;
     if (tree.isBelow(from[edge]!, v)) continue;
-    const mark = editor.mark;
-    const before = editor.added;
+    const { logLength } = editor;
+    const addedBefore = editor.added;
     editor.move(v, edge);
     if (
-      (editor.isWithinLimits() || editor.makeRoom(new Set([v]), saved)) &&
-      before - editor.added > saved * roundingShare
+      (editor.isWithinLimits() || editor.repairLimits(new Set([v]), saved)) &&
+      addedBefore - editor.added > saved * sumRoundingShare
     )
       return true;
-    editor.undoTo(mark);
+    editor.undoTo(logLength);
   }
   return false;
 }
@@ -66,7 +67,7 @@ export function exchange(meter: LimitMeter, effort: Effort, isTimeUp: () => bool
     const saving = Float64Array.from({ length: vertexCount }, (_, v) =>
       v === 0 ? 0 : storage[tree.parentEdge[v]!]! - storage[items[start[v]!]!]!,
     );
-    const order = Int32Array.from({ length: vertexCount - 1 }, (_, at) => at + 1).sort(
+    const order = Int32Array.from({ length: vertexCount - 1 }, (_, index) => index + 1).sort(
       (a, b) => saving[b]! - saving[a]! || a - b,
     );
     for (const v of order) {
@@ -114,7 +115,7 @@ export function disturb(
   const pick = (count: number): number => Math.floor(random() * count);
   for (let round = 0; effort.left > 0 && !isTimeUp(); round++) {
     if (round % 4096 === 4095) meter.recompute();
-    const before = editor.added;
+    const addedBefore = editor.added;
     const fixed = new Set<number>();
     let v = 1 + pick(vertexCount - 1);
     for (let count = 1 + pick(maxDisturbed); count > 0; count--) {
@@ -126,9 +127,9 @@ export function disturb(
       v = neighbour(meter, v, pick);
     }
     effort.left -= 8;
-    if (editor.makeRoom(fixed, Number.POSITIVE_INFINITY))
+    if (editor.repairLimits(fixed, Number.POSITIVE_INFINITY))
       exchangeAll(editor, nearbyVertices(meter, editor.movedSince(0)));
-    if (!editor.isWithinLimits() || editor.added > before) editor.undoTo(0);
+    if (!editor.isWithinLimits() || editor.added > addedBefore) editor.undoTo(0);
     editor.keep();
   }
 }
@@ -158,14 +159,18 @@ function neighbour({ tree: { graph } }: LimitMeter, v: number, pick: (count: num
 function nearbyVertices({ tree: { graph } }: LimitMeter, moved: readonly number[]): readonly number[] {
   const found = new Set<number>(moved);
   for (const v of moved) {
-    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]! && found.size < maxNearby; at++)
-      found.add(graph.to[graph.outgoing.items[at]!]!);
     for (
-      let at = graph.memberships.start[v]!;
-      at < graph.memberships.start[v + 1]! && found.size < maxNearby;
-      at++
+      let index = graph.outgoing.start[v]!;
+      index < graph.outgoing.start[v + 1]! && found.size < maxNearby;
+      index++
+    )
+      found.add(graph.to[graph.outgoing.items[index]!]!);
+    for (
+      let index = graph.memberships.start[v]!;
+      index < graph.memberships.start[v + 1]! && found.size < maxNearby;
+      index++
     ) {
-      const group = graph.memberships.items[at]!;
+      const group = graph.memberships.items[index]!;
       for (let i = graph.members.start[group]!; i < graph.members.start[group + 1]!; i++)
         found.add(graph.members.items[i]!);
     }

@@ -23,8 +23,8 @@ export function lastTree(
 ): ParentEdges {
   const { from, to, recreation } = graph;
   const walked = new StorageTree(graph, cheapest);
-  const least = new StorageTree(graph, shortest).recreation;
-  const reverse = leastReverseEdges(graph, cheapest);
+  const minCosts = new StorageTree(graph, shortest).recreation;
+  const reverse = cheapestReverseEdges(graph, cheapest);
   const cost = new Float64Array(graph.vertexCount).fill(Number.POSITIVE_INFINITY);
   const parentEdge: ParentEdges = new Int32Array(graph.vertexCount).fill(-1);
   cost[0] = 0;
@@ -37,7 +37,7 @@ export function lastTree(
   };
   const splice = (v: number): void => {
     const path: number[] = [];
-    for (let x = v; x !== 0 && cost[x]! > least[x]!; x = from[shortest[x]!]!) path.push(shortest[x]!);
+    for (let x = v; x !== 0 && cost[x]! > minCosts[x]!; x = from[shortest[x]!]!) path.push(shortest[x]!);
     for (const edge of path.reverse()) relax(edge);
   };
   // Depth first. The stack has each vertex twice: v for the way down, −v for the way back to its parent.
@@ -50,7 +50,7 @@ export function lastTree(
       continue;
     }
     relax(cheapest[v]!);
-    if (cost[v]! > ratio * least[v]!) splice(v);
+    if (cost[v]! > ratio * minCosts[v]!) splice(v);
     waiting.push(-v, ...children[v]!);
   }
   return parentEdge;
@@ -66,12 +66,16 @@ function childrenOf(tree: StorageTree): number[][] {
  * For each vertex, the edge from it to its parent with the lowest recreation cost. −1 where there is none:
  * the vertex is materialised, or the graph has only the edge from the parent.
  */
-function leastReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
+function cheapestReverseEdges(graph: StorageGraph, tree: ParentEdges): Int32Array {
   const reverse = new Int32Array(graph.vertexCount).fill(-1);
   for (let v = 1; v < graph.vertexCount; v++) {
     const parent = graph.from[tree[v]!]!;
-    for (let at = graph.outgoing.start[v]!; parent !== 0 && at < graph.outgoing.start[v + 1]!; at++) {
-      const edge = graph.outgoing.items[at]!;
+    for (
+      let index = graph.outgoing.start[v]!;
+      parent !== 0 && index < graph.outgoing.start[v + 1]!;
+      index++
+    ) {
+      const edge = graph.outgoing.items[index]!;
       if (
         graph.to[edge] === parent &&
         (reverse[v]! < 0 || graph.recreation[edge]! < graph.recreation[reverse[v]!]!)

@@ -89,7 +89,8 @@ class RollbackSets {
     while (this.#parent[x]! >= 0) x = this.#parent[x]!;
     return x;
   }
-  get moment(): number {
+  /** A state to return to by `rollback`. */
+  get checkpoint(): number {
     return this.#undo.length;
   }
   join(a: number, b: number): void {
@@ -100,8 +101,8 @@ class RollbackSets {
     this.#parent[a]! += this.#parent[b]!;
     this.#parent[b] = a;
   }
-  rollback(moment: number): void {
-    while (this.#undo.length > moment) {
+  rollback(checkpoint: number): void {
+    while (this.#undo.length > checkpoint) {
       const size = this.#undo.pop()!;
       const b = this.#undo.pop()!;
       this.#parent[this.#parent[b]!]! -= size;
@@ -115,7 +116,7 @@ interface Contraction {
   /** Root of the joined set. */
   readonly set: number;
   /** State of the union-find before the contraction. */
-  readonly moment: number;
+  readonly checkpoint: number;
   /** Edges of the cycle. */
   readonly edges: readonly number[];
 }
@@ -124,7 +125,123 @@ export interface EdgeWeights {
   readonly first: Float64Array;
   readonly second: Float64Array;
   /** Which edges may be used; all when absent. */
-  readonly usable?: (edge: number) => boolean;
+  readonly isUsable?: (edge: number) => boolean;
+}
+
+/** The vertices (roots of their sets) of a path towards the root, each with the edge into it. */
+interface Path {
+  readonly sets: number[];
+  readonly edges: number[];
+}
+
+/** Chooses the edges of the arborescence: first with cycles contracted, then with the cycles expanded. */
+class ArborescenceSearch {
+  /** The chosen edge into each set of contracted vertices; after `expandCycles`, into each vertex. */
+  readonly chosen: ParentEdges;
+  readonly #heaps: EdgeHeaps;
+  /** The heap of the usable edges into each set. */
+  readonly #heapInto: Int32Array;
+  readonly #sets: RollbackSets;
+  /** The origin of the path that reached each set; −1 where no path has. */
+  readonly #seenFrom: Int32Array;
+  readonly #contractions: Contraction[] = [];
+
+  constructor(
+    private readonly graph: StorageGraph,
+    { first, second, isUsable }: EdgeWeights,
+  ) {
+    const { vertexCount, incoming } = graph;
+    this.chosen = new Int32Array(vertexCount).fill(-1);
+    this.#heaps = new EdgeHeaps(first, second);
+    this.#heapInto = new Int32Array(vertexCount).fill(-1);
+    this.#sets = new RollbackSets(vertexCount);
+    this.#seenFrom = new Int32Array(vertexCount).fill(-1);
+    this.#seenFrom[0] = 0;
+    for (let v = 1; v < vertexCount; v++) {
+      for (let index = incoming.start[v]!; index < incoming.start[v + 1]!; index++) {
+        const edge = incoming.items[index]!;
+        if (isUsable === undefined || isUsable(edge))
+          this.#heapInto[v] = this.#heaps.merge(this.#heapInto[v]!, edge);
+      }
+    }
+  }
+
+  /** Follows the cheapest edges from `origin` back to a set that an earlier path reached. */
+  follow(origin: number): void {
+    const { graph } = this;
+    const sets = this.#sets;
+    const seenFrom = this.#seenFrom;
+    const path: Path = { sets: [], edges: [] };
+    let u = sets.find(origin);
+    while (seenFrom[u]! < 0) {
+      const edge = this.#takeCheapest(u, origin);
+      path.sets.push(u);
+      path.edges.push(edge);
+      seenFrom[u] = origin;
+      u = sets.find(graph.from[edge]!);
+      if (seenFrom[u] === origin) u = this.#contractCycle(u, path);
+    }
+    for (const edge of path.edges) this.chosen[sets.find(graph.to[edge]!)] = edge;
+  }
+
+  /** Removes and returns the cheapest edge into a set from outside it. */
+  #takeCheapest(set: number, origin: number): number {
+    const { graph } = this;
+    const heaps = this.#heaps;
+    const heapInto = this.#heapInto;
+    const sets = this.#sets;
+    let edge = heapInto[set]!;
+    while (edge >= 0 && sets.find(graph.from[edge]!) === set) edge = heaps.pop(edge);
+    if (edge < 0)
+      throw new StemmaError(
+        "STORAGE_GRAPH_INVALID",
+        `No usable edge leads to the vertex ${graph.vertexIds[origin]} or to what it is rebuilt from. Add one from nothing.`,
+        { vertex: graph.vertexIds[origin] },
+      );
+    heapInto[set] = heaps.popAndSubtract(edge);
+    return edge;
+  }
+
+  /**
+   * Contracts the cycle at the end of the path, which begins at `start`, to one set. The edges into the set
+   * are the edges into its members. Returns the set.
+   */
+  #contractCycle(start: number, path: Path): number {
+    const heaps = this.#heaps;
+    const heapInto = this.#heapInto;
+    const sets = this.#sets;
+    const { checkpoint } = sets;
+    const edges: number[] = [];
+    let merged = -1;
+    let member: number;
+    do {
+      member = path.sets.pop()!;
+      edges.push(path.edges.pop()!);
+      merged = heaps.merge(merged, heapInto[member]!);
+      sets.join(start, member);
+    } while (member !== start);
+    const set = sets.find(start);
+    heapInto[set] = merged;
+    this.#seenFrom[set] = -1;
+    this.#contractions.push({ set, checkpoint, edges });
+    return set;
+  }
+
+  /**
+   * Expands the cycles, last one first: each keeps all its edges except the one into the vertex that the
+   * chosen edge from outside enters.
+   */
+  expandCycles(): void {
+    const { chosen } = this;
+    const sets = this.#sets;
+    const { to } = this.graph;
+    for (const { set, checkpoint, edges } of this.#contractions.reverse()) {
+      const entering = chosen[set]!;
+      sets.rollback(checkpoint);
+      for (const edge of edges) chosen[sets.find(to[edge]!)] = edge;
+      chosen[sets.find(to[entering]!)] = entering;
+    }
+  }
 }
 
 /**
@@ -133,70 +250,11 @@ export interface EdgeWeights {
  * otherwise up to rounding.
  * @throws STORAGE_GRAPH_INVALID where the usable edges do not reach every vertex
  */
-export function minimumArborescence(
-  graph: StorageGraph,
-  { first, second, usable }: EdgeWeights,
-): ParentEdges {
-  const { vertexCount, from, to, incoming } = graph;
-  const heaps = new EdgeHeaps(first, second);
-  const heap = new Int32Array(vertexCount).fill(-1);
-  for (let v = 1; v < vertexCount; v++) {
-    for (let at = incoming.start[v]!; at < incoming.start[v + 1]!; at++) {
-      const edge = incoming.items[at]!;
-      if (usable === undefined || usable(edge)) heap[v] = heaps.merge(heap[v]!, edge);
-    }
-  }
-  const sets = new RollbackSets(vertexCount);
-  const chosen: ParentEdges = new Int32Array(vertexCount).fill(-1);
-  const seenFrom = new Int32Array(vertexCount).fill(-1);
-  seenFrom[0] = 0;
-  const contractions: Contraction[] = [];
-  for (let origin = 1; origin < vertexCount; origin++) {
-    let u = sets.find(origin);
-    const pathSets: number[] = [];
-    const pathEdges: number[] = [];
-    while (seenFrom[u]! < 0) {
-      let edge = heap[u]!;
-      while (edge >= 0 && sets.find(from[edge]!) === u) edge = heaps.pop(edge);
-      if (edge < 0)
-        throw new StemmaError(
-          "STORAGE_GRAPH_INVALID",
-          `No usable edge leads to the vertex ${graph.vertexIds[origin]} or to what it is rebuilt from.`,
-          { vertex: graph.vertexIds[origin] },
-        );
-      heap[u] = heaps.popAndSubtract(edge);
-      pathSets.push(u);
-      pathEdges.push(edge);
-      seenFrom[u] = origin;
-      u = sets.find(from[edge]!);
-      if (seenFrom[u] !== origin) continue;
-      // A cycle is contracted to one vertex. The edges into it are the edges into its members.
-      const moment = sets.moment;
-      const edges: number[] = [];
-      let merged = -1;
-      let w: number;
-      do {
-        w = pathSets.pop()!;
-        edges.push(pathEdges.pop()!);
-        merged = heaps.merge(merged, heap[w]!);
-        sets.join(u, w);
-      } while (w !== u);
-      u = sets.find(u);
-      heap[u] = merged;
-      seenFrom[u] = -1;
-      contractions.push({ set: u, moment, edges });
-    }
-    for (const edge of pathEdges) chosen[sets.find(to[edge]!)] = edge;
-  }
-  // Expands the cycles, last one first: each keeps all its edges except the one into the vertex that the
-  // chosen edge from outside enters.
-  for (const { set, moment, edges } of contractions.reverse()) {
-    const entering = chosen[set]!;
-    sets.rollback(moment);
-    for (const edge of edges) chosen[sets.find(to[edge]!)] = edge;
-    chosen[sets.find(to[entering]!)] = entering;
-  }
-  return chosen;
+export function minimumArborescence(graph: StorageGraph, weights: EdgeWeights): ParentEdges {
+  const search = new ArborescenceSearch(graph, weights);
+  for (let origin = 1; origin < graph.vertexCount; origin++) search.follow(origin);
+  search.expandCycles();
+  return search.chosen;
 }
 
 /**

@@ -5,6 +5,7 @@
  * archive's plan (make-plan.ts) use it too.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
+import { moveRoundingShare } from "./rounding.js";
 import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, Rows, StorageGraph } from "./storage-graph.js";
 
@@ -48,8 +49,7 @@ export function reparentUntilWithin(
   const swaps = new SwapTable(meter.tree);
   for (let step = 0; meter.exceeded > 0; step++) {
     if (step % 64 === 0 && isTimeUp()) return false;
-    weights.refresh();
-    const edge = swaps.best(weights.weight);
+    const edge = swaps.best(weights.current());
     if (edge < 0) return false;
     const v = meter.tree.graph.to[edge]!;
     weights.move(v, edge);
@@ -57,9 +57,6 @@ export function reparentUntilWithin(
   }
   return true;
 }
-
-/** A gain below this share of a vertex's recreation cost is rounding; such swaps could repeat for ever. */
-const minGainShare = 1e-10;
 
 /**
  * Caches each vertex's best swap, computed for a weight of 1. All swaps of a vertex have the same weight, so
@@ -115,7 +112,7 @@ class SwapTable {
     } = this.tree.graph;
     for (const x of this.tree.subtree(v)) {
       this.#isStale[x] = 1;
-      for (let at = start[x]!; at < start[x + 1]!; at++) this.#isStale[to[items[at]!]!] = 1;
+      for (let index = start[x]!; index < start[x + 1]!; index++) this.#isStale[to[items[index]!]!] = 1;
     }
   }
 
@@ -126,21 +123,22 @@ class SwapTable {
       graph: {
         from,
         storage,
-        recreation: apply,
+        recreation: edgeRecreation,
         incoming: { start, items },
       },
     } = this.tree;
-    const now = recreation[v]!;
-    const paid = storage[parentEdge[v]!]!;
+    const currentRecreation = recreation[v]!;
+    const currentStorage = storage[parentEdge[v]!]!;
     let freeGain = 0;
     let freeEdge = -1;
     let paidRatio = 0;
     let paidEdge = -1;
-    for (let at = start[v]!; at < start[v + 1]!; at++) {
-      const edge = items[at]!;
-      const gain = now - recreation[from[edge]!]! - apply[edge]!;
-      if (gain <= now * minGainShare) continue;
-      const added = storage[edge]! - paid;
+    for (let index = start[v]!; index < start[v + 1]!; index++) {
+      const edge = items[index]!;
+      const gain = currentRecreation - recreation[from[edge]!]! - edgeRecreation[edge]!;
+      // Smaller gains are rounding; such swaps could repeat for ever.
+      if (gain <= currentRecreation * moveRoundingShare) continue;
+      const added = storage[edge]! - currentStorage;
       if (added <= 0) {
         if (gain > freeGain) {
           freeGain = gain;
@@ -164,16 +162,17 @@ class SwapTable {
  * are over their limits. Updated with every move.
  */
 class MemberWeights {
-  readonly weight: Float64Array;
+  readonly #weight: Float64Array;
   constructor(private readonly meter: LimitMeter) {
-    this.weight = new Float64Array(meter.tree.graph.vertexCount);
+    this.#weight = new Float64Array(meter.tree.graph.vertexCount);
     for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.#count(group, 1);
   }
-  refresh(): void {
-    /* `move` keeps the weights up to date */
+  current(): Float64Array {
+    return this.#weight;
   }
   move(v: number, edge: number): void {
-    const { meter, weight } = this;
+    const { meter } = this;
+    const weight = this.#weight;
     const own = weight[v]!;
     this.#addAlong(meter.tree.parent(v), -own);
     this.#addAlong(meter.tree.graph.from[edge]!, own);
@@ -181,11 +180,11 @@ class MemberWeights {
   }
   #count(group: number, by: number): void {
     const { start, items } = this.meter.limits.members;
-    for (let at = start[group]!; at < start[group + 1]!; at++) this.#addAlong(items[at]!, by);
+    for (let index = start[group]!; index < start[group + 1]!; index++) this.#addAlong(items[index]!, by);
   }
   #addAlong(v: number, by: number): void {
     const { tree } = this.meter;
-    for (; v > 0; v = tree.parent(v)) this.weight[v]! += by;
+    for (; v > 0; v = tree.parent(v)) this.#weight[v]! += by;
   }
 }
 
@@ -194,33 +193,34 @@ class MemberWeights {
  * its limit. Counted again before every swap.
  */
 class SnapshotWeights {
-  readonly weight: Float64Array;
+  readonly #weight: Float64Array;
   readonly #seenBy: Int32Array;
   constructor(
     private readonly meter: LimitMeter,
     private readonly snapshots: Rows,
   ) {
-    this.weight = new Float64Array(meter.tree.graph.vertexCount);
-    this.#seenBy = new Int32Array(this.weight.length);
+    this.#weight = new Float64Array(meter.tree.graph.vertexCount);
+    this.#seenBy = new Int32Array(this.#weight.length);
   }
-  refresh(): void {
+  current(): Float64Array {
     const {
       meter,
-      weight,
       snapshots: { start, items },
     } = this;
+    const weight = this.#weight;
     const seenBy = this.#seenBy;
     weight.fill(0);
     seenBy.fill(-1);
     for (let snapshot = 0; snapshot + 1 < start.length; snapshot++) {
-      for (let at = start[snapshot]!; at < start[snapshot + 1]!; at++) {
-        if (!meter.isOver(items[at]!)) continue;
-        for (let v = items[at]!; v > 0 && seenBy[v] !== snapshot; v = meter.tree.parent(v)) {
+      for (let index = start[snapshot]!; index < start[snapshot + 1]!; index++) {
+        if (!meter.isOver(items[index]!)) continue;
+        for (let v = items[index]!; v > 0 && seenBy[v] !== snapshot; v = meter.tree.parent(v)) {
           seenBy[v] = snapshot;
           weight[v]!++;
         }
       }
     }
+    return weight;
   }
   move(v: number, edge: number): void {
     this.meter.move(v, edge);

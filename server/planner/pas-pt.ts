@@ -5,6 +5,7 @@
  * bring the snapshots that are over budget back within it.
  */
 import { LimitMeter, type Limits } from "./budgets.js";
+import { IndexHeap } from "./index-heap.js";
 import { reparentUntilWithin, type RepairOptions } from "./pas-mt.js";
 import { StorageTree } from "./storage-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
@@ -21,8 +22,8 @@ export function pasPt(
   limits: Limits,
   options: RepairOptions = {},
 ): ParentEdges {
-  const least = new StorageTree(graph, shortest).recreation;
-  const growth = new Growth(graph, least, limits);
+  const minCosts = new StorageTree(graph, shortest).recreation;
+  const growth = new Growth(graph, minCosts, limits);
   growth.run(options.isTimeUp ?? (() => false));
   const { tree } = growth;
   for (let v = 1; v < graph.vertexCount; v++) {
@@ -38,21 +39,21 @@ export function pasPt(
 /** The growing tree, the edges that may extend it, and an estimate of every group's recreation cost. */
 class Growth {
   readonly tree: StorageTree;
-  readonly #queue: EdgeQueue;
+  readonly #queue: IndexHeap;
   /** Cost of each group: the actual cost of members in the tree, the minimum cost of the others. */
   readonly #estimate: Float64Array;
 
   constructor(
     private readonly graph: StorageGraph,
-    private readonly least: Float64Array,
+    private readonly minCosts: Float64Array,
     private readonly limits: Limits,
   ) {
     this.tree = new StorageTree(graph, new Int32Array(graph.vertexCount).fill(-1));
-    this.#queue = new EdgeQueue(graph);
+    this.#queue = edgeQueue(graph);
     this.#estimate = new Float64Array(limits.count);
     for (let group = 0; group < limits.count; group++) {
-      for (let at = limits.members.start[group]!; at < limits.members.start[group + 1]!; at++)
-        this.#estimate[group]! += least[limits.members.items[at]!]!;
+      for (let index = limits.members.start[group]!; index < limits.members.start[group + 1]!; index++)
+        this.#estimate[group]! += minCosts[limits.members.items[index]!]!;
     }
   }
 
@@ -64,34 +65,34 @@ class Growth {
       if (popped % 1024 === 0 && isTimeUp()) return;
       const v = graph.to[edge]!;
       if (tree.isAttached(v)) continue;
-      const rise = tree.recreation[graph.from[edge]!]! + graph.recreation[edge]! - this.least[v]!;
-      if (!this.#hasRoom(v, rise)) continue;
+      const rise = tree.recreation[graph.from[edge]!]! + graph.recreation[edge]! - this.minCosts[v]!;
+      if (!this.#fitsLimits(v, rise)) continue;
       tree.attach(v, edge);
-      this.#charge(v, rise);
+      this.#raiseEstimates(v, rise);
       this.#reparentTo(v);
       this.#enqueueFrom(v);
     }
   }
 
   /** Whether all groups of v stay within their limits where v costs `rise` more than its minimum. */
-  #hasRoom(v: number, rise: number): boolean {
+  #fitsLimits(v: number, rise: number): boolean {
     const { groupsOf, limit } = this.limits;
-    for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++) {
-      const group = groupsOf.items[at]!;
+    for (let index = groupsOf.start[v]!; index < groupsOf.start[v + 1]!; index++) {
+      const group = groupsOf.items[index]!;
       if (this.#estimate[group]! + rise > limit[group]!) return false;
     }
     return true;
   }
   /** Adds `rise` to the estimates of v's groups. */
-  #charge(v: number, rise: number): void {
+  #raiseEstimates(v: number, rise: number): void {
     const { groupsOf } = this.limits;
-    for (let at = groupsOf.start[v]!; at < groupsOf.start[v + 1]!; at++)
-      this.#estimate[groupsOf.items[at]!]! += rise;
+    for (let index = groupsOf.start[v]!; index < groupsOf.start[v + 1]!; index++)
+      this.#estimate[groupsOf.items[index]!]! += rise;
   }
   #enqueueFrom(v: number): void {
     const { outgoing, to } = this.graph;
-    for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++)
-      if (!this.tree.isAttached(to[outgoing.items[at]!]!)) this.#queue.push(outgoing.items[at]!);
+    for (let index = outgoing.start[v]!; index < outgoing.start[v + 1]!; index++)
+      if (!this.tree.isAttached(to[outgoing.items[index]!]!)) this.#queue.push(outgoing.items[index]!);
   }
   /**
    * Moves vertices of the tree below the new vertex v where that lowers their storage cost and does not raise
@@ -102,57 +103,25 @@ class Growth {
       graph: { outgoing, to },
       tree,
     } = this;
-    for (let at = outgoing.start[v]!; at < outgoing.start[v + 1]!; at++) {
-      const edge = outgoing.items[at]!;
+    for (let index = outgoing.start[v]!; index < outgoing.start[v + 1]!; index++) {
+      const edge = outgoing.items[index]!;
       const target = to[edge]!;
       if (!tree.isAttached(target) || tree.storageChange(target, edge) >= 0) continue;
       const change = tree.recreationChange(target, edge);
       if (change > 0 || tree.isBelow(v, target)) continue;
-      for (const x of tree.subtree(target)) this.#charge(x, change);
+      for (const x of tree.subtree(target)) this.#raiseEstimates(x, change);
       tree.move(target, edge);
     }
   }
 }
 
-/** Priority queue (a binary heap) of edges, by storage cost and then by recreation cost. */
-class EdgeQueue {
-  readonly #heap: number[] = [];
-  constructor(private readonly graph: StorageGraph) {}
-  #precedes(a: number, b: number): boolean {
-    const { storage, recreation } = this.graph;
-    return (
+/** A queue of edges, by storage cost and then by recreation cost. */
+function edgeQueue({ edgeCount, storage, recreation }: StorageGraph): IndexHeap {
+  return new IndexHeap(
+    edgeCount,
+    (a, b) =>
       storage[a]! < storage[b]! ||
       (storage[a] === storage[b] &&
-        (recreation[a]! < recreation[b]! || (recreation[a] === recreation[b] && a < b)))
-    );
-  }
-  push(edge: number): void {
-    const heap = this.#heap;
-    let at = heap.length;
-    heap.push(edge);
-    for (let up = (at - 1) >> 1; at > 0 && this.#precedes(edge, heap[up]!); up = (at - 1) >> 1) {
-      heap[at] = heap[up]!;
-      at = up;
-    }
-    heap[at] = edge;
-  }
-  /** Removes and returns the first edge; −1 where the queue is empty. */
-  pop(): number {
-    const heap = this.#heap;
-    if (heap.length === 0) return -1;
-    const least = heap[0]!;
-    const last = heap.pop()!;
-    if (heap.length === 0) return least;
-    let at = 0;
-    for (;;) {
-      let down = 2 * at + 1;
-      if (down >= heap.length) break;
-      if (down + 1 < heap.length && this.#precedes(heap[down + 1]!, heap[down]!)) down++;
-      if (!this.#precedes(heap[down]!, last)) break;
-      heap[at] = heap[down]!;
-      at = down;
-    }
-    heap[at] = last;
-    return least;
-  }
+        (recreation[a]! < recreation[b]! || (recreation[a] === recreation[b] && a < b))),
+  );
 }

@@ -7,7 +7,14 @@
 import { seededNumbers } from "../../shared/random/seeded-numbers.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
-import { budgetsByRatio, isWithin, limitsOf, LimitMeter, requireReachable, type Limits } from "./budgets.js";
+import {
+  budgetsByRatio,
+  isWithin,
+  limitsOf,
+  LimitMeter,
+  requireBudgetsReachable,
+  type Limits,
+} from "./budgets.js";
 import { descend } from "./descend.js";
 import { disturb, exchange } from "./exchange.js";
 import { lastTree } from "./last-tree.js";
@@ -33,6 +40,8 @@ export interface PlanProgress {
 }
 export interface PlanOptions {
   readonly scheme?: PlanningScheme;
+  /** `minRecreationCosts` of the graph, where the caller has them already. */
+  readonly minCosts?: Float64Array;
   /**
    * Ends the search for better plans after this time; the returned plan keeps the budgets in any case. When
    * absent, the same input always gives the same plan.
@@ -63,16 +72,21 @@ const exchangeShare = 0.5;
 /** @throws BUDGET_UNREACHABLE where no plan can keep a budget */
 export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
   const scheme = options.scheme ?? "independent";
-  const least = minRecreationCosts(graph);
+  const minCosts = options.minCosts ?? minRecreationCosts(graph);
   const costs =
     "ratio" in budgets
-      ? budgetsByRatio(graph, least, budgets.ratio, scheme)
+      ? budgetsByRatio(graph, minCosts, budgets.ratio, scheme)
       : Float64Array.from(budgets.costs);
-  requireReachable(graph, least, costs, scheme);
+  requireBudgetsReachable(graph, minCosts, costs, scheme);
   const limits = limitsOf(graph, costs, scheme);
   const isTimeUp = deadline(options.time);
   const keeper = new BestKeeper(graph, costs, scheme, options.onProgress);
-  for (const { algorithm, tree } of referenceTrees(graph, costs, { scheme, isTimeUp, limits })) {
+  for (const { algorithm, tree } of referenceTrees(graph, costs, {
+    scheme,
+    isTimeUp,
+    limits,
+    minCosts,
+  })) {
     // The minimum-storage tree keeps the budgets: no plan is better.
     if (keeper.offer(algorithm, tree) && algorithm === "mst") break;
   }
@@ -101,16 +115,20 @@ export function* referenceTrees(
     scheme,
     isTimeUp = () => false,
     limits = limitsOf(graph, costs, scheme),
-  }: { readonly scheme: PlanningScheme; readonly isTimeUp?: () => boolean; readonly limits?: Limits },
+    minCosts = minRecreationCosts(graph),
+  }: {
+    readonly scheme: PlanningScheme;
+    readonly isTimeUp?: () => boolean;
+    readonly limits?: Limits;
+    readonly minCosts?: Float64Array;
+  },
 ): Generator<ReferenceTree> {
   const cheapest = minimumStorageTree(graph);
   yield { algorithm: "mst", tree: cheapest };
-  const least = minRecreationCosts(graph);
-  const shortest = shortestPathTree(graph, least);
+  const shortest = shortestPathTree(graph, minCosts);
   yield { algorithm: "spt", tree: shortest };
-  const leastCosts = snapshotCosts(graph, least, scheme);
-  const ratio = leastCosts.reduce(
-    (ratio, cost, s) => (cost > 0 ? Math.min(ratio, costs[s]! / cost) : ratio),
+  const ratio = snapshotCosts(graph, minCosts, scheme).reduce(
+    (smallest, cost, s) => (cost > 0 ? Math.min(smallest, costs[s]! / cost) : smallest),
     Number.POSITIVE_INFINITY,
   );
   yield {

@@ -22,9 +22,11 @@ export function snapshotCosts(
   const { start, items } = graph.members;
   return Float64Array.from(graph.snapshotIds, (_, s) => {
     let cost = 0;
-    for (let at = start[s]!; at < start[s + 1]!; at++)
+    for (let index = start[s]!; index < start[s + 1]!; index++)
       cost =
-        scheme === "independent" ? cost + recreation[items[at]!]! : Math.max(cost, recreation[items[at]!]!);
+        scheme === "independent"
+          ? cost + recreation[items[index]!]!
+          : Math.max(cost, recreation[items[index]!]!);
     return cost;
   });
 }
@@ -83,9 +85,9 @@ export function retrieveShared(
     peakBytes = Math.max(peakBytes, heldBytes + byteLengths[vertex]! + byteLengths[from[edge]!]!);
   };
   const repeat = (walk: Walk | undefined, heldBytes: number): void => {
-    const way: number[] = [];
-    for (let at = walk; at !== undefined; at = at.before) way.push(at.vertex);
-    for (const vertex of way.reverse()) take(vertex, heldBytes);
+    const path: number[] = [];
+    for (let step = walk; step !== undefined; step = step.before) path.push(step.vertex);
+    for (const vertex of path.reverse()) take(vertex, heldBytes);
   };
   // Recreates everything below v, which is in memory. The last branch continues in the loop, so long chains
   // do not deepen the call stack.
@@ -138,7 +140,7 @@ function sortByMemory(
 ): Map<number, number> {
   const needs = new Map<number, number>();
   const order = [0];
-  for (let at = 0; at < order.length; at++) order.push(...(children.get(order[at]!) ?? []));
+  for (let index = 0; index < order.length; index++) order.push(...(children.get(order[index]!) ?? []));
   for (const v of order.reverse()) {
     const own = byteLengths[v]!;
     const below = children.get(v);

@@ -89,33 +89,39 @@ function invalid(message: string, details: Record<string, unknown> = {}): Stemma
  *   from a vertex to itself, or a vertex that no path reaches from the empty vertex
  */
 export function buildStorageGraph(input: StorageGraphInput): StorageGraph {
-  const number = numberVertices(input.vertices);
+  const vertexNumbers = numberVertices(input.vertices);
   const vertexCount = input.vertices.length + 1;
   const edgeCount = input.edges.length;
   const [from, to] = [new Int32Array(edgeCount), new Int32Array(edgeCount)];
   const [storage, recreation] = [new Float64Array(edgeCount), new Float64Array(edgeCount)];
-  input.edges.forEach((edge, at) => {
-    const place = `edge ${at} (${edge.kind}, from ${edge.from ?? "nothing"} to ${edge.to})`;
-    const [source, target] = [edge.from === undefined ? 0 : number.get(edge.from), number.get(edge.to)];
+  input.edges.forEach((edge, index) => {
+    const description = `edge ${index} (${edge.kind}, from ${edge.from ?? "nothing"} to ${edge.to})`;
+    const [source, target] = [
+      edge.from === undefined ? 0 : vertexNumbers.get(edge.from),
+      vertexNumbers.get(edge.to),
+    ];
     if (source === undefined || target === undefined)
-      throw invalid(`${place} names a vertex that is not listed. List every tensor it touches.`, {
-        edge: at,
-      });
+      throw invalid(
+        `${description} names a vertex that is not listed. List every tensor that the edge touches.`,
+        {
+          edge: index,
+        },
+      );
     if (source === target)
-      throw invalid(`${place} leads from a vertex to itself. Leave it out.`, { edge: at });
+      throw invalid(`${description} leads from a vertex to itself. Leave it out.`, { edge: index });
     for (const [name, cost] of [
       ["storage", edge.storageCost],
       ["recreation", edge.recreationCost],
     ] as const) {
       if (!Number.isFinite(cost) || cost < 0)
-        throw invalid(`the ${name} cost of ${place} is ${cost}; it must be a finite number from 0 on.`, {
-          edge: at,
+        throw invalid(`the ${name} cost of ${description} is ${cost}; it must be finite and not negative.`, {
+          edge: index,
         });
     }
-    from[at] = source;
-    to[at] = target;
-    storage[at] = edge.storageCost;
-    recreation[at] = edge.recreationCost;
+    from[index] = source;
+    to[index] = target;
+    storage[index] = edge.storageCost;
+    recreation[index] = edge.recreationCost;
   });
   const incoming = rowsOf(vertexCount, to);
   for (let v = 0; v < vertexCount; v++) {
@@ -136,47 +142,48 @@ export function buildStorageGraph(input: StorageGraphInput): StorageGraph {
     byteLengths: Float64Array.from([0, ...input.vertices.map(({ byteLength }) => byteLength)]),
     kinds: input.edges.map(({ kind }) => kind),
     details: input.edges.map(({ detail }) => detail),
-    ...numberSnapshots(input.snapshots, number, vertexCount),
+    ...numberSnapshots(input.snapshots, vertexNumbers, vertexCount),
   };
-  requireReachable(graph);
+  requireVerticesReachable(graph);
   return graph;
 }
 
 function numberVertices(vertices: readonly VertexInput[]): Map<string, number> {
-  const number = new Map<string, number>();
-  vertices.forEach(({ id, byteLength }, at) => {
-    if (id === "") throw invalid(`vertex ${at} has no name. The empty name is the empty vertex's.`);
-    if (number.has(id))
-      throw invalid(
-        `the vertex ${id} is listed twice. A tensor is one vertex, however many snapshots share it.`,
-      );
+  const vertexNumbers = new Map<string, number>();
+  vertices.forEach(({ id, byteLength }, index) => {
+    if (id === "")
+      throw invalid(`vertex ${index} has no name. Name it; only the empty vertex has the empty name.`);
+    if (vertexNumbers.has(id))
+      throw invalid(`the vertex ${id} is listed twice. List it once, however many snapshots share it.`);
     if (!Number.isFinite(byteLength) || byteLength < 0)
-      throw invalid(`the vertex ${id} has ${byteLength} bytes; it must be a finite number from 0 on.`);
-    number.set(id, at + 1);
+      throw invalid(`the vertex ${id} has ${byteLength} bytes; it must be finite and not negative.`);
+    vertexNumbers.set(id, index + 1);
   });
-  return number;
+  return vertexNumbers;
 }
 
 function numberSnapshots(
   snapshots: readonly SnapshotInput[],
-  number: ReadonlyMap<string, number>,
+  vertexNumbers: ReadonlyMap<string, number>,
   vertexCount: number,
 ): Pick<StorageGraph, "snapshotIds" | "members" | "memberships"> {
   const seen = new Set<string>();
   const start = new Int32Array(snapshots.length + 1);
   const items: number[] = [];
-  snapshots.forEach(({ id, members }, at) => {
-    if (seen.has(id)) throw invalid(`the snapshot ${id} is listed twice.`);
+  snapshots.forEach(({ id, members }, index) => {
+    if (seen.has(id)) throw invalid(`the snapshot ${id} is listed twice. List it once.`);
     seen.add(id);
     const own = new Set<number>();
     for (const member of members) {
-      const vertex = number.get(member);
+      const vertex = vertexNumbers.get(member);
       if (vertex === undefined)
-        throw invalid(`the snapshot ${id} names ${member}, which is not listed as a vertex.`);
+        throw invalid(
+          `the snapshot ${id} names ${member}, which is not listed as a vertex. List it, or leave it out.`,
+        );
       own.add(vertex);
     }
     items.push(...own);
-    start[at + 1] = items.length;
+    start[index + 1] = items.length;
   });
   const members: Rows = { start, items: Int32Array.from(items) };
   return {
@@ -193,8 +200,8 @@ export function rowsOf(rowCount: number, keys: Int32Array): Rows {
   for (let row = 0; row < rowCount; row++) start[row + 1]! += start[row]!;
   const next = start.slice(0, rowCount);
   const items = new Int32Array(keys.length);
-  keys.forEach((key, at) => {
-    items[next[key]!++] = at;
+  keys.forEach((key, index) => {
+    items[next[key]!++] = index;
   });
   return { start, items };
 }
@@ -204,26 +211,26 @@ export function transpose(rows: Rows, columnCount: number): Rows {
   const byColumn = rowsOf(columnCount, rows.items);
   const rowAt = new Int32Array(rows.items.length);
   for (let row = 0; row + 1 < rows.start.length; row++) rowAt.fill(row, rows.start[row], rows.start[row + 1]);
-  return { start: byColumn.start, items: byColumn.items.map((at) => rowAt[at]!) };
+  return { start: byColumn.start, items: byColumn.items.map((index) => rowAt[index]!) };
 }
 
-function requireReachable(graph: StorageGraph): void {
+function requireVerticesReachable(graph: StorageGraph): void {
   const reached = new Uint8Array(graph.vertexCount);
   const waiting = [0];
   reached[0] = 1;
   for (let v = waiting.pop(); v !== undefined; v = waiting.pop()) {
-    for (let at = graph.outgoing.start[v]!; at < graph.outgoing.start[v + 1]!; at++) {
-      const target = graph.to[graph.outgoing.items[at]!]!;
+    for (let index = graph.outgoing.start[v]!; index < graph.outgoing.start[v + 1]!; index++) {
+      const target = graph.to[graph.outgoing.items[index]!]!;
       if (reached[target] === 0) {
         reached[target] = 1;
         waiting.push(target);
       }
     }
   }
-  const lost = reached.indexOf(0);
-  if (lost >= 0)
+  const unreached = reached.indexOf(0);
+  if (unreached >= 0)
     throw invalid(
-      `nothing leads from the empty vertex to ${graph.vertexIds[lost]}, so it could not be rebuilt. Give it, or what it is rebuilt from, an edge from nothing.`,
-      { vertex: graph.vertexIds[lost] },
+      `nothing leads from the empty vertex to ${graph.vertexIds[unreached]}, so it could not be rebuilt. Add an edge from nothing to it, or to what it is rebuilt from.`,
+      { vertex: graph.vertexIds[unreached] },
     );
 }

@@ -5,6 +5,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { isWithin } from "./budgets.js";
 import { retrieveShared, snapshotCosts, type PlanningScheme } from "./retrieval.js";
+import { sumRoundingShare } from "./rounding.js";
 import type { EdgeDetail, ParentEdges, StorageGraph } from "./storage-graph.js";
 import { StorageTree } from "./storage-tree.js";
 
@@ -104,10 +105,28 @@ export function describePlan(
   };
 }
 
-/** The same costs summed in another order differ by no more than this share. */
-const roundingShare = 1e-9;
+/** Whether two sums of the same costs agree, whatever the order of their additions. */
 function isAbout(a: number, b: number): boolean {
-  return Math.abs(a - b) <= roundingShare * Math.max(Math.abs(a), Math.abs(b));
+  return Math.abs(a - b) <= sumRoundingShare * Math.max(Math.abs(a), Math.abs(b));
+}
+
+/** What is wrong with a plan; `details.problem` of PLAN_INVALID. */
+type PlanProblem =
+  | "format"
+  | "vertex-unknown"
+  | "vertex-repeated"
+  | "vertex-missing"
+  | "edge-unknown"
+  | "cycle"
+  | "storage-cost"
+  | "snapshots"
+  | "recreation-cost"
+  | "budget";
+
+function refuse(problem: PlanProblem, reason: string): StemmaError {
+  return new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${reason}. Make a new plan.`, {
+    problem,
+  });
 }
 
 /**
@@ -117,31 +136,37 @@ function isAbout(a: number, b: number): boolean {
  * @throws PLAN_INVALID with the reason; a new plan must be made then
  */
 export function checkPlan(graph: StorageGraph, plan: StoragePlan): ParentEdges {
-  const refuse = (what: string): StemmaError =>
-    new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${what}. Plan again.`);
   if (plan.format !== storagePlanFormat)
-    throw refuse(`its format is ${String(plan.format)}, this program reads ${String(storagePlanFormat)}`);
-  const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
+    throw refuse(
+      "format",
+      `it has the format ${String(plan.format)}, and this Stemma reads the format ${String(storagePlanFormat)}`,
+    );
+  const vertexNumbers = new Map(graph.vertexIds.map((id, v) => [id, v]));
   const parentEdge: ParentEdges = new Int32Array(graph.vertexCount).fill(-1);
   for (const planned of plan.vertices) {
-    const v = planned.vertex === "" ? undefined : number.get(planned.vertex);
-    if (v === undefined) throw refuse(`it stores ${planned.vertex}, which is not there`);
-    if (parentEdge[v]! >= 0) throw refuse(`it stores ${planned.vertex} twice`);
-    const edge = findEdge(graph, v, planned, planned.from === null ? 0 : number.get(planned.from));
+    const v = planned.vertex === "" ? undefined : vertexNumbers.get(planned.vertex);
+    if (v === undefined)
+      throw refuse("vertex-unknown", `it stores the tensor ${planned.vertex}, which no kept version has`);
+    if (parentEdge[v]! >= 0) throw refuse("vertex-repeated", `it stores the tensor ${planned.vertex} twice`);
+    const edge = findEdge(graph, v, planned, planned.from === null ? 0 : vertexNumbers.get(planned.from));
     if (edge < 0)
       throw refuse(
-        `it stores ${planned.vertex} as ${planned.kind} from ${planned.from ?? "nothing"} at costs ${planned.storageCost} and ${planned.recreationCost}, which is no longer on offer`,
+        "edge-unknown",
+        `it stores the tensor ${planned.vertex} as ${planned.kind} from ${planned.from ?? "nothing"} at a storage cost of ${planned.storageCost} and a recreation cost of ${planned.recreationCost}, and the tensor can no longer be stored so`,
       );
     parentEdge[v] = edge;
   }
   const missing = parentEdge.indexOf(-1, 1);
-  if (missing >= 0) throw refuse(`it leaves out ${graph.vertexIds[missing]}`);
+  if (missing >= 0) throw refuse("vertex-missing", `it leaves out the tensor ${graph.vertexIds[missing]}`);
   const tree = new StorageTree(graph, parentEdge);
   if (tree.subtree(0).length < graph.vertexCount)
-    throw refuse("some tensors are rebuilt only from one another, in a cycle");
+    throw refuse("cycle", "some tensors are rebuilt only from one another, in a cycle");
   if (!isAbout(tree.storageCost, plan.storageCost))
-    throw refuse(`its edges store ${tree.storageCost} and it states ${plan.storageCost}`);
-  checkSnapshots(graph, tree, plan, refuse);
+    throw refuse(
+      "storage-cost",
+      `its tensors have the storage cost ${tree.storageCost}, and it states ${plan.storageCost}`,
+    );
+  checkSnapshots(graph, tree, plan);
   return parentEdge;
 }
 
@@ -152,8 +177,8 @@ function findEdge(
   source: number | undefined,
 ): number {
   const { start, items } = graph.incoming;
-  for (let at = start[v]!; at < start[v + 1]!; at++) {
-    const edge = items[at]!;
+  for (let index = start[v]!; index < start[v + 1]!; index++) {
+    const edge = items[index]!;
     if (
       graph.from[edge] === source &&
       graph.kinds[edge] === planned.kind &&
@@ -166,26 +191,26 @@ function findEdge(
   return -1;
 }
 
-function checkSnapshots(
-  graph: StorageGraph,
-  tree: StorageTree,
-  plan: StoragePlan,
-  refuse: (what: string) => StemmaError,
-): void {
+function checkSnapshots(graph: StorageGraph, tree: StorageTree, plan: StoragePlan): void {
   if (plan.snapshots.length !== graph.snapshotIds.length)
-    throw refuse(`it names ${plan.snapshots.length} snapshots of ${graph.snapshotIds.length}`);
+    throw refuse(
+      "snapshots",
+      `it lists ${plan.snapshots.length} snapshots, and there are ${graph.snapshotIds.length}`,
+    );
   for (const scheme of ["independent", "parallel"] as const) {
     const costs = snapshotCosts(graph, tree.recreation, scheme);
     plan.snapshots.forEach((planned, s) => {
       if (planned.snapshot !== graph.snapshotIds[s])
-        throw refuse(`its snapshot ${s} is ${planned.snapshot} and not ${graph.snapshotIds[s]}`);
+        throw refuse("snapshots", `its snapshot ${s} is ${planned.snapshot} and not ${graph.snapshotIds[s]}`);
       if (!isAbout(costs[s]!, planned[scheme]))
         throw refuse(
-          `${planned.snapshot} costs ${costs[s]} to rebuild (${scheme}) and it states ${planned[scheme]}`,
+          "recreation-cost",
+          `the snapshot ${planned.snapshot} costs ${costs[s]} to rebuild (${scheme}), and the plan states ${planned[scheme]}`,
         );
       if (scheme === plan.scheme && planned.budget !== null && !isWithin(costs[s]!, planned.budget))
         throw refuse(
-          `${planned.snapshot} costs ${costs[s]} to rebuild, over its budget of ${planned.budget}`,
+          "budget",
+          `the snapshot ${planned.snapshot} costs ${costs[s]} to rebuild, over its budget of ${planned.budget}`,
         );
     });
   }

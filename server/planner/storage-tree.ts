@@ -69,8 +69,8 @@ export class StorageTree {
     const stack = this.#stack;
     let length = 0;
     stack[length++] = v;
-    for (let at = 0; at < length; at++) {
-      for (let child = this.#firstChild[stack[at]!]!; child >= 0; child = this.#next[child]!)
+    for (let index = 0; index < length; index++) {
+      for (let child = this.#firstChild[stack[index]!]!; child >= 0; child = this.#next[child]!)
         stack[length++] = child;
     }
     return stack.subarray(0, length);

@@ -3,6 +3,7 @@
  * strategy of the search is in exchange.ts.
  */
 import type { LimitMeter } from "./budgets.js";
+import { sumRoundingShare } from "./rounding.js";
 import type { StorageTree } from "./storage-tree.js";
 
 /**
@@ -17,8 +18,6 @@ export interface Effort {
 const maxBrokenLimits = 24;
 /** Swaps of one repair, at most. */
 const maxRepairs = 24;
-/** A change below this share of the changed cost is a rounding error. */
-export const roundingShare = 1e-9;
 
 export class TreeEditor {
   readonly tree: StorageTree;
@@ -31,7 +30,7 @@ export class TreeEditor {
   readonly #log: { readonly vertex: number; readonly edge: number }[] = [];
   /** Groups over their limits. */
   readonly #broken = new Set<number>();
-  /** Work array of `cheapestRoom`; all zero between calls. */
+  /** Work array of `bestRepair`; all zero between calls. */
   readonly #weight: Float64Array;
 
   constructor(
@@ -42,13 +41,13 @@ export class TreeEditor {
     this.#weight = new Float64Array(this.tree.graph.vertexCount);
   }
 
-  /** The current position in the log, for `undoTo`. */
-  get mark(): number {
+  /** Number of moves that can be undone, for `undoTo`. */
+  get logLength(): number {
     return this.#log.length;
   }
-  /** Vertices moved since a mark. */
-  movedSince(mark: number): number[] {
-    return this.#log.slice(mark).map(({ vertex }) => vertex);
+  /** Vertices moved since the log had this length. */
+  movedSince(logLength: number): number[] {
+    return this.#log.slice(logLength).map(({ vertex }) => vertex);
   }
   isWithinLimits(): boolean {
     return this.#broken.size === 0;
@@ -56,14 +55,13 @@ export class TreeEditor {
 
   move(v: number, edge: number): void {
     const { tree } = this;
-    const now = tree.parentEdge[v]!;
-    this.#log.push({ vertex: v, edge: now });
-    this.#shift(v, edge);
+    this.#log.push({ vertex: v, edge: tree.parentEdge[v]! });
+    this.#applyMove(v, edge);
   }
-  undoTo(mark: number): void {
-    while (this.#log.length > mark) {
+  undoTo(logLength: number): void {
+    while (this.#log.length > logLength) {
       const { vertex, edge } = this.#log.pop()!;
-      this.#shift(vertex, edge);
+      this.#applyMove(vertex, edge);
     }
   }
   /** Makes all moves so far final. */
@@ -71,7 +69,7 @@ export class TreeEditor {
     this.#log.length = 0;
   }
 
-  #shift(v: number, edge: number): void {
+  #applyMove(v: number, edge: number): void {
     this.added += this.tree.storageChange(v, edge);
     this.effort.left -=
       4 +
@@ -83,31 +81,31 @@ export class TreeEditor {
 
   /**
    * Moves vertices on the paths of broken groups' members, except `fixed` ones, until all limits hold. Adds
-   * less than `most` storage. Returns whether all limits hold; if not, the caller undoes the moves.
+   * less than `maxAdded` storage. Returns whether all limits hold; if not, the caller undoes the moves.
    */
-  makeRoom(fixed: ReadonlySet<number>, most: number): boolean {
+  repairLimits(fixed: ReadonlySet<number>, maxAdded: number): boolean {
     for (let repairs = 0; this.#broken.size > 0; repairs++) {
       if (this.#broken.size > maxBrokenLimits || repairs === maxRepairs) return false;
-      const edge = this.#cheapestRoom(fixed, most);
+      const edge = this.#bestRepair(fixed, maxAdded);
       if (edge < 0) return false;
       const before = this.added;
       this.move(this.tree.graph.to[edge]!, edge);
-      most -= this.added - before;
+      maxAdded -= this.added - before;
     }
     return true;
   }
 
   /**
    * The edge of the swap that takes most recreation cost off the broken groups per storage added, among swaps
-   * that add less than `most` storage; −1 where there is none.
+   * that add less than `maxAdded` storage; −1 where there is none.
    */
-  #cheapestRoom(fixed: ReadonlySet<number>, most: number): number {
+  #bestRepair(fixed: ReadonlySet<number>, maxAdded: number): number {
     const { tree } = this;
     const weight = this.#weight;
     const {
       from,
       storage,
-      recreation: apply,
+      recreation,
       incoming: { start, items },
     } = tree.graph;
     const { touched, excess } = this.#countBrokenBelow();
@@ -115,17 +113,17 @@ export class TreeEditor {
     let bestRatio = 0;
     for (const x of touched) {
       const count = weight[x]!;
-      const now = tree.recreation[x]!;
-      const paid = storage[tree.parentEdge[x]!]!;
+      const currentRecreation = tree.recreation[x]!;
+      const currentStorage = storage[tree.parentEdge[x]!]!;
       weight[x] = 0;
       if (fixed.has(x)) continue;
       this.effort.left -= start[x + 1]! - start[x]!;
-      for (let at = start[x]!; at < start[x + 1]!; at++) {
-        const edge = items[at]!;
-        const added = storage[edge]! - paid;
-        if (added >= most) break;
-        const gain = now - tree.recreation[from[edge]!]! - apply[edge]!;
-        if (gain <= now * roundingShare) continue;
+      for (let index = start[x]!; index < start[x + 1]!; index++) {
+        const edge = items[index]!;
+        const added = storage[edge]! - currentStorage;
+        if (added >= maxAdded) break;
+        const gain = currentRecreation - tree.recreation[from[edge]!]! - recreation[edge]!;
+        if (gain <= currentRecreation * sumRoundingShare) continue;
         // A swap that also saves storage is best. A gain beyond the excess of the groups has no value.
         const ratio = added <= 0 ? Number.POSITIVE_INFINITY : Math.min(gain * count, excess) / added;
         if (ratio > bestRatio) {
@@ -154,8 +152,8 @@ export class TreeEditor {
     let excess = 0;
     for (const group of this.#broken) {
       excess += cost[group]! - limit[group]!;
-      for (let at = members.start[group]!; at < members.start[group + 1]!; at++) {
-        for (let x = members.items[at]!; x > 0; x = tree.parent(x)) {
+      for (let index = members.start[group]!; index < members.start[group + 1]!; index++) {
+        for (let x = members.items[index]!; x > 0; x = tree.parent(x)) {
           if (weight[x] === 0) touched.push(x);
           weight[x]!++;
         }

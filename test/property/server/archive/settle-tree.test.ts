@@ -122,7 +122,7 @@ describe("a settled tree", () => {
   it("is the tree of a plan, and keeps every budget", () => {
     fc.assert(
       fc.property(graphs, ({ input, maxDepth, scheme, ratio }) => {
-        const { plan, members, leastCosts } = makePlan(
+        const { plan, members, minCosts } = makePlan(
           input,
           { scheme, ratio, timeLimitMs: 1000, maxDepth },
           manual,
@@ -145,8 +145,8 @@ describe("a settled tree", () => {
         const costs = snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme);
         costs.forEach((cost, s) => {
           assert.ok(
-            ratio === null || isWithin(cost, ratio * leastCosts[s]!),
-            `snapshot ${s} costs ${cost}, least ${leastCosts[s]}, ratio ${ratio}`,
+            ratio === null || isWithin(cost, ratio * minCosts[s]!),
+            `snapshot ${s} costs ${cost}, least ${minCosts[s]}, ratio ${ratio}`,
           );
         });
         assert.deepEqual(

@@ -174,41 +174,41 @@ test("when the time limit is zero there still is a plan within the budgets", () 
 });
 
 type Draft = { -readonly [Key in keyof StoragePlan]: StoragePlan[Key] };
-const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = [
+const tampered: readonly (readonly [string, (plan: Draft) => void, string])[] = [
   [
     "another format",
     (plan) => {
       (plan as { format: number }).format = 2;
     },
-    /format/,
+    "format",
   ],
   [
     "a vertex left out",
     (plan) => {
       plan.vertices = plan.vertices.slice(1);
     },
-    /leaves out/,
+    "vertex-missing",
   ],
   [
     "a vertex twice",
     (plan) => {
       plan.vertices = [...plan.vertices, plan.vertices[0]!];
     },
-    /twice/,
+    "vertex-repeated",
   ],
   [
     "an unknown vertex",
     (plan) => {
       plan.vertices = [...plan.vertices, { ...plan.vertices[0]!, vertex: "m9" }];
     },
-    /m9, which is not there/,
+    "vertex-unknown",
   ],
   [
     "a cost that is not on offer",
     (plan) => {
       plan.vertices = plan.vertices.map((planned) => ({ ...planned, storageCost: 1 }));
     },
-    /no longer on offer/,
+    "edge-unknown",
   ],
   [
     "a source that is not there",
@@ -218,35 +218,35 @@ const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = 
         from: planned.from === null ? "m9" : planned.from,
       }));
     },
-    /no longer on offer/,
+    "edge-unknown",
   ],
   [
     "a sum that is not",
     (plan) => {
       plan.storageCost--;
     },
-    /it states/,
+    "storage-cost",
   ],
   [
     "a snapshot's cost that is not",
     (plan) => {
       plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, parallel: 0 }));
     },
-    /to rebuild \(parallel\)/,
+    "recreation-cost",
   ],
   [
     "a budget that is not kept",
     (plan) => {
       plan.snapshots = plan.snapshots.map((snapshot) => ({ ...snapshot, budget: 1 }));
     },
-    /over its budget/,
+    "budget",
   ],
   [
     "a snapshot left out",
     (plan) => {
       plan.snapshots = plan.snapshots.slice(1);
     },
-    /snapshots/,
+    "snapshots",
   ],
   [
     "a cycle",
@@ -257,15 +257,15 @@ const tampered: readonly (readonly [string, (plan: Draft) => void, RegExp])[] = 
           : planned,
       );
     },
-    /cycle/,
+    "cycle",
   ],
 ];
-for (const [what, tamper, message] of tampered) {
-  test(`a plan with ${what} is not used`, () => {
+for (const [fault, tamper, problem] of tampered) {
+  test(`a plan with ${fault} is not used`, () => {
     const graph = toyOfFigure5();
     const plan: Draft = { ...planStorage(graph, { costs: [3, 6] }) };
     checkPlan(graph, plan);
     tamper(plan);
-    assert.throws(() => checkPlan(graph, plan), { code: "PLAN_INVALID", message });
+    assert.throws(() => checkPlan(graph, plan), { code: "PLAN_INVALID", details: { problem } });
   });
 }
