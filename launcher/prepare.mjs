@@ -3,6 +3,7 @@
 // nothing else.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { rmSync } from "node:fs";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,9 +20,13 @@ function checkNode() {
   process.exit(1);
 }
 
+/** The package manager while it runs. */
+let npm;
+
 function runToEnd(command, args, options) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"], ...options });
+    npm = child;
     let output = "";
     child.stdout?.on("data", (chunk) => {
       output += chunk;
@@ -51,10 +56,10 @@ async function installWhenChanged() {
   console.error(
     "stemma: installing packages from the npm registry (about 550 MB on disk, once; dependencies' install scripts stay off) …",
   );
-  const npm = process.env.npm_execpath;
+  const npmProgram = process.env.npm_execpath;
   const args = ["ci", "--include=dev", "--no-audit", "--no-fund"];
   try {
-    if (npm && /\.c?js$/.test(npm)) await runToEnd(process.execPath, [npm, ...args]);
+    if (npmProgram && /\.c?js$/.test(npmProgram)) await runToEnd(process.execPath, [npmProgram, ...args]);
     else await runToEnd(process.platform === "win32" ? "npm.cmd" : "npm", args);
   } catch (error) {
     console.error(error.output ?? "");
@@ -97,11 +102,30 @@ async function withLock(work) {
       setTimeout(resolve, 200);
     });
   }
+  const allowInterrupts = reportInterrupts(folder);
   try {
     return await work();
   } finally {
+    allowInterrupts();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Ends this command with one line on Ctrl-C while it installs or builds. Returns what ends that. */
+function reportInterrupts(lockFolder) {
+  const end = (signal) => {
+    console.error(
+      "stemma: interrupted while installing and building. Run the same command again; it does what is missing.",
+    );
+    // npm goes on after SIGINT for as long as the installation takes. What it leaves is removed by the next one.
+    npm?.kill("SIGKILL");
+    rmSync(lockFolder, { recursive: true, force: true });
+    process.exit(signal === "SIGINT" ? 130 : 143);
+  };
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, end);
+  return () => {
+    for (const signal of ["SIGINT", "SIGTERM"]) process.off(signal, end);
+  };
 }
 
 async function millisecondsSinceChange(path) {

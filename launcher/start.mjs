@@ -17,5 +17,6 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
     child.kill(signal);
   });
 child.on("close", (code, signal) => {
+  if (code === null) console.error(`stemma: the demo ended by ${signal}. Run npm start again to continue.`);
   process.exitCode = code ?? (signal === "SIGINT" ? 130 : 1);
 });

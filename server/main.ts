@@ -10,6 +10,7 @@ import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
+import type { LiveServer } from "./context/operations-context.js";
 import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
@@ -151,9 +152,10 @@ async function startHttp(
   const { config, home, log, fleets, events, ingests, closing, stopping } = parts;
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
-  const live = {
+  const listening: { url?: string } = {};
+  const live: LiveServer = {
     mqttUrl: broker.url,
-    httpUrl: "",
+    httpUrl: () => listening.url,
     enrolment: {
       mqtt: mqttUrls,
       http: enrolmentHttpUrl,
@@ -197,7 +199,8 @@ async function startHttp(
     stopping: stopping.signal,
   };
   const tcp = buildHttpApp(httpParts, { token: await ensureHttpToken(home.path, random) });
-  live.httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort, log });
+  const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort, log });
+  listening.url = httpUrl;
   closing.add(() => tcp.close());
   const local = buildHttpApp(httpParts, "trusted");
   await listenOnSocket(local, home.socketPath);
@@ -205,7 +208,7 @@ async function startHttp(
     await local.close();
     await rm(home.socketPath, { force: true });
   });
-  return { operations, httpUrl: live.httpUrl };
+  return { operations, httpUrl };
 }
 
 /** Writes the file by which commands on this machine find this server. */

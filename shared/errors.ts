@@ -12,10 +12,11 @@ export const exitStatus = {
   verification: 4,
   partly: 5,
   timedOut: 124,
+  interrupted: 130,
 } as const;
 export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 
-const { failed, usage, notFound, verification, partly, timedOut } = exitStatus;
+const { failed, usage, notFound, verification, partly, timedOut, interrupted } = exitStatus;
 
 /** Code → exit status, by area. A new code is one line here; the type `ErrorCode` follows. */
 const tensorCodes = {
@@ -159,7 +160,7 @@ const commandCodes = {
   USAGE: usage,
   NOT_FOUND: notFound,
   TIMED_OUT: timedOut,
-  INTERRUPTED: failed,
+  INTERRUPTED: interrupted,
   CHECK_FAILED: verification,
   INTERNAL: failed,
 } as const;

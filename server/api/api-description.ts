@@ -1,6 +1,6 @@
 /** The API description (OpenAPI 3.1) of the table of operations. Pure. */
 import { z } from "zod";
-import { fleetParams, shortText } from "./fields.js";
+import { jobParams } from "./fields.js";
 import { errorBody, jobSchema } from "./job-schemas.js";
 import type { CallDefinition, JobDefinition, OperationDefinition, StreamDefinition } from "./operation.js";
 import { operationGroups } from "./operation-table.js";
@@ -58,7 +58,6 @@ interface Sketch {
 const json = "application/json";
 const bytes = z.string().meta({ format: "binary" });
 const noMembers = z.object({});
-const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
 
 /** @param version the program's version */
 export function describeApi(version: string): ApiDescription {

@@ -55,7 +55,12 @@ export const serverEvent = z
     }).describe("Retention rules were applied"),
     event("device-event", { device: text, line: text, name: text, text }),
     event("guard", { device: text, message: text }),
-    event("training", { job: text, state: text, epoch: z.number(), loss: z.number().nullable() }),
+    event("training", {
+      job: text.describe("The id of the training's job"),
+      state: z.enum(["running", "done", "failed"]),
+      epoch: z.number(),
+      loss: z.number().nullable(),
+    }),
     event("missed", { count }).describe("The listener did not keep up: so many older events were dropped"),
   ])
   .meta({ id: "ServerEvent" });

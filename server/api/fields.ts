@@ -41,6 +41,12 @@ export const storagePath = `${fleetPath}/storage`;
 export const fleetParams = { fleet: fleetText };
 export const deviceParams = { fleet: fleetText, device: deviceText };
 export const modelParams = { fleet: fleetText, model: modelText };
+export const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
 
 /** A version named for a person. */
 export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });
+
+/** The schema that a member has where it is present. */
+export function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {
+  return schema instanceof z.ZodOptional ? withoutOptional(schema.unwrap()) : schema;
+}

@@ -29,6 +29,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 export interface JobOptions<Progress> extends CallOptions {
+  /** The id of the job under which a caller knows this work; events about it carry it. */
+  readonly job?: string | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 

@@ -6,7 +6,7 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { homePathOf } from "../repository/home.js";
-import { StemmaError } from "../../shared/errors.js";
+import { exitStatus, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
@@ -66,23 +66,17 @@ export async function withContext(
 ): Promise<void> {
   const options = globalOptionsOf(command);
   const output = new Output(options.output);
-  const abort = new AbortController();
-  const interrupt = (): void => {
-    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
-  };
-  process.once("SIGINT", interrupt);
-  process.once("SIGTERM", interrupt);
+  const { signal, release } = interruptSignal();
   let opened: Promise<ServerOperations> | undefined;
   try {
     await body({
       options,
       output,
       operations: () => (opened ??= openOperations(options)),
-      signal: abort.signal,
+      signal,
     });
   } finally {
-    process.off("SIGINT", interrupt);
-    process.off("SIGTERM", interrupt);
+    release();
     if (opened)
       await opened.then(
         (operations) => operations.close(),
@@ -90,6 +84,35 @@ export async function withContext(
       );
   }
 }
+
+/**
+ * One Ctrl-C can arrive several times within moments: from the terminal, and from npm and the launcher, which
+ * forward it. A signal later than this is a second Ctrl-C.
+ */
+const sameInterruptMs = 1000;
+
+/**
+ * A signal that aborts with INTERRUPTED on SIGINT or SIGTERM. A second Ctrl-C ends the process without waiting
+ * for what it still closes.
+ */
+function interruptSignal(): { readonly signal: AbortSignal; readonly release: () => void } {
+  const abort = new AbortController();
+  let interruptedAtMs: number | undefined;
+  const interrupt = (): void => {
+    const nowMs = performance.now();
+    interruptedAtMs ??= nowMs;
+    if (nowMs - interruptedAtMs > sameInterruptMs) process.exit(exitStatus.interrupted);
+    abort.abort(new StemmaError("INTERRUPTED", "Interrupted."));
+  };
+  for (const name of signals) process.on(name, interrupt);
+  return {
+    signal: abort.signal,
+    release: () => {
+      for (const name of signals) process.off(name, interrupt);
+    },
+  };
+}
+const signals = ["SIGINT", "SIGTERM"] as const;
 
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {

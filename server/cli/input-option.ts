@@ -2,6 +2,7 @@
 import { Option } from "commander";
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
+import { withoutOptional } from "../api/fields.js";
 
 /**
  * An option whose value is a member of an operation's input. Its text is converted to that member's type and
@@ -16,12 +17,25 @@ export function inputOption(
   read: (text: string) => unknown = (text) => valueOf(schema, text),
 ): Option {
   const name = flags.split(/[ ,]/)[0] ?? flags;
-  return new Option(flags, describeChoices(schema, description)).argParser((text: string) => {
-    const checked = schema.safeParse(read(text));
-    if (checked.success) return checked.data;
-    const reason = checked.error.issues[0]?.message ?? "invalid";
-    throw new StemmaError("USAGE", `${name} ${text} is not valid: ${reason}. See --help for what it takes.`);
-  });
+  return new Option(flags, describeChoices(schema, description)).argParser((text: string) =>
+    checkInput({ name, text, schema, read }),
+  );
+}
+
+interface OptionText {
+  /** The option, such as --limit. */
+  readonly name: string;
+  readonly text: string;
+  readonly schema: z.ZodType;
+  readonly read: (text: string) => unknown;
+}
+
+/** The value of an option's text. @throws USAGE where the schema refuses it */
+export function checkInput({ name, text, schema, read }: OptionText): unknown {
+  const checked = schema.safeParse(read(text));
+  if (checked.success) return checked.data;
+  const reason = checked.error.issues[0]?.message ?? "invalid";
+  throw new StemmaError("USAGE", `${name} ${text} is not valid: ${reason}. See --help for what it takes.`);
 }
 
 function valueOf(schema: z.ZodType, text: string): unknown {
@@ -39,8 +53,4 @@ function describeChoices(schema: z.ZodType, description: string): string {
 
 function isNumber(schema: z.ZodType): boolean {
   return withoutOptional(schema) instanceof z.ZodNumber;
-}
-
-function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {
-  return schema instanceof z.ZodOptional ? withoutOptional(schema.unwrap()) : schema;
 }

@@ -31,7 +31,8 @@ When something looks wrong:
   stemma storage check        is everything that is stored readable and intact?
   stemma doctor               is this machine and this home fit to run Stemma?
 
-Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 partly done, 124 timed out.
+Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 partly done, 124 timed out,
+130 interrupted.
 Data goes to stdout, everything else to stderr; -o json is for programs.
 `;
 

@@ -2,13 +2,13 @@
 import ms from "ms";
 import { StemmaError } from "../../shared/errors.js";
 
-/** Parses "1.6x" or "2"; null for "none". @throws USAGE */
+/** Parses "1.6x" or "2"; null for "none". Its bounds are those of the operation. @throws USAGE */
 export function parseRatio(text: string): number | null {
   if (text === "none") return null;
-  const ratio = Number(/^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1] ?? Number.NaN);
-  if (!(ratio >= 1 && ratio <= 1e6))
-    throw new StemmaError("USAGE", `--budget ${text} is not a ratio. Write it as 1.6x (1 or more), or none.`);
-  return ratio;
+  const digits = /^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1];
+  if (digits === undefined)
+    throw new StemmaError("USAGE", `"${text}" is not a ratio. Write it as 1.6x (1 or more), or none.`);
+  return Number(digits);
 }
 
 /** Sizes are decimal (kB, MB); binary units have names of their own (KiB, MiB). */

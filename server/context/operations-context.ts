@@ -39,7 +39,8 @@ export interface EnrolmentAddresses {
 
 export interface LiveServer {
   readonly mqttUrl: string;
-  readonly httpUrl: string;
+  /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
+  readonly httpUrl: () => string | undefined;
   readonly enrolment: EnrolmentAddresses;
   readonly events: EventHub;
   fleet(fleet: string): Promise<LiveFleet>;

@@ -23,6 +23,7 @@ export interface StartedProcess {
 
 export class ChildProcesses {
   readonly #running = new Map<number, ChildProcess>();
+  #isStopping = false;
   readonly #onExit = (): void => {
     for (const child of this.#running.values()) child.kill("SIGKILL");
   };
@@ -32,11 +33,14 @@ export class ChildProcesses {
     process.on("exit", this.#onExit);
   }
 
+  /** @throws INTERRUPTED once all are being stopped, CHECK_FAILED where the system starts no process */
   start(
     name: string,
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
   ): StartedProcess {
+    if (this.#isStopping)
+      throw new StemmaError("INTERRUPTED", `The process ${name} was not started: all are being stopped.`);
     // The child's standard input is a pipe from this process. If this process is killed, the pipe closes and
     // the child ends itself.
     const child = spawn(process.execPath, [...args], {
@@ -103,6 +107,7 @@ export class ChildProcesses {
 
   /** Asks all to end (SIGTERM), waits up to `graceMs`, then kills those that still run. */
   async stopAll(graceMs = 8000): Promise<void> {
+    this.#isStopping = true;
     const children = [...this.#running.values()];
     if (children.length === 0) {
       process.off("exit", this.#onExit);

@@ -57,10 +57,13 @@ export class FleetWatch {
     if (!this.#fleetShown) this.output.progress(line);
   }
   #fleetShown = false;
+  /** The demo stops: nothing is restarted any more. */
+  #hasEnded = false;
   #draw(): void {
     if (this.#fleetShown) this.#screen.draw(this.#state, "Stemma: a fleet at work");
   }
   end(): void {
+    this.#hasEnded = true;
     clearInterval(this.#timer);
     this.#fleetShown = false;
   }
@@ -227,6 +230,7 @@ export class FleetWatch {
       );
       agent?.kill("SIGKILL");
       void agent?.ended.then(() => {
+        if (this.#hasEnded) return;
         agents.set(vehicle.device, restarter.restart(vehicle));
         this.#onRestart();
         this.#note(`${vehicle.device} restarts`);

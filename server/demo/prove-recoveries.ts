@@ -46,10 +46,12 @@ export function pickVersions(
   return models.filter((model) => picked.has(model.versionId));
 }
 
+/** @throws what a recovery throws once the signal has aborted: the server is stopped then */
 export async function proveRecoveries(
   operations: ServerOperations,
   folders: DemoFolders,
   watch: FleetWatch,
+  signal: AbortSignal,
 ): Promise<Proof[]> {
   const models = await operations.models({ fleet: demoFleet });
   const proofs: Proof[] = [];
@@ -70,7 +72,7 @@ export async function proveRecoveries(
         ...(isExact ? {} : { problem: "bits differ" }),
       });
     } catch (error) {
-      if (!isStemmaError(error)) throw error;
+      if (signal.aborted || !isStemmaError(error)) throw error;
       proofs.push({
         versionId: model.versionId,
         exact: false,

@@ -59,23 +59,49 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
   const watch = new FleetWatch(plan, options.output);
   for (const note of plan.dataNotes) watch.printLine(note);
   const processes = new ChildProcesses(folders.logs);
-  try {
+  const run = async (): Promise<DemoReport> => {
     const server = await startServer(processes, folders, watch);
     const operations = await connectToServer(folders);
     try {
       const demo = { operations, processes, folders, plan, watch, options };
       const proofs = await runRounds(demo, server);
       await suggestNextSteps(demo, Date.now() - startedAtMs);
-      const allExact = proofs.every((proof) => proof.exact);
-      if (options.stay && allExact) await untilStopped(options.signal, options.output, folders);
-      return { allExact };
+      return { allExact: proofs.every((proof) => proof.exact) };
     } finally {
       await operations.close();
     }
+  };
+  try {
+    const report = await untilInterrupted(run(), options);
+    if (options.stay && report.allExact) await untilStopped(options.signal, options.output, folders);
+    return report;
   } finally {
     watch.end();
     await processes.stopAll();
   }
+}
+
+/**
+ * The work's result, or INTERRUPTED as soon as the signal aborts, wherever the work is then: it fails when its
+ * processes are stopped.
+ */
+async function untilInterrupted<T>(work: Promise<T>, { signal, home }: DemoOptions): Promise<T> {
+  work.catch(() => undefined);
+  return new Promise((resolveWork, reject) => {
+    const interrupt = (): void => {
+      reject(
+        new StemmaError(
+          "INTERRUPTED",
+          `The demo was interrupted and its server and agents were stopped. What they saved is in ${home}; run it again to continue from there.`,
+        ),
+      );
+    };
+    if (signal.aborted) interrupt();
+    signal.addEventListener("abort", interrupt, { once: true });
+    work.then(resolveWork, reject).finally(() => {
+      signal.removeEventListener("abort", interrupt);
+    });
+  });
 }
 
 /** Everything from the first training to the final table. */
@@ -92,7 +118,7 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
     watch.agentFailed(agents, folders.logs),
   ]);
   watch.printLine("all rounds are done; the server recovers every kind of version and compares the bits");
-  const proofs = await proveRecoveries(operations, folders, watch);
+  const proofs = await proveRecoveries(operations, folders, watch, options.signal);
   stop.abort();
   await following;
   printDemoTable(await demoRows(operations, watch, proofs), proofs, options.output);

@@ -24,7 +24,7 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
         what: "server.json",
         state: "wrong",
         found: messageWithCode(error),
-        advice: "Correct it: no server starts on this home before.",
+        advice: `Correct ${file}, then run \`stemma doctor\` again: no server starts on this home until it is valid. \`stemma server --print-config-schema\` prints what it may contain.`,
       },
     ];
   }

@@ -22,9 +22,9 @@ export function archiveJobs(
     hint: "What it wrote is complete; `stemma storage apply` resumes from there.",
     clock,
     limits,
-    run: async (request, onProgress, signal) =>
+    run: async (request, options) =>
       request.name === "plan"
-        ? { plan: await operations.planStorage(request.input, { onProgress, signal }) }
-        : { applied: await operations.applyStorage(request.input, { onProgress, signal }) },
+        ? { plan: await operations.planStorage(request.input, options) }
+        : { applied: await operations.applyStorage(request.input, options) },
   });
 }

@@ -43,7 +43,10 @@ export async function followJob<Definition extends JobDefinition>(
   }
   if (job.report !== null) return job.report;
   if (job.error !== null) throw new StemmaError(job.error.code, job.error.message, { ...job.error.details });
-  throw new StemmaError("INTERNAL", `The job ${job.job} ended without a report and without an error.`);
+  throw new StemmaError(
+    "INTERNAL",
+    `The job ${job.job} (${job.name}) ended on ${connection.server} without a report and without an error. Look at the server's log, then start the job again.`,
+  );
 }
 
 /** Resolves after the time, or when the signal aborts. */

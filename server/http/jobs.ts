@@ -20,16 +20,20 @@ export interface Jobs<Request, Progress, Report> {
   close(): Promise<void>;
 }
 
+/** What the work of a job gets from its table. */
+export interface RunOptions<Progress> {
+  /** The job's id. */
+  readonly job: string;
+  readonly onProgress: (progress: Progress) => void;
+  readonly signal: AbortSignal;
+}
+
 export interface JobKind<Request, Progress, Report> {
   /** Name of the kind in messages, such as "training". */
   readonly what: string;
   /** What to look at where a job is no longer known. */
   readonly hint: string;
-  readonly run: (
-    request: Request,
-    onProgress: (progress: Progress) => void,
-    signal: AbortSignal,
-  ) => Promise<Report>;
+  readonly run: (request: Request, options: RunOptions<Progress>) => Promise<Report>;
   readonly clock: Pick<Clock, "now">;
   /** Running jobs at a time, and jobs remembered in all. */
   readonly limits: { readonly running: number; readonly kept: number };
@@ -41,11 +45,36 @@ interface Entry<Progress, Report> {
   ended: Promise<void>;
 }
 
-export function startJobs<
-  Request extends { readonly fleet: string; readonly name: string },
-  Progress,
-  Report,
->({ what, hint, run, clock, limits }: JobKind<Request, Progress, Report>): Jobs<Request, Progress, Report> {
+type NamedRequest = { readonly fleet: string; readonly name: string };
+
+function newEntry<Progress, Report>(
+  { fleet, name }: NamedRequest,
+  startedAtMs: number,
+): Entry<Progress, Report> {
+  return {
+    abort: new AbortController(),
+    ended: Promise.resolve(),
+    job: {
+      job: randomUUID(),
+      fleet,
+      name,
+      state: "running",
+      startedAtMs,
+      endedAtMs: null,
+      progress: null,
+      report: null,
+      error: null,
+    },
+  };
+}
+
+export function startJobs<Request extends NamedRequest, Progress, Report>({
+  what,
+  hint,
+  run,
+  clock,
+  limits,
+}: JobKind<Request, Progress, Report>): Jobs<Request, Progress, Report> {
   const jobs = new Map<string, Entry<Progress, Report>>();
   const find = (fleet: string, id: string): Entry<Progress, Report> => {
     const found = jobs.get(id);
@@ -68,29 +97,15 @@ export function startJobs<
         );
       for (const [id, { job }] of jobs)
         if (jobs.size >= limits.kept && job.state !== "running") jobs.delete(id);
-      const id = randomUUID();
-      const entry: Entry<Progress, Report> = {
-        abort: new AbortController(),
-        ended: Promise.resolve(),
-        job: {
-          job: id,
-          fleet: request.fleet,
-          name: request.name,
-          state: "running",
-          startedAtMs: clock.now(),
-          endedAtMs: null,
-          progress: null,
-          report: null,
-          error: null,
-        },
-      };
-      entry.ended = run(
-        request,
-        (progress) => {
+      const entry = newEntry<Progress, Report>(request, clock.now());
+      const id = entry.job.job;
+      entry.ended = run(request, {
+        job: id,
+        onProgress: (progress) => {
           entry.job = { ...entry.job, progress };
         },
-        entry.abort.signal,
-      ).then(
+        signal: entry.abort.signal,
+      }).then(
         (report) => {
           entry.job = { ...entry.job, state: "done", endedAtMs: clock.now(), report };
         },

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { StemmaError } from "../../shared/errors.js";
+import { withoutOptional } from "../api/fields.js";
 import type { InputOf, OperationDefinition } from "../api/operation.js";
 
 /** The parts of a fastify request that contain input. */
@@ -48,10 +49,6 @@ function valuesOfQuery(schema: z.ZodObject, query: unknown): unknown {
       return [name, member === undefined ? (value as unknown) : valueOfQuery(withoutOptional(member), value)];
     }),
   );
-}
-
-function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {
-  return schema instanceof z.ZodOptional ? withoutOptional(schema.unwrap()) : schema;
 }
 
 function valueOfQuery(schema: z.core.$ZodType, value: unknown): unknown {

@@ -16,7 +16,7 @@ export function trainJobs(
   return startJobs({
     what: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
-    run: (request, onProgress, signal) => operations.train(request, { onProgress, signal }),
+    run: (request, options) => operations.train(request, options),
     clock,
     limits,
   });

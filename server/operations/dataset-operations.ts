@@ -38,7 +38,7 @@ export function datasetOperations(
         expected: dataset.hash,
         message: ok
           ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}`
-          : `${name} has the hash ${hash.slice(0, 16)}, registered was ${dataset.hash?.slice(0, 16) ?? "-"}; models trained on it cannot be trained again from what is there now`,
+          : `The files of ${name} at ${dataset.location} have changed: their hash is ${hash.slice(0, 16)}, and ${dataset.hash?.slice(0, 16) ?? "-"} was registered. Restore the files to repeat earlier trainings, or register them under a new name with \`stemma data add\`.`,
       };
     },
   };

@@ -168,7 +168,7 @@ async function enrolmentAddresses({
 }: OperationsContext): Promise<Partial<Enrolment>> {
   const known = live?.enrolment ?? (await plannedEnrolment?.());
   if (known === undefined) return { mqtt: [defaultMqttUrl], root: defaultRoot };
-  const http = known.http ?? live?.httpUrl;
+  const http = known.http ?? live?.httpUrl();
   return {
     mqtt: [...known.mqtt],
     ...(http === undefined ? {} : { http }),

@@ -21,6 +21,7 @@ import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
 import { reduceOnServer } from "../evaluation/reduce-version.js";
 import { progressiveOnServer } from "../progressive/progressive-on-server.js";
 import { trainOnServer } from "../training/train-on-server.js";
+import { withoutUndefined } from "./without-undefined.js";
 
 /** The operations of a home without a server; closing them closes the home. */
 export async function openLocalOperations({
@@ -53,7 +54,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
       version,
       pid: process.pid,
       home: home.path,
-      ...(live === undefined ? {} : { mqttUrl: live.mqttUrl, httpUrl: live.httpUrl }),
+      ...(live === undefined ? {} : withoutUndefined({ mqttUrl: live.mqttUrl, httpUrl: live.httpUrl() })),
       publicKey: home.signer.publicKey,
       fleets: await fleets.names(),
     }),

@@ -2,6 +2,7 @@
  * Training on the server: a child process runs the engine that devices use, from a stored base model or from
  * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
+import { randomUUID } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
@@ -22,13 +23,47 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { writeModelFolder } from "../context/model-folder.js";
 
 /**
+ * Trains, and reports progress and the end as events on a running server.
+ *
  * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER,
  * TRAINING_STOPPED …
  */
 export async function trainOnServer(
   context: OperationsContext,
   request: OperationInput<"train">,
-  { onProgress, signal }: JobOptions<TrainProgress> = {},
+  { onProgress, signal, job = randomUUID() }: JobOptions<TrainProgress> = {},
+): Promise<TrainReport> {
+  let last: TrainingProgress | undefined;
+  const emit = (state: "running" | "done" | "failed"): void =>
+    context.live?.events.emit({
+      event: "training",
+      fleet: request.fleet,
+      job,
+      state,
+      epoch: last?.epoch ?? 0,
+      loss: last?.loss ?? null,
+    });
+  try {
+    const report = await trainAndSave(context, request, {
+      signal,
+      onProgress: (progress) => {
+        last = progress;
+        emit("running");
+        onProgress?.(progressOf(progress));
+      },
+    });
+    emit("done");
+    return report;
+  } catch (error) {
+    emit("failed");
+    throw error;
+  }
+}
+
+async function trainAndSave(
+  context: OperationsContext,
+  request: OperationInput<"train">,
+  { onProgress, signal }: JobOptions<TrainingProgress>,
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
@@ -54,26 +89,13 @@ export async function trainOnServer(
             },
           }),
     };
-    const emit = (state: string, progress?: TrainingProgress): void =>
-      live?.events.emit({
-        event: "training",
-        fleet: request.fleet,
-        job: request.name,
-        state,
-        epoch: progress?.epoch ?? 0,
-        loss: progress?.loss ?? null,
-      });
     const outcome = await trainInChild(job, {
       workFolder,
       ...(signal === undefined ? {} : { signal }),
-      onProgress: (progress) => {
-        emit("running", progress);
-        onProgress?.(progressOf(progress));
-      },
+      ...(onProgress === undefined ? {} : { onProgress }),
     });
     const summary = await saveOutcome(repository, { name: request.name, base, job, outcome });
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
-    emit("done");
     return { summary, result: outcome.result };
   } finally {
     await rm(workFolder, { recursive: true, force: true });

@@ -3,12 +3,13 @@
  * floor that is measured in the same run.
  */
 import { spawn } from "node:child_process";
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { withContext } from "../context.js";
+import { withContext, type CommandContext } from "../context.js";
 
 const benchFolder = resolve(dirname(fileURLToPath(import.meta.url)), "../../../test/bench");
 const suffix = ".bench.js";
@@ -21,74 +22,139 @@ async function benchmarks(): Promise<string[]> {
     .sort();
 }
 
+interface BenchRequest {
+  readonly name: string | undefined;
+  /** Arguments that are passed on to the benchmark. */
+  readonly passed: readonly string[];
+  readonly quick: boolean;
+}
+
 export function addBenchCommand(program: Command): void {
   program
     .command("bench")
     .allowUnknownOption()
     .argument("[name]", "a benchmark, or all; without a name they are listed")
     .argument("[arguments...]", "passed on to the benchmark")
-    .option("--quick", "fewer and smaller runs", false)
+    .option("--quick", "fewer and smaller runs, whose figures are rough", false)
     .description(
       "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
     )
     .action(
       async (name: string | undefined, passed: string[], choices: { quick: boolean }, command: Command) =>
-        withContext(command, async ({ output, options, signal }) => {
-          const known = await benchmarks();
-          if (known.length === 0)
-            throw new StemmaError(
-              "NOT_FOUND",
-              "This installation has no benchmarks; they are part of a checkout. Run it there.",
-            );
-          if (name === undefined) {
-            output.print({
-              data: known,
-              names: known,
-              table: { rows: known, columns: [{ title: "BENCHMARK", value: (row) => row }] },
-              text: "run one with: stemma bench NAME",
-            });
-            return;
-          }
-          if (name !== "all" && !known.includes(name))
-            throw new StemmaError(
-              "NOT_FOUND",
-              `There is no benchmark with the name ${name}. Use one of ${known.join(", ")}.`,
-            );
-          const results: Record<string, unknown> = {};
-          for (const each of name === "all" ? known : [name]) {
-            if (name === "all") output.info(`== ${each}`);
-            const args = [
-              ...passed,
-              ...(choices.quick ? ["--quick"] : []),
-              ...(options.output === "json" || options.output === "yaml" ? ["-o", "json"] : []),
-            ];
-            const printed = await runBenchmark(join(benchFolder, `${each}${suffix}`), args, signal);
-            if (options.output === "json" || options.output === "yaml")
-              results[each] = JSON.parse(printed) as unknown;
-            else process.stdout.write(printed);
-          }
-          if (options.output === "json" || options.output === "yaml")
-            output.print({ data: name === "all" ? results : results[name] });
-        }),
+        withContext(command, (context) => benchCommand({ name, passed, quick: choices.quick }, context)),
     );
 }
 
-async function runBenchmark(path: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-  return new Promise((resolvePrinted, reject) => {
-    const child = spawn(process.execPath, ["--expose-gc", path, ...args], {
-      stdio: ["ignore", "pipe", "inherit"],
-      signal,
+async function benchCommand(request: BenchRequest, context: CommandContext): Promise<void> {
+  const known = await benchmarks();
+  if (known.length === 0)
+    throw new StemmaError(
+      "NOT_FOUND",
+      "This installation has no benchmarks; they are part of a checkout. Run it there.",
+    );
+  const { name } = request;
+  if (name === undefined) {
+    context.output.print({
+      data: known,
+      names: known,
+      table: { rows: known, columns: [{ title: "BENCHMARK", value: (row) => row }] },
+      text: "run one with: stemma bench NAME",
     });
+    return;
+  }
+  if (name !== "all" && !known.includes(name))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `There is no benchmark with the name ${name}. Use one of ${known.join(", ")}.`,
+    );
+  await runBenchmarks(name === "all" ? known : [name], request, context);
+}
+
+async function runBenchmarks(
+  names: readonly string[],
+  { name, passed, quick }: BenchRequest,
+  { output, options, signal }: CommandContext,
+): Promise<void> {
+  const isForPrograms = options.output === "json" || options.output === "yaml";
+  const args = [...passed, ...(quick ? ["--quick"] : []), ...(isForPrograms ? ["-o", "json"] : [])];
+  const results: Record<string, unknown> = {};
+  const printResults = (): void => {
+    if (isForPrograms) output.print({ data: name === "all" ? results : results[names[0] ?? ""] });
+  };
+  const finished: string[] = [];
+  for (const each of names) {
+    if (name === "all") output.info(`== ${each}`);
+    try {
+      const printed = await runBenchmark(each, { args, isStreamed: !isForPrograms, signal });
+      if (isForPrograms) results[each] = JSON.parse(printed) as unknown;
+      finished.push(each);
+    } catch (error) {
+      if (signal.aborted && finished.length > 0) printResults();
+      throw signal.aborted ? interrupted(each, finished) : error;
+    }
+  }
+  printResults();
+}
+
+function interrupted(name: string, finished: readonly string[]): StemmaError {
+  const partial =
+    finished.length === 0
+      ? "Figures above, if any, are not complete"
+      : `The figures above are complete for ${finished.join(", ")} only`;
+  return new StemmaError(
+    "INTERRUPTED",
+    `The benchmark ${name} was interrupted. ${partial}; run it again for all of them.`,
+  );
+}
+
+interface BenchmarkRun {
+  readonly args: readonly string[];
+  /** Whether its output is printed while it runs; otherwise it is only returned. */
+  readonly isStreamed: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** @throws CHECK_FAILED where it fails or is interrupted */
+async function runBenchmark(name: string, run: BenchmarkRun): Promise<string> {
+  // An interrupted benchmark cannot remove its files, so they are in a folder that is removed here.
+  const folder = await mkdtemp(join(tmpdir(), "stemma-bench-"));
+  try {
+    return await runBenchmarkIn(folder, name, run);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function runBenchmarkIn(
+  folder: string,
+  name: string,
+  { args, isStreamed, signal }: BenchmarkRun,
+): Promise<string> {
+  return new Promise((resolvePrinted, reject) => {
+    const child = spawn(process.execPath, ["--expose-gc", join(benchFolder, `${name}${suffix}`), ...args], {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, TMPDIR: folder },
+    });
+    const stop = (): void => {
+      child.kill("SIGKILL");
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
     let printed = "";
     child.stdout.on("data", (chunk: Buffer) => {
-      printed += chunk.toString("utf8");
+      if (isStreamed) process.stdout.write(chunk);
+      else printed += chunk.toString("utf8");
     });
     child.on("error", reject);
-    child.on("close", (code) => {
+    child.on("close", (code, killedBy) => {
+      signal.removeEventListener("abort", stop);
       if (code === 0) resolvePrinted(printed);
       else
         reject(
-          new StemmaError("CHECK_FAILED", `The benchmark ${path} ended with ${code}; its output is above.`),
+          new StemmaError(
+            "CHECK_FAILED",
+            `The benchmark ${name} ended with ${killedBy ?? code}; its output is above. Run it alone with \`stemma bench ${name}\` to see more.`,
+          ),
         );
     });
   });

@@ -1,7 +1,7 @@
 /** `stemma storage plan|apply`: plans how to store a fleet in fewer bytes, and re-encodes it as planned. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
@@ -11,7 +11,7 @@ import { operationTable } from "../../api/operation-table.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import type { StorageApplied } from "../../api/storage-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
-import { inputOption } from "../input-option.js";
+import { checkInput, inputOption } from "../input-option.js";
 import { parseBytes, parseDuration, parseRatio } from "../quantities.js";
 import { describeApplied, describeCandidates, describePlan } from "../storage-plan-text.js";
 
@@ -93,10 +93,17 @@ export function addStoragePlanCommands(storage: Command): void {
 function addPlanOptions(command: Command): Command {
   const { shape } = operationTable.planStorage.body;
   return command
-    .option(
-      "--budget <ratio>",
-      "what a version may cost to rebuild, compared with everything stored for speed: 1.6x, 2x, … or none",
-      "1.6x",
+    .addOption(
+      new Option(
+        "--budget <ratio>",
+        "what a version may cost to rebuild, compared with everything stored for speed: 1.6x, 2x, … or none",
+      )
+        .default("1.6x")
+        // Commander cannot keep the null that stands for "none", so the text is checked here and read later.
+        .argParser((text: string) => {
+          checkInput({ name: "--budget", text, schema: shape.ratio, read: parseRatio });
+          return text;
+        }),
     )
     .addOption(
       inputOption(

@@ -1,15 +1,13 @@
 /** Routes of long jobs: start one, ask for its state, stop it. */
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { fleetParams, shortText } from "../../api/fields.js";
+import { fleetParams, jobParams } from "../../api/fields.js";
 import { operationTable } from "../../api/operation-table.js";
 import { maxPlanBytes, readArchivePlan } from "../../archive/archive-plan.js";
 import type { ArchiveJobs } from "../archive-jobs.js";
 import type { Jobs } from "../jobs.js";
 import { parse, readInput } from "../read-input.js";
 import type { TrainJobs } from "../train-jobs.js";
-
-const jobParams = z.object({ ...fleetParams, job: shortText });
 
 export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs): void {
   const { train } = operationTable;
