@@ -4,7 +4,7 @@
  */
 import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { startBroker } from "../../../../server/broker/start-broker.js";
-import { knowsSecret, root } from "../../../unit/server/broker/broker-bench.js";
+import { knowsSecret, root } from "../../../helpers/test-broker.js";
 
 const uncaught: string[] = [];
 process.on("uncaughtException", (error) => {

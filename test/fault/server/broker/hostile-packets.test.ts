@@ -1,16 +1,14 @@
+/**
+ * Mutated MQTT packets against a broker in a process of its own: it stays up, it serves honest devices, and its
+ * memory stays bounded.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import mqtt from "mqtt";
 import { clientIdOf } from "../../../../shared/wire/topics.js";
-import {
-  closing,
-  connectPacket,
-  fleet,
-  remainingLength,
-  topicOf,
-} from "../../../unit/server/broker/broker-bench.js";
+import { closing, connectPacket, fleet, remainingLength, topicOf } from "../../../helpers/test-broker.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
 import { brokerProcess, type BrokerProcess } from "./broker-process.js";

@@ -1,3 +1,4 @@
+/** An ordinary MQTT broker behind the server's broker interface, and what happens when the link to it breaks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import mqtt from "mqtt";
@@ -8,7 +9,7 @@ import { defaultBrokerLimits } from "../../../../server/broker/broker-limits.js"
 import type { DeviceMessage } from "../../../../server/broker/broker-port.js";
 import { connectBroker } from "../../../../server/broker/external-broker.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
-import { nextMessage, topicOf, fleet, root } from "./broker-bench.js";
+import { nextMessage, topicOf, fleet, root } from "../../../helpers/test-broker.js";
 
 test("a plain broker behind the same interface: messages in both directions, also after the link broke", async () => {
   const plain = await plainBroker();

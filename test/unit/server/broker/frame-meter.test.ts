@@ -1,7 +1,8 @@
+/** Measuring MQTT frames in a stream of bytes, however it is cut into pieces. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FrameMeter, type FrameViolation } from "../../../../server/broker/frame-meter.js";
-import { connectPacket, remainingLength } from "./broker-bench.js";
+import { connectPacket, remainingLength } from "../../../helpers/test-broker.js";
 
 const limits = { maxFrameBytes: 1000, maxConnectBytes: 200 };
 const publish = (length: number): Buffer =>

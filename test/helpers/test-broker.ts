@@ -1,16 +1,13 @@
-/** A broker on a free port with two known devices, and raw or mqtt.js clients for it. For tests only. */
+/** A broker on a free port that knows the devices v1, v2 …, and raw or mqtt.js clients for it. */
 import { once } from "node:events";
 import { connect as connectSocket, type Socket } from "node:net";
+import { after } from "node:test";
 import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
-import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
-import { clientIdOf } from "../../../../shared/wire/topics.js";
-import type { BrokerLimits } from "../../../../server/broker/broker-limits.js";
-import type { Authenticate, BrokerEvent } from "../../../../server/broker/broker-port.js";
-import {
-  startBroker,
-  type BrokerOptions,
-  type EmbeddedBroker,
-} from "../../../../server/broker/start-broker.js";
+import { nodeClock, silentLog } from "../../shared/adapters/node-ports.js";
+import { clientIdOf } from "../../shared/wire/topics.js";
+import type { BrokerLimits } from "../../server/broker/broker-limits.js";
+import type { Authenticate, BrokerEvent, DeviceMessage } from "../../server/broker/broker-port.js";
+import { startBroker, type BrokerOptions, type EmbeddedBroker } from "../../server/broker/start-broker.js";
 
 export const root = "stemma";
 export const fleet = "fleet1";
@@ -24,19 +21,22 @@ export const knowsSecret: Authenticate = ({ username, password }) =>
       : { refused: "wrong token" },
   );
 
-export interface BrokerBench {
+export interface TestBroker {
   readonly broker: EmbeddedBroker;
   readonly events: BrokerEvent[];
+  /** The first event of this type, which may have happened already. */
   nextEvent(type: BrokerEvent["type"]): Promise<BrokerEvent>;
+  /** Connects with mqtt.js. Rejects when the broker refuses the device. */
   client(device: string, options?: IClientOptions): Promise<MqttClient>;
+  /** Connects a socket and sends nothing. */
   raw(): Promise<Socket>;
   close(): Promise<void>;
 }
 
-export async function brokerBench(
+export async function startTestBroker(
   limits: Partial<BrokerLimits> = {},
   options: Partial<BrokerOptions> = {},
-): Promise<BrokerBench> {
+): Promise<TestBroker> {
   const broker = await startBroker({
     root,
     authenticate: knowsSecret,
@@ -101,6 +101,31 @@ export async function brokerBench(
   };
 }
 
+/** Returns `startTestBroker` for the tests of one file; closes the brokers after the last of them. */
+export function testBrokers(): typeof startTestBroker {
+  const started: TestBroker[] = [];
+  after(async () => {
+    for (const broker of started) await broker.close();
+  });
+  return async (...options) => {
+    const broker = await startTestBroker(...options);
+    started.push(broker);
+    return broker;
+  };
+}
+
+/** The next `count` messages that devices send. */
+export function nextMessages({ broker }: TestBroker, count: number): Promise<DeviceMessage[]> {
+  const messages: DeviceMessage[] = [];
+  return new Promise((resolve) => {
+    broker.onMessage((message) => {
+      messages.push(message);
+      if (messages.length === count) resolve(messages);
+      return Promise.resolve();
+    });
+  });
+}
+
 /** Resolves when it closes, whatever error comes first. */
 export function closing(emitter: { once(event: "close", listener: () => void): unknown }): Promise<void> {
   return new Promise((resolve) => {
@@ -110,6 +135,7 @@ export function closing(emitter: { once(event: "close", listener: () => void): u
   });
 }
 
+/** The next message that the client receives. */
 export function nextMessage(client: MqttClient): Promise<readonly [topic: string, payload: Buffer]> {
   return new Promise((resolve) => {
     client.once("message", (topic, payload) => {

@@ -1,0 +1,63 @@
+/** Connections that are closed before they cost memory: malformed, oversized or late frames, and too many sockets. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { closing, connectPacket, fleet, testBrokers, topicOf } from "../../../helpers/test-broker.js";
+
+const start = testBrokers();
+
+test("frames that are too long, unexpected or late close the connection with an event", async () => {
+  const started = await start({ maxFrameBytes: 10_000, connectDeadlineMs: 300 });
+  const huge = await started.client("v1");
+  const closed = closing(huge);
+  huge.publish(topicOf("v1", "up/words"), Buffer.alloc(20_000), { qos: 0 });
+  await closed;
+  const event = await started.nextEvent("frame-refused");
+  assert.deepEqual(event.type === "frame-refused" && event.identity, { fleet, device: "v1" });
+  for (const bytes of [
+    Buffer.of(0x10, 0xff, 0xff, 0xff, 0x7f),
+    Buffer.of(0x30, 3, 0, 1, 65),
+    Buffer.of(0x10, 0xff, 0xff, 0xff, 0xff, 1),
+    Buffer.concat([connectPacket("v2"), connectPacket("v2")]),
+    Buffer.of(0, 0),
+  ]) {
+    const socket = await started.raw();
+    const end = closing(socket);
+    socket.write(bytes);
+    await end;
+  }
+  const silent = await started.raw();
+  await closing(silent);
+  assert.equal(started.events.filter(({ type }) => type === "frame-refused").length >= 6, true);
+});
+
+test("a known device that starts a frame and does not finish it is disconnected", async () => {
+  const started = await start({ frameDeadlineMs: 100 });
+  const socket = await started.raw();
+  const closed = closing(socket);
+  socket.resume();
+  socket.write(connectPacket("v1"));
+  await started.nextEvent("connected");
+  socket.write(Buffer.of(0x30, 100, 0, 5));
+  await closed;
+  const event = await started.nextEvent("frame-refused");
+  assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
+});
+
+test("quotas on connections: total, unauthenticated, and per address", async () => {
+  for (const limits of [
+    { maxConnections: 2 },
+    { maxUnknownConnections: 2 },
+    { maxConnectionsPerAddress: 2 },
+  ]) {
+    const started = await start(limits);
+    const kept = [await started.raw(), await started.raw()];
+    const third = await started.raw();
+    await closing(third);
+    const event = await started.nextEvent("connection-refused");
+    assert.equal(event.type, "connection-refused", JSON.stringify(limits));
+    assert.equal(
+      kept.every((socket) => !socket.destroyed),
+      true,
+    );
+  }
+});
