@@ -1,71 +1,18 @@
-// The same operations over every interface of a server (the local socket, TCP with a token, and in process)
-// give the same answers.
+/**
+ * The same operations over every interface of a server (the local socket, TCP with a token, and in process)
+ * give the same answers.
+ */
 import assert from "node:assert/strict";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { request } from "node:http";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
-import { startServer } from "../../../../server/main.js";
 import { connectOperations } from "../../../../server/http/client.js";
-import { findLocalServer } from "../../../../server/http/local-server.js";
 import { readHttpToken } from "../../../../server/http/token.js";
-import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import { silentLog } from "../../../../shared/adapters/node-ports.js";
-import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
-import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
-
-async function fileOf(tensors: Readonly<Record<string, Uint8Array>>): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  const sources = Object.entries(tensors).map(([name, bytes]) => ({
-    name,
-    source: sourceOfTensor({ dtype: "U8" as const, shape: [bytes.length], bytes }),
-  }));
-  for await (const chunk of safetensorsChunks(sources)) pieces.push(Buffer.from(chunk));
-  return Buffer.concat(pieces);
-}
-function inPieces(bytes: Uint8Array, size = 10_000): AsyncIterable<Uint8Array> {
-  const count = Math.ceil(bytes.length / size);
-  return Readable.from(Array.from({ length: count }, (_, at) => bytes.subarray(at * size, (at + 1) * size)));
-}
-const imports = (file: Buffer): { byteLength: number; chunks: AsyncIterable<Uint8Array> } => ({
-  byteLength: file.length,
-  chunks: inPieces(file),
-});
-
-interface Answer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: Buffer;
-}
-function ask(
-  url: string,
-  options: {
-    readonly method?: string;
-    readonly headers?: Readonly<Record<string, string>>;
-    readonly body?: Uint8Array | string;
-  } = {},
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const asking = request(
-      url,
-      { method: options.method ?? "GET", headers: { ...options.headers } },
-      (answer) => {
-        const pieces: Buffer[] = [];
-        answer.on("data", (piece: Buffer) => pieces.push(piece));
-        answer.on("end", () => {
-          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(pieces) });
-        });
-      },
-    );
-    asking.on("error", reject);
-    asking.end(options.body);
-  });
-}
+import { ask, fileOf, imports } from "./http-requests.js";
 
 describe("the interfaces of a server", () => {
   let server: TestServer;
@@ -130,55 +77,6 @@ describe("the interfaces of a server", () => {
     }
   });
 
-  it("streams a recovery with its length, root and verdict ahead, byte for byte the file that was imported", async () => {
-    const file = await fileOf({ w: noiseBytes(123_456, 5) });
-    await remote.import(imports(file), { fleet: testFleet, name: "curl" });
-    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/models/curl%3A1/tensors`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    assert.equal(answer.status, 200);
-    assert.equal(answer.headers["content-length"], String(file.length));
-    const { record } = await remote.model({ fleet: testFleet, model: "curl" });
-    assert.equal(answer.headers["etag"], `"${record.root}"`);
-    assert.equal(answer.headers["stemma-root"], record.root);
-    assert.equal(answer.headers["stemma-environment"], "same");
-    assert.ok(answer.body.equals(file));
-  });
-
-  it("accepts a plain safetensors file from curl", async () => {
-    const file = await fileOf({ w: noiseBytes(2_000, 6) });
-    const answer = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import?name=bare`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/octet-stream" },
-      body: file,
-    });
-    assert.equal(answer.status, 200, answer.body.toString());
-    assert.equal((await remote.model({ fleet: testFleet, model: "bare" })).tensorBytes, 2_000);
-  });
-
-  it("serves only health over TCP without the token", async () => {
-    for (const headers of [
-      {},
-      { authorization: "Bearer wrong" },
-      { authorization: `Bearer ${token}x` },
-      { authorization: token },
-    ]) {
-      const answer = await ask(`${server.handle.httpUrl}/v1/fleets`, {
-        headers: headers,
-      });
-      assert.equal(answer.status, 401);
-      assert.equal((JSON.parse(answer.body.toString()) as { code: string }).code, "TOKEN_INVALID");
-    }
-    assert.equal((await ask(`${server.handle.httpUrl}/metrics`)).status, 401);
-    const health = await ask(`${server.handle.httpUrl}/v1/health`);
-    assert.deepEqual(
-      [health.status, Object.keys(JSON.parse(health.body.toString()) as object)],
-      [200, ["version"]],
-    );
-    assert.equal((await stat(join(server.home, "http-token"))).mode & 0o777, 0o600);
-    assert.equal((await stat(server.handle.socketPath)).mode & 0o777, 0o600);
-  });
-
   it("passes on errors with type and code", async () => {
     await assert.rejects(remote.model({ fleet: testFleet, model: "no-such-model" }), {
       code: "MODEL_NOT_FOUND",
@@ -210,80 +108,6 @@ describe("the interfaces of a server", () => {
       code: "SERVER_UNREACHABLE",
     });
     await assert.rejects(connectOperations({ url: "not a url" }).health(), { code: "USAGE" });
-  });
-
-  it("answers malformed requests with a client error, and keeps running", async () => {
-    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const post = (path: string, body: string | Uint8Array, type = "application/json"): Promise<Answer> =>
-      ask(`${server.handle.httpUrl}${path}`, {
-        method: "POST",
-        headers: { ...headers, "content-type": type },
-        body,
-      });
-    const fleet = `/v1/fleets/${testFleet}`;
-    for (const answer of [
-      await post(`${fleet}/devices`, "{"),
-      await post(`${fleet}/devices`, "[]"),
-      await post(`${fleet}/devices`, JSON.stringify({ device: 5 })),
-      await post(`${fleet}/devices`, JSON.stringify({ device: "x", lines: [], profile: "p" })),
-      await post(`${fleet}/import`, Buffer.from([255, 255, 255, 255, 1]), "application/vnd.stemma.import"),
-      await post(`${fleet}/import`, Buffer.from([9, 0, 0, 0, 123]), "application/vnd.stemma.import"),
-      await post(`${fleet}/import`, Buffer.from([2, 0, 0, 0, 123, 125]), "application/vnd.stemma.import"),
-      await post(`${fleet}/import`, "x", "application/octet-stream"),
-      await post(`${fleet}/storage/collection`, JSON.stringify({ format: 1 })),
-      await ask(`${server.handle.httpUrl}${fleet}/as-of?at=yesterday`, { headers }),
-      await post(`${fleet}/devices`, JSON.stringify({ device: "y".repeat(2 * 1024 * 1024) })),
-    ]) {
-      assert.ok(
-        answer.status === 400 || answer.status === 413,
-        `${answer.status} ${answer.body.toString().slice(0, 200)}`,
-      );
-      assert.match(
-        (JSON.parse(answer.body.toString()) as { code: string }).code,
-        /^(HTTP_REQUEST_INVALID|SIZE_OVER_LIMIT)$/,
-      );
-    }
-    assert.equal((await ask(`${server.handle.httpUrl}/nowhere`, { headers })).status, 404);
-    assert.equal((await remote.health()).pid, process.pid);
-  });
-
-  it("never sends a damaged model: it gives a typed error and no byte of a body", async () => {
-    const damaged = await startTestServer();
-    try {
-      const operations = connectOperations({ socketPath: damaged.handle.socketPath });
-      const marker = Buffer.from("a mark that is easily found in a pack");
-      await operations.import(imports(await fileOf({ w: Buffer.concat([marker, noiseBytes(20_000, 9)]) })), {
-        fleet: testFleet,
-        name: "hurt",
-      });
-      await damaged.handle.close();
-      const packs = join(damaged.home, "fleets", testFleet, "packs");
-      let hits = 0;
-      for (const name of await readdir(packs, { recursive: true })) {
-        const path = join(packs, name);
-        if (!(await stat(path)).isFile()) continue;
-        const bytes = await readFile(path);
-        const at = bytes.indexOf(marker);
-        if (at < 0) continue;
-        bytes[at] = (bytes[at] ?? 0) ^ 1;
-        await writeFile(path, bytes);
-        hits++;
-      }
-      assert.equal(hits, 1);
-      await damaged.restart();
-      const again = connectOperations({ socketPath: damaged.handle.socketPath });
-      for (const attempt of [
-        () => again.recover({ fleet: testFleet, model: "hurt" }),
-        () => again.verify({ fleet: testFleet, model: "hurt" }),
-      ]) {
-        await assert.rejects(attempt(), ({ code }: { code: string }) =>
-          ["ROOT_MISMATCH", "OBJECT_HASH_MISMATCH", "PACK_CORRUPT"].includes(code),
-        );
-      }
-      assert.ok((await again.check({ fleet: testFleet })).problems.length > 0);
-    } finally {
-      await damaged.remove();
-    }
   });
 
   it("tags, holds, retires and collects, and refuses a collection plan that became stale", async () => {
@@ -364,55 +188,5 @@ describe("the interfaces of a server", () => {
       metrics.body.toString(),
       /stemma_events_total\{fleet="test-fleet",event="device-connected"\} \d/,
     );
-  });
-
-  it("is found by commands through its home; a second server on that home is refused with the id of the running process", async () => {
-    assert.equal((await findLocalServer(server.home))?.pid, process.pid);
-    await assert.rejects(
-      startServer({ home: server.home, mqttPort: 0, httpPort: 0 }, silentLog()),
-      (error: { code?: string; message: string }) =>
-        error.code === "HOME_LOCKED" && error.message.includes(String(process.pid)),
-    );
-    await assert.rejects(openLocalOperations({ home: server.home }), { code: "HOME_LOCKED" });
-  });
-
-  it("falls back to a free port where one is taken", async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-port-"));
-    const taken = {
-      mqttPort: Number(new URL(server.handle.mqttUrl).port),
-      httpPort: Number(new URL(server.handle.httpUrl).port),
-    };
-    const second = await startServer({ home, ...taken }, silentLog());
-    try {
-      assert.notEqual(second.mqttUrl, server.handle.mqttUrl);
-      assert.notEqual(second.httpUrl, server.handle.httpUrl);
-    } finally {
-      await second.close();
-      await rm(home, { recursive: true, force: true });
-    }
-  });
-
-  it("releases the home and removes its socket when it closes", async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-close-"));
-    const one = await startServer({ home, fleets: ["local"], mqttPort: 0, httpPort: 0 }, silentLog());
-    await one.close();
-    assert.equal(await findLocalServer(home), undefined);
-    // The next opening removes what the import of a killed process left.
-    await writeFile(join(home, "run", "work", "import-0.safetensors"), "half a file");
-    const local = await openLocalOperations({ home });
-    try {
-      const { summary } = await local.import(imports(await fileOf({ w: noiseBytes(100, 8) })), {
-        fleet: "local",
-        name: "m",
-      });
-      assert.equal(summary?.name, "m");
-      assert.deepEqual(await readdir(join(home, "run", "work")), []);
-      assert.throws(() => local.events(AbortSignal.abort()), { code: "SERVER_UNREACHABLE" });
-    } finally {
-      await local.close();
-    }
-    await chmod(home, 0o700);
-    assert.ok(await readFile(join(home, "http-token"), "utf8"));
-    await rm(home, { recursive: true, force: true });
   });
 });
