@@ -1,82 +1,16 @@
-// From server to device: models offered, fetched and activated; commands and their results.
+/** Offers and activations: a device is offered what it is assigned, and what it activates is recorded. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { objectId } from "../../../../shared/tensor/hash.js";
-import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
 import { decodeSaveRecord } from "../../../../shared/model/save-record.js";
 import { verifyOffer } from "../../../../shared/trust/signatures.js";
-import { maxBlockBytes } from "../../../../shared/wire/limits.js";
-import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
-import { runReceiver } from "../../../../shared/wire/transfer/run-receiver.js";
-import { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
+import { fetchObjects, importModel } from "./fetched-models.js";
 
-async function imported(server: TestServer, name: string, bytes: Uint8Array): Promise<string> {
-  const chunks = safetensorsChunks([
-    { name: "w", source: sourceOfTensor({ dtype: "F32", shape: [bytes.length / 4], bytes }) },
-  ]);
-  const { summary } = await server.handle.operations.import(
-    { byteLength: -1, chunks },
-    { fleet: testFleet, name },
-  );
-  assert.ok(summary);
-  return summary.versionId;
-}
-
-/** Fetches objects of a version with the real receiver; resolves with the stream. */
-async function fetched(
-  device: ScriptedDevice,
-  versionId: BodyOf<"fetch">["versionId"],
-  refs: readonly ObjectRef[],
-  transfer: string,
-): Promise<Buffer> {
-  const pieces = new Map<number, Uint8Array>();
-  const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const receiver = runReceiver(
-    { transfer, objects: refs.length, rawBytes, maxBytes: 2 ** 30, maxBlockBytes },
-    {
-      clock: nodeClock(),
-      budget: new WindowBudget(2 ** 24),
-      send: (message) => {
-        void device.send(message);
-      },
-      write: (offset, bytes) => {
-        pieces.set(offset, bytes);
-        return Promise.resolve();
-      },
-    },
-  );
-  let seen = 0;
-  const feed = (): void => {
-    for (; seen < device.messages.length; seen++) {
-      const message = device.messages[seen];
-      if (message?.type === "manifest") receiver.onManifest(message);
-      if (message?.type === "block") receiver.onBlock(message);
-    }
-  };
-  device.client.on("message", () => {
-    setImmediate(feed);
-  });
-  await device.send({
-    type: "fetch",
-    versionId,
-    transfer,
-    objects: refs,
-    blockBytes: 64 * 1024,
-    part: 0,
-    parts: 1,
-  });
-  await receiver.finished;
-  await device.send({ type: "transferDone", transfer });
-  return Buffer.concat([...pieces].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
-}
-
-describe("server models to devices", () => {
+describe("offers", () => {
   let server: TestServer;
   before(async () => {
     server = await startTestServer();
@@ -85,7 +19,7 @@ describe("server models to devices", () => {
 
   it("offers an assigned model with a signature, serves its tensors, records its activation, and then stops offering it", async () => {
     const bytes = noiseBytes(500_000, 1);
-    const versionId = await imported(server, "base-model", bytes);
+    const versionId = await importModel(server, "base-model", bytes);
     const enrolment = await server.enroll("receiver", ["line"], { line: "base-model" });
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
     const offering = device.next("offer");
@@ -104,7 +38,7 @@ describe("server models to devices", () => {
     assert.equal(objectId("tree", tree.data), record.objects.tree);
     const leaf = decodeTree(tree.data).leaves[0];
     assert.ok(leaf);
-    const stream = await fetched(
+    const stream = await fetchObjects(
       device,
       offer.versionId,
       [{ kind: "tensor", id: leaf.tensor, byteLength: bytes.length }],
@@ -137,7 +71,7 @@ describe("server models to devices", () => {
   });
 
   it("immediately offers a model assigned to a connected device", async () => {
-    const versionId = await imported(server, "later", noiseBytes(4000, 2));
+    const versionId = await importModel(server, "later", noiseBytes(4000, 2));
     const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
     await device.birth();
     const offer = device.next("offer");
@@ -201,189 +135,6 @@ describe("server models to devices", () => {
     await device.close();
   });
 
-  it("serves nothing to a device that knows a hash but was not assigned the version", async () => {
-    const versionId = await imported(server, "secret", noiseBytes(4000, 3));
-    const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
-    const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
-    await device.birth();
-    const refused = device.next("refusal");
-    await device.send({
-      type: "fetch",
-      versionId: model.versionId,
-      transfer: "cd".repeat(8),
-      objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }],
-      blockBytes: 0,
-      part: 0,
-      parts: 1,
-    });
-    assert.equal((await refused).code, "NOT_ALLOWED");
-    const own = await device.save({ w: [1] }, { sequence: 1 });
-    await device.announce(own);
-    await device.receipt("recorded", own.versionId);
-    const again = device.next("refusal");
-    await device.send({
-      type: "fetch",
-      versionId: own.versionId,
-      transfer: "ef".repeat(8),
-      objects: [{ kind: "tree", id: model.record.objects.tree, byteLength: 0 }],
-      blockBytes: 0,
-      part: 0,
-      parts: 1,
-    });
-    assert.equal((await again).code, "NOT_ALLOWED");
-    await device.close();
-  });
-
-  it("codes a model only against versions that the device was assigned or made itself, because a delta would disclose others", async () => {
-    const secret = noiseBytes(40_000, 31);
-    const own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
-    const secretId = await imported(server, "other-secret", secret);
-    const childId = await imported(server, "near-secret", own);
-    const device = await ScriptedDevice.connect(
-      await server.enroll("prober", ["line"], { line: "near-secret" }),
-      { session: 1 },
-    );
-    await device.birth();
-    const model = await server.handle.operations.model({ fleet: testFleet, model: childId });
-    const leaf = decodeTree(
-      (await device.find((message): message is BodyOf<"offer"> => message.type === "offer")).objects.find(
-        ({ kind }) => kind === "tree",
-      )?.data ?? new Uint8Array(0),
-    ).leaves[0];
-    assert.ok(leaf);
-    const manifestOf = async (
-      references: readonly string[],
-      transfer: string,
-    ): Promise<BodyOf<"manifest">> => {
-      const manifest = device.next("manifest");
-      await device.send({
-        type: "fetch",
-        versionId: model.versionId,
-        transfer,
-        objects: [{ kind: "tensor", id: leaf.tensor, byteLength: own.length }],
-        blockBytes: 0,
-        part: 0,
-        parts: 1,
-        codec: 1,
-        references: references as BodyOf<"fetch">["references"] & object,
-      });
-      await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
-      return await manifest;
-    };
-    const foreign = await manifestOf([secretId], "1a".repeat(8));
-    assert.ok(
-      foreign.encodings.every(({ against }) => against === undefined),
-      "coded against what it may not have",
-    );
-    assert.ok(foreign.byteLength > 0.5 * own.length);
-    await server.handle.operations.assign({
-      fleet: testFleet,
-      device: "prober",
-      line: "line",
-      model: "other-secret:1",
-    });
-    await server.handle.operations.assign({
-      fleet: testFleet,
-      device: "prober",
-      line: "line",
-      model: "near-secret:1",
-    });
-    const given = await manifestOf([secretId], "2b".repeat(8));
-    assert.ok(given.encodings.every(({ against }) => against !== undefined));
-    assert.ok(given.byteLength < 0.2 * own.length, `${given.byteLength} of ${own.length} bytes`);
-    await device.close();
-  });
-
-  it("serves two devices that request the same under the same transfer id, each its own stream", async () => {
-    const bytes = noiseBytes(200_000, 21);
-    await imported(server, "shared-base", bytes);
-    const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
-      const device = await ScriptedDevice.connect(
-        await server.enroll(name, ["line"], { line: "shared-base" }),
-        { session: 1 },
-      );
-      const offering = device.next("offer");
-      await device.birth();
-      return { device, offer: await offering };
-    };
-    const { device: first, offer } = await connect("twin-1");
-    const { device: second } = await connect("twin-2");
-    const { versionId } = offer;
-    const tree = offer.objects.find(({ kind }) => kind === "tree");
-    assert.ok(tree);
-    const refs: ObjectRef[] = decodeTree(tree.data).leaves.map(({ tensor }) => ({
-      kind: "tensor",
-      id: tensor,
-      byteLength: bytes.length,
-    }));
-    const transfer = "9a".repeat(8);
-    // The first device's stream is open and waiting when the second device requests the same.
-    const manifest = first.next("manifest");
-    await first.send({
-      type: "fetch",
-      versionId,
-      transfer,
-      objects: refs,
-      blockBytes: 64 * 1024,
-      part: 0,
-      parts: 1,
-    });
-    await first.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
-    await manifest;
-    assert.ok((await fetched(second, versionId, refs, transfer)).equals(Buffer.from(bytes)));
-    const block = first.next("block");
-    await first.send({ type: "blockRequest", transfer, blocks: [0], manifestParts: [] });
-    assert.deepEqual(
-      Buffer.from((await block).data),
-      Buffer.from(bytes.subarray(0, 64 * 1024)),
-      "the second one's end is not the first one's",
-    );
-    await Promise.all([first.close(), second.close()]);
-  });
-
-  it("answers a request for blocks that overtook its fetch", async () => {
-    const device = await ScriptedDevice.connect(await server.enroll("hasty"), { session: 1 });
-    await device.birth();
-    const saved = await device.save({ w: noiseBytes(8000, 9) }, { sequence: 1 });
-    await device.announce(saved);
-    await device.receipt("released", saved.versionId);
-    const transfer = "34".repeat(8);
-    const manifest = device.next("manifest");
-    await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
-    await device.send({
-      type: "fetch",
-      versionId: saved.versionId,
-      transfer,
-      objects: [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }],
-      blockBytes: 0,
-      part: 0,
-      parts: 1,
-    });
-    assert.equal((await manifest).transfer, transfer);
-    assert.equal(
-      device.messages.some((message) => message.type === "refusal"),
-      false,
-    );
-    await device.close();
-  });
-
-  it("serves a device its own version back, small objects with their sizes", async () => {
-    const device = await ScriptedDevice.connect(await server.enroll("forgetful"), { session: 1 });
-    await device.birth();
-    const saved = await device.save({ w: noiseBytes(8000, 4) }, { sequence: 1 });
-    await device.announce(saved);
-    await device.receipt("released", saved.versionId);
-    const tree = await device.store.read("tree", saved.record.objects.tree);
-    const stream = await fetched(
-      device,
-      saved.versionId,
-      [{ kind: "tree", id: saved.record.objects.tree, byteLength: 0 }],
-      "12".repeat(8),
-    );
-    assert.ok(stream.equals(Buffer.from(tree)));
-    await device.close();
-  });
-
   it("refuses to record an activation of another device's model", async () => {
     const owner = await ScriptedDevice.connect(await server.enroll("owner"), { session: 1 });
     await owner.birth();
@@ -406,48 +157,5 @@ describe("server models to devices", () => {
     );
     await owner.close();
     await thief.close();
-  });
-
-  it("relays a command and its result, and reports when no device answers", async () => {
-    const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
-    await device.birth();
-    const asked = device.next("command");
-    const answer = server.handle.operations.command({
-      fleet: testFleet,
-      device: "worker",
-      name: "report",
-      body: { deep: true },
-      timeoutMs: 20_000,
-    });
-    const command = await asked;
-    assert.deepEqual([command.name, JSON.parse(command.json)], ["report", { deep: true }]);
-    const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
-    await device.send(
-      { type: "commandResult", code: "ok", json: JSON.stringify({ answer: 42 }) },
-      correlation,
-    );
-    assert.deepEqual(await answer, { code: "ok", result: { answer: 42 } });
-    await assert.rejects(
-      server.handle.operations.command({
-        fleet: testFleet,
-        device: "worker",
-        name: "report",
-        body: {},
-        timeoutMs: 30,
-      }),
-      {
-        code: "TIMED_OUT",
-      },
-    );
-    const waiting = server.handle.operations.command({
-      fleet: testFleet,
-      device: "worker",
-      name: "report",
-      body: {},
-      timeoutMs: 20_000,
-    });
-    const gone = assert.rejects(waiting, { code: "SERVER_UNREACHABLE" });
-    await device.close();
-    await gone;
   });
 });
