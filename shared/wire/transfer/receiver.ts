@@ -6,7 +6,7 @@
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
-import { blocksPerManifestPart, defaultWindow, maxWindow } from "../limits.js";
+import { blocksPerManifestPart, defaultWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
 import { Bitmap } from "./bitmap.js";
 import {
@@ -22,17 +22,11 @@ import {
   type ManifestBounds,
   type StreamShape,
 } from "./manifest.js";
+import { ReceiverPace, type PaceOptions } from "./receiver-pace.js";
+import { RequestedBlocks } from "./requested-blocks.js";
 
-export interface ReceiverOptions extends ManifestBounds {
+export interface ReceiverOptions extends ManifestBounds, Partial<PaceOptions> {
   readonly transfer: string;
-  /** Blocks requested concurrently. */
-  readonly window?: number;
-  /**
-   * After this long without progress, or three times as long as blocks have been taking, everything
-   * outstanding is requested again. Doubled each time, up to `maxTimeoutMs`.
-   */
-  readonly timeoutMs?: number;
-  readonly maxTimeoutMs?: number;
   /** Consecutive timeouts before TRANSFER_STALLED. */
   readonly maxStalls?: number;
   /** Wrong hashes of one block before BLOCK_HASH_MISMATCH. */
@@ -61,9 +55,6 @@ export interface ReceiverState {
   readonly encodings: readonly (readonly [part: number, encodings: readonly Encoding[]])[];
 }
 
-/** A request counts as lost once this many later ones were answered. */
-const overtakenLimit = 3;
-
 /** The same properties in the same order, so that two encodings can be compared as text. */
 function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding {
   return {
@@ -74,33 +65,20 @@ function plainEncoding({ code, byteLength, against, previous }: Encoding): Encod
   };
 }
 
-interface Waiting {
-  readonly order: number;
-  overtaken: number;
-}
-
 export class TransferReceiver {
   readonly options: Required<Omit<ReceiverOptions, "checkEncoding">> & Pick<ReceiverOptions, "checkEncoding">;
   #shape: StreamShape | undefined;
   #written = new Bitmap(0);
   #partsSeen = new Bitmap(0);
   readonly #encodings = new Map<number, readonly Encoding[]>();
-  /** Hashes of parts whose blocks are not all written yet. */
+  /** Block hashes of the parts whose blocks are not all written yet. */
   readonly #hashes = new Map<number, readonly Hash[]>();
-  readonly #requested = new Map<number, Waiting>();
-  readonly #requestedParts = new Map<number, Waiting>();
+  readonly #requested = new RequestedBlocks();
+  readonly #requestedParts = new Set<number>();
   readonly #writing = new Set<number>();
+  /** Block → how often it arrived with a wrong hash. */
   readonly #wrong = new Map<number, number>();
-  #order = 0;
-  #window: number;
-  #stalls = 0;
-  #sinceMs = 0;
-  /**
-   * `#lastMs`: time of the last progress, or of the first request after it. `#paceMs`: how long progress
-   * takes.
-   */
-  #lastMs = 0;
-  #paceMs = 0;
+  readonly #pace: ReceiverPace;
   #ended: "done" | "failed" | undefined;
 
   constructor(options: ReceiverOptions, state?: ReceiverState) {
@@ -112,7 +90,7 @@ export class TransferReceiver {
       maxWrong: 3,
       ...options,
     };
-    this.#window = Math.min(this.options.window, maxWindow);
+    this.#pace = new ReceiverPace(this.options);
     if (state !== undefined) this.#restore(state);
   }
 
@@ -143,6 +121,7 @@ export class TransferReceiver {
       this.#encodings.set(part, list);
     }
   }
+
   /** What to save for a restart; undefined before the first manifest part. */
   state(): ReceiverState | undefined {
     if (this.#shape === undefined) return undefined;
@@ -176,44 +155,39 @@ export class TransferReceiver {
   }
   /** Slots in use: blocks requested or being written. */
   get slotsHeld(): number {
-    return this.#requested.size + this.#writing.size;
+    return this.#requested.count + this.#writing.size;
   }
   /** Further slots that `ask` could fill now. */
   get slotsWanted(): number {
     if (this.#shape === undefined || this.#ended !== undefined) return 0;
-    const room = this.#window - this.slotsHeld;
+    const { window } = this.#pace;
+    const freeSlots = window - this.slotsHeld;
     // Request several blocks per message, as long as enough are outstanding.
-    if (room <= 0 || (this.#requested.size > 0 && room < this.#window >> 2)) return 0;
-    return this.#nextBlocks(room).length;
+    if (freeSlots <= 0 || (this.#requested.count > 0 && freeSlots < window >> 2)) return 0;
+    return this.#nextBlocks(freeSlots).length;
   }
   /** When `tick` is due; undefined while nothing is outstanding. */
   get wakeAtMs(): number | undefined {
-    if (this.#ended !== undefined || (this.#requested.size === 0 && this.#requestedParts.size === 0))
-      return undefined;
-    return (
-      this.#sinceMs +
-      Math.min(
-        Math.max(this.options.timeoutMs, 3 * this.#paceMs) * 2 ** this.#stalls,
-        this.options.maxTimeoutMs,
-      )
-    );
+    return this.#ended !== undefined || this.#isIdle ? undefined : this.#pace.timeoutAtMs;
+  }
+  get #isIdle(): boolean {
+    return this.#requested.count === 0 && this.#requestedParts.size === 0;
   }
 
   /**
-   * Requests what is missing, using at most `freeSlots` more slots. Call at the start, after every other
+   * Requests what is missing, using at most `maxSlots` more slots. Call at the start, after every other
    * call, and when the budget has space.
    */
-  ask(freeSlots: number, nowMs: number): ReceiverEffect[] {
+  ask(maxSlots: number, nowMs: number): ReceiverEffect[] {
     if (this.#ended !== undefined) return [];
-    const wasIdle = this.#requested.size === 0 && this.#requestedParts.size === 0;
-    const room = Math.min(freeSlots, this.#window - this.slotsHeld);
-    const blocks = room > 0 ? this.#nextBlocks(room) : [];
-    for (const block of blocks) this.#requested.set(block, { order: this.#order++, overtaken: 0 });
+    const wasIdle = this.#isIdle;
+    const freeSlots = Math.min(maxSlots, this.#pace.window - this.slotsHeld);
+    const blocks = freeSlots > 0 ? this.#nextBlocks(freeSlots) : [];
+    for (const block of blocks) this.#requested.add(block);
     const manifestParts = this.#nextParts();
-    for (const part of manifestParts) this.#requestedParts.set(part, { order: this.#order++, overtaken: 0 });
+    for (const part of manifestParts) this.#requestedParts.add(part);
     if (blocks.length === 0 && manifestParts.length === 0) return this.#finish();
-    if (wasIdle) this.#sinceMs = nowMs;
-    if (wasIdle && this.#stalls === 0) this.#lastMs = nowMs;
+    if (wasIdle) this.#pace.started(nowMs);
     return [
       {
         type: "request",
@@ -238,7 +212,7 @@ export class TransferReceiver {
       if (!this.#encodings.has(part.part) && part.encodings.length > 0)
         this.#encodings.set(part.part, part.encodings.map(plainEncoding));
       // Only a new part is progress: a sender must not keep a transfer alive by repeating one part.
-      if (isNew) this.#progressed(nowMs);
+      if (isNew) this.#pace.progressed(nowMs);
       if (!this.#isPartWritten(part.part)) this.#hashes.set(part.part, part.blockHashes);
       return [];
     });
@@ -250,7 +224,7 @@ export class TransferReceiver {
     if (this.#ended !== undefined || this.#shape === undefined || expected === undefined) return [];
     if (this.#written.has(index) || this.#writing.has(index)) return [];
     // A late block is accepted like a requested one, as long as the window bounds what is held.
-    if (!this.#requested.has(index) && this.#writing.size >= this.#window) return [];
+    if (!this.#requested.has(index) && this.#writing.size >= this.#pace.window) return [];
     return this.#guarded(() => {
       if (data.length !== bytesOfBlock(this.#shape as StreamShape, index))
         throw new StemmaError(
@@ -260,10 +234,9 @@ export class TransferReceiver {
         );
       const actual = sha256(data);
       if (actual !== expected) return this.#onWrong(index, expected, actual);
-      this.#overtake(this.#requested.get(index)?.order);
-      this.#requested.delete(index);
+      this.#requested.answered(index);
       this.#writing.add(index);
-      this.#progressed(nowMs);
+      this.#pace.progressed(nowMs);
       return [{ type: "write", index, offset: index * (this.#shape as StreamShape).blockBytes, bytes: data }];
     });
   }
@@ -283,9 +256,7 @@ export class TransferReceiver {
     const due = this.wakeAtMs;
     if (due === undefined || nowMs < due) return [];
     this.#forgetRequests();
-    this.#sinceMs = nowMs;
-    this.#window = Math.max(1, this.#window >> 1);
-    if (++this.#stalls < this.options.maxStalls) return [];
+    if (this.#pace.timedOut(nowMs) < this.options.maxStalls) return [];
     return this.#fail(
       new StemmaError(
         "TRANSFER_STALLED",
@@ -298,9 +269,7 @@ export class TransferReceiver {
   /** The connection was lost and is back: all outstanding requests are lost. */
   reconnected(nowMs: number): void {
     this.#forgetRequests();
-    this.#stalls = 0;
-    this.#sinceMs = nowMs;
-    this.#lastMs = nowMs;
+    this.#pace.reconnected(nowMs);
   }
 
   #setShape(shape: StreamShape): void {
@@ -323,26 +292,18 @@ export class TransferReceiver {
     this.#requested.clear();
     this.#requestedParts.clear();
   }
-  #progressed(nowMs: number): void {
-    // Timeouts follow the pace of the link: on a slow one every block would be requested twice.
-    this.#paceMs = Math.max(nowMs - this.#lastMs, this.#paceMs * 0.75);
-    this.#lastMs = nowMs;
-    this.#sinceMs = nowMs;
-    this.#stalls = 0;
-    if (this.#window < Math.min(this.options.window, maxWindow)) this.#window++;
-  }
   #isPartWritten(part: number): boolean {
     const { first, count } = blocksOfPart(this.#shape as StreamShape, part);
     return this.#written.firstMissing(first) >= first + count;
   }
 
-  /** Up to `room` blocks in order whose hash is known and that are neither requested nor being written. */
-  #nextBlocks(room: number): number[] {
+  /** Up to `count` blocks in order whose hash is known and that are neither requested nor being written. */
+  #nextBlocks(count: number): number[] {
     const blocks: number[] = [];
     const end = this.#written.size;
     for (
       let index = this.#written.firstMissing();
-      index < end && blocks.length < room;
+      index < end && blocks.length < count;
       index = this.#written.firstMissing(index + 1)
     ) {
       if (!this.#hashes.has(partOfBlock(index))) break;
@@ -366,16 +327,6 @@ export class TransferReceiver {
     );
   }
 
-  /**
-   * Requests are usually answered in order: one that was overtaken by several later answers is requested
-   * again immediately.
-   */
-  #overtake(order: number | undefined): void {
-    if (order === undefined) return;
-    for (const [index, waiting] of this.#requested) {
-      if (waiting.order < order && ++waiting.overtaken >= overtakenLimit) this.#requested.delete(index);
-    }
-  }
   #onWrong(index: number, expected: Hash, actual: Hash): ReceiverEffect[] {
     const wrong = (this.#wrong.get(index) ?? 0) + 1;
     this.#wrong.set(index, wrong);
