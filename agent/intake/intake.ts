@@ -190,7 +190,7 @@ export class Intake {
       samples.push(sample);
     }
     const records = samples.map(encodeSample);
-    await this.#makeRoom(records.reduce((sum, record) => sum + record.length, 0));
+    await this.#freeSpace(records.reduce((sum, record) => sum + record.length, 0));
     for (let at = 0; at < samples.length;) at += await this.#write(samples, records, at);
     return {
       accepted: samples.length,
@@ -249,7 +249,7 @@ export class Intake {
     await file.close().catch(() => undefined);
   }
 
-  async #makeRoom(newBytes: number): Promise<void> {
+  async #freeSpace(newBytes: number): Promise<void> {
     const { limits, line, files, folder, clock, log } = this.options;
     const plan = planRetention(
       this.#segments,

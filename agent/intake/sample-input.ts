@@ -91,7 +91,7 @@ export function splitByShare(
   index: number,
   shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">,
 ): SampleSplit {
-  const place = (index * 37) % 100;
-  if (place < shares.heldOutPercent) return "held-out";
-  return place < shares.heldOutPercent + shares.validationPercent ? "validation" : "train";
+  const position = (index * 37) % 100;
+  if (position < shares.heldOutPercent) return "held-out";
+  return position < shares.heldOutPercent + shares.validationPercent ? "validation" : "train";
 }

@@ -5,16 +5,16 @@
  * later.
  */
 import { join } from "node:path";
-import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Intake } from "./intake.js";
+import { parseJsonLines } from "./json-lines.js";
 
 const maxFileBytes = 64 * 1024 * 1024;
 const suffix = ".jsonl";
 /** Codes after which the same file is worth another try later. */
-const later = new Set(["SAMPLE_QUOTA", "DISK_FULL", "DISK_BUDGET_EXHAUSTED", "FILE_FAILED"]);
+const temporaryCodes = new Set(["SAMPLE_QUOTA", "DISK_FULL", "DISK_BUDGET_EXHAUSTED", "FILE_FAILED"]);
 
 /** Takes in the files that are in the folder now. Returns how many samples are new. */
 export async function takeFolderIn(
@@ -37,43 +37,28 @@ export async function takeFolderIn(
         );
       const bytes = await files.read(path);
       // Named by its content: a file that is read again after a crash adds only what is missing.
-      const { accepted } = await intake.append(parseLines(bytes, name), sha256(bytes).slice(0, 24));
+      const { accepted } = await intake.append(
+        parseJsonLines(new TextDecoder().decode(bytes), name),
+        sha256(bytes).slice(0, 24),
+      );
       taken += accepted;
       await files.remove(path);
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       log.warn("samples-refused", { file: name, code: error.code, text: error.message });
-      if (!later.has(error.code)) await putAside(files, path, error.message);
+      if (!temporaryCodes.has(error.code)) await putAside(files, path, error.message);
     }
   }
   return taken;
 }
 
-function parseLines(bytes: Uint8Array, name: string): readonly unknown[] {
-  return new TextDecoder()
-    .decode(bytes)
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line, at) => {
-      try {
-        return JSON.parse(line) as unknown;
-      } catch (cause) {
-        throw new StemmaError(
-          "SAMPLE_INVALID",
-          `Line ${at + 1} of ${name} is not JSON: ${messageOf(cause)}. Correct the file and put it into the folder again.`,
-          { name, cause },
-        );
-      }
-    });
-}
-
 async function putAside(files: Files, path: string, reason: string): Promise<void> {
   await files.rename(path, `${path}.refused`);
   await files.remove(`${path}.reason`);
-  const note = await files.open(`${path}.reason`, "create");
+  const reasonFile = await files.open(`${path}.reason`, "create");
   try {
-    await note.write(new TextEncoder().encode(`${reason}\n`), 0);
+    await reasonFile.write(new TextEncoder().encode(`${reason}\n`), 0);
   } finally {
-    await note.close();
+    await reasonFile.close();
   }
 }

@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { Output } from "../../../shared/cli/output.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
+import { parseJsonLines } from "../../intake/json-lines.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
 
 export function addSamples(program: Command): void {
@@ -16,7 +17,10 @@ export function addSamples(program: Command): void {
     )
     .action(async (line: string, file: string | undefined, _: unknown, command: Command) => {
       const { home, output } = commonOptionsOf(command);
-      const samples = parseJsonLines(file === undefined ? await readStandardInput() : await readText(file));
+      const samples = parseJsonLines(
+        file === undefined ? await readStandardInput() : await readText(file),
+        file ?? "standard input",
+      );
       const answer = (await callRunningAgent(home, "samples", { do: "samples", line, samples })) as {
         accepted: number;
         alreadyThere: number;
@@ -26,24 +30,6 @@ export function addSamples(program: Command): void {
         data: answer,
         text: `${answer.accepted} samples stored for ${line}${duplicates}`,
       });
-    });
-}
-
-/** @throws SAMPLE_INVALID naming the line */
-function parseJsonLines(text: string): unknown[] {
-  return text
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line, index) => {
-      try {
-        return JSON.parse(line) as unknown;
-      } catch (cause) {
-        throw new StemmaError(
-          "SAMPLE_INVALID",
-          `Line ${index + 1} is not JSON: ${messageOf(cause)}. No sample was stored; correct the line and submit all again.`,
-          { cause },
-        );
-      }
     });
 }
 
