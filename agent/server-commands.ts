@@ -1,4 +1,5 @@
 /** The commands that the server sends to a device: report, train, activate. */
+import { messageOf } from "../shared/error-text.js";
 import { StemmaError } from "../shared/errors.js";
 import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
@@ -36,7 +37,10 @@ export async function runServerCommand(command: Command, target: CommandTarget):
     case "activate": {
       const versionId = body["versionId"];
       if (!isHash(versionId))
-        throw new StemmaError("MODEL_NOT_FOUND", "The command names no version id of 64 hexadecimal digits.");
+        throw new StemmaError(
+          "MODEL_NOT_FOUND",
+          "The command does not name a version id of 64 hexadecimal digits. Send it again with the member versionId.",
+        );
       await target.activate(line, versionId);
       return resultOf({ line, versionId });
     }
@@ -52,10 +56,22 @@ export async function runServerCommand(command: Command, target: CommandTarget):
 }
 
 /** @throws USAGE where the body is not a JSON object */
-function parseBody({ json }: Command): Readonly<Record<string, unknown>> {
-  const value: unknown = json === "" ? {} : JSON.parse(json);
+function parseBody({ name, json }: Command): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = json === "" ? {} : JSON.parse(json);
+  } catch (cause) {
+    throw new StemmaError(
+      "USAGE",
+      `The body of the command "${name.slice(0, 40)}" is not JSON: ${messageOf(cause)}. Correct it and send it again.`,
+      { cause },
+    );
+  }
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new StemmaError("USAGE", "A command's body is one JSON object. Correct it and send it again.");
+    throw new StemmaError(
+      "USAGE",
+      `The body of the command "${name.slice(0, 40)}" is not a JSON object. Correct it and send it again.`,
+    );
   return value as Record<string, unknown>;
 }
 
