@@ -19,7 +19,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
     .showHelpAfterError("(add --help to see how the command is used)");
   program.addHelpText(
     "after",
-    "\nThe device's software submits samples at <home>/run/samples.sock or as files in <home>/inbox/<line>/,\nand reads the model to use below <home>/current/<line> (see agent/current/read-current.ts).\n",
+    "\nThe device's software submits samples at <home>/run/samples.sock or as files in <home>/inbox/<line>/,\nand reads the model to use below <home>/current/<line> (see docs/reference/current.md).\n",
   );
   addRun(program, onStatus);
   addStatus(program);

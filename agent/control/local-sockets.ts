@@ -95,7 +95,7 @@ export function samplesHandler(agent: ControlledAgent): Handler {
       default:
         throw new StemmaError(
           "USAGE",
-          `This socket does not know the request "${request.do.slice(0, 40)}". agent/control/local-sockets.ts lists its requests.`,
+          `This socket does not know the request "${request.do.slice(0, 40)}". docs/reference/agent.md lists its requests.`,
         );
     }
   };

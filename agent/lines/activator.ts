@@ -67,12 +67,12 @@ export class Activator {
       const { outbox, current } = this.options;
       for (const line of lines) {
         const linked = await current.active(line);
-        const noted = activeVersion(outbox.state, line);
-        const wanted = linked ?? noted;
+        const recorded = activeVersion(outbox.state, line);
+        const wanted = linked ?? recorded;
         if (wanted === undefined) continue;
         if (outbox.entry(wanted)?.forgotten === false) await this.#install(line, wanted);
         if (linked === undefined) await current.activate(line, wanted);
-        if (noted !== wanted) await this.#note(line, wanted);
+        if (recorded !== wanted) await this.#recordActivation(line, wanted);
       }
     });
   }
@@ -120,7 +120,7 @@ export class Activator {
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.#install(line, versionId);
     await current.activate(line, versionId);
-    await this.#note(line, versionId);
+    await this.#recordActivation(line, versionId);
   }
 
   async #install(line: string, versionId: Hash): Promise<void> {
@@ -145,7 +145,7 @@ export class Activator {
     );
   }
 
-  async #note(line: string, versionId: Hash): Promise<void> {
+  async #recordActivation(line: string, versionId: Hash): Promise<void> {
     const { outbox, clock, log } = this.options;
     const entry = outbox.entry(versionId);
     await outbox.append({

@@ -39,7 +39,8 @@ export interface OffersOptions {
 }
 
 /**
- * Max milliseconds that versions which a running download may be coded against are protected from deletion.
+ * Max milliseconds that the tensors which a running download may be coded against are protected from
+ * deletion; at most until the agent stops, since leases are kept in memory.
  */
 const leaseMs = 24 * 3_600_000;
 /** Errors of a coded download after which the tensors are fetched raw. */

@@ -87,8 +87,8 @@ function emptyLine(line: string): LineState {
 }
 
 /**
- * The state after one more fact. Facts about versions that are unknown here are ignored: a journal may
- * mention a version whose own fact it does not contain.
+ * The state after one more fact. A receipt, refusal or forgetting of a version that is unknown here changes no
+ * version: a journal may mention a version whose own fact it does not contain.
  */
 export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
   switch (fact.type) {

@@ -92,7 +92,7 @@ export class Outbox {
     const facts: AgentFact[] = [];
     for await (const { fact } of journal.entries()) facts.push(fact);
     outbox.#state = foldFacts(facts);
-    await outbox.#tidy();
+    await outbox.#deleteUnneeded();
     return outbox;
   }
 
@@ -112,7 +112,7 @@ export class Outbox {
 
   /** Appends facts. Once they are durable, the state contains them and this resolves. */
   async append(...facts: readonly AgentFact[]): Promise<void> {
-    await this.#watched(this.journal.append(facts));
+    await this.#reportFatal(this.journal.append(facts));
     for (const fact of facts) this.#state = applyFact(this.#state, fact);
     for (const listener of this.#listeners) listener();
   }
@@ -188,7 +188,7 @@ export class Outbox {
       if (gone.length === 0) return gone;
       const atMs = Math.round(this.options.clock.now());
       await this.append(...gone.map((versionId) => ({ type: "forgotten", atMs, versionId }) as const));
-      await this.#tidy();
+      await this.#deleteUnneeded();
       return gone;
     });
   }
@@ -206,10 +206,11 @@ export class Outbox {
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {
-    return this.#queue.run(() => this.#watched(action()));
+    return this.#queue.run(() => this.#reportFatal(action()));
   }
 
-  async #watched<T>(work: Promise<T>): Promise<T> {
+  /** Waits for `work`; reports an error after which nothing more can be stored. */
+  async #reportFatal<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
@@ -260,7 +261,7 @@ export class Outbox {
   }
 
   /** Deletes what no kept version needs: after forgetting, and what a crash left between pack and fact. */
-  async #tidy(): Promise<void> {
+  async #deleteUnneeded(): Promise<void> {
     const live = await this.#live();
     if (live === undefined) return;
     try {

@@ -137,7 +137,7 @@ export class UploadCoding {
 
   async #code(want: Want, work: CodingWork, rawBytes: number): Promise<CodedUpload | undefined> {
     const { files, folder, clock, log } = this.options;
-    const began = clock.monotonic();
+    const startedMs = clock.monotonic();
     await files.makeFolder(folder);
     const spool = await openCodingSpool(
       files,
@@ -152,7 +152,7 @@ export class UploadCoding {
         transfer: want.transfer,
         rawBytes,
         bytes: byteLength,
-        tookMs: clock.monotonic() - began,
+        tookMs: clock.monotonic() - startedMs,
         text: `${byteLength} bytes on the wire for ${rawBytes}`,
       });
       return { objects, encodings, remove: () => spool.remove() };
@@ -190,9 +190,9 @@ export class UploadCoding {
   async #measure(coder: TensorCoder): Promise<number> {
     const { clock } = this.options;
     await coder.encode(ramp(1), { base: ramp(0) });
-    const began = clock.monotonic();
+    const startedMs = clock.monotonic();
     await coder.encode(ramp(1), { base: ramp(0) });
-    return (4 * measuredNumbers * 1000) / Math.max(clock.monotonic() - began, 0.001);
+    return (4 * measuredNumbers * 1000) / Math.max(clock.monotonic() - startedMs, 0.001);
   }
 
   /**

@@ -109,12 +109,12 @@ export class Uploads {
       before.sender?.reconnected();
       return;
     }
-    const { refs, raw } = await refsOfWant(this.options.objects, want);
+    const { refs, areSizesKnown } = await refsOfWant(this.options.objects, want);
     const objects = await Promise.all(refs.map((ref) => this.#streamObject(ref)));
     // The encodings state sizes that the receiver cannot know; code 0 is raw.
     const uncoded: Stream = {
       objects,
-      encodings: raw ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
+      encodings: areSizesKnown ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
     };
     await this.end(want.transfer);
     const upload: Upload = {
@@ -134,7 +134,7 @@ export class Uploads {
         )[0]?.[0] ?? "",
       );
     const { coding } = this.options;
-    if (coding === undefined || !raw || !coding.mayCode(want)) {
+    if (coding === undefined || !areSizesKnown || !coding.mayCode(want)) {
       this.#send(upload, uncoded);
       return;
     }
@@ -274,11 +274,11 @@ function answers({ want, sender }: Upload, asked: Want): boolean {
 async function refsOfWant(
   objects: ObjectReader,
   want: Want,
-): Promise<{ readonly refs: readonly ObjectRef[]; readonly raw: boolean }> {
+): Promise<{ readonly refs: readonly ObjectRef[]; readonly areSizesKnown: boolean }> {
   if (want.tensorIndices.length === 0)
     return {
       refs: want.objects,
-      raw: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength),
+      areSizesKnown: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength),
     };
   const record = decodeSaveRecord(await objects.read("record", want.versionId));
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
@@ -292,5 +292,5 @@ async function refsOfWant(
       );
     return { kind: "tensor", id: leaf.tensor, byteLength: objects.stat(leaf.tensor)?.byteLength ?? 0 };
   });
-  return { refs, raw: true };
+  return { refs, areSizesKnown: true };
 }

@@ -1,7 +1,7 @@
 /**
  * The limits and behaviour of a class of devices: reads one file of firmware-profiles/ (or one at the owner's
- * path) and checks it. Knows no network and no model; each field is read by exactly one decision elsewhere in
- * agent/.
+ * path) and checks it. Knows no network and no model. Each field changes what the agent does; a test shows how
+ * (test/unit/agent/profile-steers.test.ts).
  */
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -51,7 +51,7 @@ type KnownClient = Client & {
 };
 
 /** Topic of handled messages inside aedes; no client may subscribe to it. */
-const nowhere = "$stemma/handled";
+const handledTopic = "$stemma/handled";
 /** Min milliseconds between two refusals that a connection gets for using topics that are not its own. */
 const refusalIntervalMs = 10_000;
 /** Max events about refused topics per interval: of a flood, only the first ones are reported. */
@@ -225,7 +225,7 @@ export class AedesBroker {
       topic !== undefined &&
       this.#mayRetain(identity, topic, text, payload.length);
     if (!isRetained) {
-      packet.topic = nowhere;
+      packet.topic = handledTopic;
       packet.payload = Buffer.alloc(0);
       packet.retain = false;
     }

@@ -24,7 +24,7 @@ export interface DemoVehicle {
   readonly device: string;
   readonly lines: readonly DemoLine[];
   /** Whether it has a slow radio link, whose transfers take long enough to be interrupted. */
-  readonly thinLink: boolean;
+  readonly hasSlowLink: boolean;
 }
 export interface DemoBase {
   readonly name: string;
@@ -91,9 +91,13 @@ export function planDemo(available: AvailableData, rounds: number): DemoPlan {
       },
     ],
     vehicles: [
-      { device: "vehicle-1", thinLink: false, lines: [pack("B0007", 1), frontCam(1, { trainable: "head" })] },
-      { device: "vehicle-2", thinLink: false, lines: [pack("B0018", 2, { trainable: "head" })] },
-      { device: "vehicle-3", thinLink: true, lines: [frontCam(2, {})] },
+      {
+        device: "vehicle-1",
+        hasSlowLink: false,
+        lines: [pack("B0007", 1), frontCam(1, { trainable: "head" })],
+      },
+      { device: "vehicle-2", hasSlowLink: false, lines: [pack("B0018", 2, { trainable: "head" })] },
+      { device: "vehicle-3", hasSlowLink: true, lines: [frontCam(2, {})] },
     ],
     dataNotes: [
       available.nasaBattery === undefined

@@ -136,13 +136,13 @@ export class FleetWatch {
     signal: AbortSignal,
   ): Promise<void> {
     this.#fleetShown = true;
-    const thin = this.plan.vehicles.find((vehicle) => vehicle.thinLink);
+    const slow = this.plan.vehicles.find((vehicle) => vehicle.hasSlowLink);
     const missing = new Map(
       this.plan.vehicles.flatMap((vehicle) =>
         vehicle.lines.map((line) => [keyOf(vehicle.device, line.line), this.plan.rounds] as const),
       ),
     );
-    const initial = new Set<string>();
+    const recordedHere = new Set<string>();
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
         reject(
@@ -159,14 +159,14 @@ export class FleetWatch {
       };
       const listener = (event: ServerEvent): void => {
         if (event.event === "recorded" || event.event === "activated") timer.refresh();
-        if (event.event === "recorded") initial.add(event.versionId);
-        if (event.event === "activated" && initial.has(event.versionId)) {
+        if (event.event === "recorded") recordedHere.add(event.versionId);
+        if (event.event === "activated" && recordedHere.has(event.versionId)) {
           const key = keyOf(event.device, event.line);
           missing.set(key, Math.max(0, (missing.get(key) ?? 0) - 1));
           if ([...missing.values()].every((count) => count === 0)) finish(resolve);
         }
-        if (thin !== undefined && event.event === "transfer" && event.device === thin.device)
-          this.#cutOrResume(event, thin, agents, restarter);
+        if (slow !== undefined && event.event === "transfer" && event.device === slow.device)
+          this.#cutOrResume(event, slow, agents, restarter);
       };
       this.#listeners.add(listener);
       signal.addEventListener(
@@ -225,7 +225,7 @@ export class FleetWatch {
     if (this.#cutAt === undefined && share >= 0.3 && share <= 0.8) {
       this.#cutAt = { bytes: event.bytes, transfer: event.transfer };
       const agent = agents.get(vehicle.device);
-      this.#note(
+      this.#showNote(
         `kill -9 of ${vehicle.device} (process ${agent?.pid ?? "?"}) at ${Math.round(100 * share)} % of a transfer`,
       );
       agent?.kill("SIGKILL");
@@ -233,7 +233,7 @@ export class FleetWatch {
         if (this.#hasEnded) return;
         agents.set(vehicle.device, restarter.restart(vehicle));
         this.#onRestart();
-        this.#note(`${vehicle.device} restarts`);
+        this.#showNote(`${vehicle.device} restarts`);
       });
       return;
     }
@@ -243,13 +243,13 @@ export class FleetWatch {
         resumedBytes: event.resumedBytes,
         totalBytes: event.totalBytes,
       };
-      this.#note(
+      this.#showNote(
         `the transfer of ${vehicle.device} resumes at ${Math.round((100 * event.resumedBytes) / event.totalBytes)} %: ${formatBytes(event.resumedBytes)} were not sent again`,
       );
     }
   }
 
-  #note(text: string): void {
+  #showNote(text: string): void {
     this.#state = withNote(this.#state, text);
     if (!this.#screen.isTerminal) this.printLine(text);
   }

@@ -270,12 +270,12 @@ async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown
     await readFile(join(checkout, "firmware-profiles/generic.json"), "utf8"),
   ) as Record<string, Record<string, unknown>>;
   delete generic["$schema"];
-  const link = vehicle.thinLink
+  const link = vehicle.hasSlowLink
     ? { blockBytes: 8_192, window: 2, bytesPerSecond: 24_576 }
     : { blockBytes: 65_536 };
   return {
     ...generic,
-    name: vehicle.thinLink ? "demo-thin-link" : "demo",
+    name: vehicle.hasSlowLink ? "demo-slow-link" : "demo",
     link: { ...generic["link"], coding: "always", ...link },
     training: { ...generic["training"], dutyHours: null, everyHours: null, afterSamples: null },
   };

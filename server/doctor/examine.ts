@@ -83,7 +83,7 @@ async function examineDisk({ home }: Subject): Promise<Finding[]> {
 async function examineFsync({ home }: Subject): Promise<Finding[]> {
   const folder = await existingFolder(home);
   const path = join(folder, `.stemma-doctor-${process.pid}`);
-  const began = performance.now();
+  const startedMs = performance.now();
   try {
     const file = await open(path, "w");
     try {
@@ -105,7 +105,7 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
         what: "durable writes",
         state: isComplete ? "good" : "wrong",
         found: isComplete
-          ? `write, fsync, rename and folder fsync work (${formatDuration(performance.now() - began)})`
+          ? `write, fsync, rename and folder fsync work (${formatDuration(performance.now() - startedMs)})`
           : "the bytes read back differ from those written",
         advice: isComplete ? undefined : "Do not keep models on this file system.",
       },

@@ -111,11 +111,12 @@ export class Downloads {
 
   /** Ends all streams to a device that is gone, or to every device when the server stops. */
   end(device?: string): void {
-    const isMeant = (one: { readonly device: string }): boolean =>
+    const belongsToDevice = (one: { readonly device: string }): boolean =>
       device === undefined || one.device === device;
-    for (const [key, early] of this.#early) if (isMeant(early)) this.#forgetEarly(key);
-    for (const [key, preparing] of this.#preparing) if (isMeant(preparing)) this.#preparing.delete(key);
-    for (const download of this.#running.values()) if (isMeant(download)) this.#stop(download);
+    for (const [key, early] of this.#early) if (belongsToDevice(early)) this.#forgetEarly(key);
+    for (const [key, preparing] of this.#preparing)
+      if (belongsToDevice(preparing)) this.#preparing.delete(key);
+    for (const download of this.#running.values()) if (belongsToDevice(download)) this.#stop(download);
   }
 
   async #start(device: string, fetch: Fetch, refs: readonly ObjectRef[]): Promise<void> {

@@ -104,7 +104,7 @@ function judgeSizes(
   return undefined;
 }
 
-function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
+function tensorNeeds(view: NeedsView, leaves: LeafTable, isRaw: boolean): Needs {
   const asked = new Set<Hash>();
   const indices: number[] = [];
   const objects: ObjectRef[] = [];
@@ -117,7 +117,7 @@ function tensorNeeds(view: NeedsView, leaves: LeafTable, raw: boolean): Needs {
   if (objects.length === 0) return { step: "commit" };
   return {
     step: "tensors",
-    reason: raw ? "raw" : "tensors",
+    reason: isRaw ? "raw" : "tensors",
     objects,
     indices,
     bytes: objects.reduce((sum, { byteLength }) => sum + byteLength, 0),

@@ -100,7 +100,7 @@ export class UploadScheduler {
     ) {
       return this.parts.sender.refuse(device, {
         code: "QUOTA_EXCEEDED",
-        message: `${waiting.length} announcements of this device are waiting, and ${this.#waitingBytes} bytes of all devices. Announce it again later.`,
+        message: `The server cannot queue this announcement: ${waiting.length} announcements of ${device} are waiting (at most ${this.parts.limits.waitingPerDevice}), and ${this.#waitingBytes} bytes of all devices (at most ${this.parts.limits.waitingBytes}). Announce it again when others have been received.`,
         versionId,
         retryAfterMs: 10_000,
       });

@@ -189,14 +189,14 @@ async function contentOf(
   return {
     leaves: leaves.map(({ path, dtype, shape }, index) => {
       const owner = ownerOf(owners, index, versionId);
-      const known = repository.get(owner);
+      const { name: ownerName, version } = nameIn(repository, owner);
       return {
         path,
         name: names.leaves[index] ?? path,
         dtype,
         shape,
         bytes: tensorByteLength(dtype, shape),
-        owner: { versionId: owner, name: known?.name ?? "(not known here)", version: known?.version ?? 0 },
+        owner: { versionId: owner, name: ownerName, version },
       };
     }),
     ...(layers === undefined ? {} : { layers }),

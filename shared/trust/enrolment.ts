@@ -1,6 +1,6 @@
 /**
  * The enrolment file: everything that a device needs to connect to its server, made by `stemma device enroll`
- * and carried to the device by a way that its owner trusts. It pins the server's key and contains the
+ * and carried to the device in a way that its owner trusts. It pins the server's key and contains the
  * device's private key, so it is a secret.
  */
 import { z } from "zod";
@@ -55,18 +55,18 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
   const parsed = enrolmentSchema.safeParse(value);
   if (!parsed.success) {
     const fields = parsed.error.issues.map(
-      (issue) => `${issue.path.join(".") || "(whole)"}: ${issue.message}`,
+      (issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`,
     );
     throw new StemmaError(
       "ENROLMENT_INVALID",
-      `${where} is not usable (${fields.slice(0, 5).join("; ")}). Enrol the device again with \`stemma device enroll\`.`,
+      `${where} is not a valid enrolment: ${fields.slice(0, 5).join("; ")}. Enrol the device again with \`stemma device enroll\`.`,
       { fields },
     );
   }
   if (keyOfSeed(parsed.data.deviceSeed).publicKey !== parsed.data.devicePublicKey)
     throw new StemmaError(
       "ENROLMENT_INVALID",
-      `${where} holds a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
+      `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
     );
   return parsed.data;
 }

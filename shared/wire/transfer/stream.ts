@@ -179,7 +179,7 @@ export function objectInStream(read: ReadRange, offset: number, byteLength: numb
         if (piece.length === 0)
           throw new StemmaError(
             "BLOCK_SIZE_MISMATCH",
-            `A received stream ends at byte ${offset + at} where ${offset + byteLength} are due. Its file was cut short; begin the transfer again.`,
+            `A received stream ends at byte ${offset + at}, but an object in it ends at byte ${offset + byteLength}. Its file on this disk was cut short: check the disk, then start the transfer again.`,
             { offset, byteLength },
           );
         yield piece;

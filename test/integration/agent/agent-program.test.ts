@@ -63,7 +63,7 @@ describe("stemma agent", { timeout: 60_000 }, () => {
     assert.match(nobody.err, /AGENT_UNREACHABLE/);
     const missing = await start(["run", "--home", home]);
     assert.equal(missing.status, 3);
-    assert.match(missing.err, /enrolment\.json/);
+    assert.match(missing.err, /FILE_MISSING/);
     await writeFile(join(home, "enrolment.json"), '{"kind": "stemma-enrolment"}');
     const broken = await start(["run", "--home", home]);
     assert.equal(broken.status, 2);
