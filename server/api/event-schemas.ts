@@ -61,7 +61,9 @@ export const serverEvent = z
       epoch: z.number(),
       loss: z.number().nullable(),
     }),
-    event("missed", { count }).describe("The listener did not keep up: so many older events were dropped"),
+    event("missed", { count }).describe(
+      "The listener was too slow: this many older events were dropped; request the current state again",
+    ),
   ])
   .meta({ id: "ServerEvent" });
 export type ServerEvent = ValueOf<typeof serverEvent>;
