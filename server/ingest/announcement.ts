@@ -53,74 +53,113 @@ export interface Refused {
   readonly message: string;
 }
 
+type Problem = Pick<Refused, "code" | "message">;
+
 export function judgeAnnouncement(
   announce: Announce,
   announcer: Announcer,
   limits: Pick<IngestLimits, "maxModelBytes">,
 ): Accepted | Refused {
   const versionId = versionIdOf(announce.record);
-  const refuse = (code: ErrorCode, message: string): Refused => ({
-    verdict: "refused",
-    versionId,
-    code,
-    message,
-  });
+  const refuse = (problem: Problem): Refused => ({ verdict: "refused", versionId, ...problem });
   let record: SaveRecord;
   try {
     record = decodeSaveRecord(announce.record);
   } catch (error) {
-    return refuse(isStemmaError(error) ? error.code : "ANNOUNCE_INVALID", messageOf(error));
+    const code = isStemmaError(error) ? error.code : "ANNOUNCE_INVALID";
+    return refuse({ code, message: messageOf(error) });
   }
   // The owner is checked first: a device that announces for another learns nothing about the other's models.
-  if (record.fleet !== announcer.fleet || record.device !== announcer.device) {
-    return refuse(
-      "IDENTITY_FOREIGN",
-      `The record is of ${record.fleet}/${record.device}, and ${announcer.fleet}/${announcer.device} announced it. A device reports its own models only; check which enrolment file it uses.`,
-    );
-  }
-  if (!announcer.lines.includes(record.line))
-    return refuse(
-      "IDENTITY_FOREIGN",
-      `The device ${announcer.device} has no line "${record.line}" (it has ${announcer.lines.join(", ")}). Enrol it again with this line, or name the right one.`,
-    );
-  try {
-    verifyAnnounce(announcer.publicKey, versionId, announce.signature);
-  } catch {
-    return refuse(
-      "SIGNATURE_INVALID",
-      `The announcement of ${versionId} is not signed by the key that ${announcer.device} was enrolled with. If the device was set up again, enrol it again.`,
-    );
-  }
-  const holder = announcer.versionAt(record.line, record.sequence);
-  if (holder !== undefined && holder !== versionId)
-    return refuse(
-      "ANNOUNCE_INVALID",
-      `Number ${record.sequence} of ${announcer.device}/${record.line} is ${holder} already. A device counts each model of a line once; if its disk was restored to an older state, enrol it again.`,
-    );
-  if (announce.tensorBytes > limits.maxModelBytes)
-    return refuse(
-      "SIZE_OVER_LIMIT",
-      `The announcement declares ${announce.tensorBytes} bytes of tensors; this server takes ${limits.maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
-    );
-  const wanted = new Map(smallObjectsOf(record).map(({ kind, id }) => [id, kind]));
-  const objects = new Map<Hash, HeldObject>();
-  for (const { kind, data } of announce.objects) {
-    const id = objectId(kind, data);
-    if (wanted.get(id) !== kind)
-      return refuse(
-        "ANNOUNCE_INVALID",
-        `The announcement carries an object of kind ${kind} that its record does not name. The device should announce the model again.`,
-      );
-    objects.set(id, { kind, bytes: data });
-  }
+  const problem =
+    judgeOwner(record, announcer) ??
+    judgeSignature(announce, announcer, versionId) ??
+    judgeSequence(record, announcer, versionId) ??
+    judgeSize(announce, limits);
+  if (problem !== undefined) return refuse(problem);
+  const objects = namedObjects(announce, record);
+  if ("code" in objects) return refuse(objects);
   return {
     verdict: "accepted",
     versionId,
     record,
     recordBytes: announce.record,
     tensorBytes: announce.tensorBytes,
-    objects,
+    objects: objects.named,
   };
+}
+
+function judgeOwner(record: SaveRecord, { fleet, device, lines }: Announcer): Problem | undefined {
+  if (record.fleet !== fleet || record.device !== device)
+    return {
+      code: "IDENTITY_FOREIGN",
+      message: `The record is of ${record.fleet}/${record.device}, and ${fleet}/${device} announced it. A device reports its own models only; check which enrolment file it uses.`,
+    };
+  if (!lines.includes(record.line))
+    return {
+      code: "IDENTITY_FOREIGN",
+      message: `The device ${device} has no line "${record.line}" (it has ${lines.join(", ")}). Enrol it again with this line, or name the right one.`,
+    };
+  return undefined;
+}
+
+function judgeSignature(
+  { signature }: Announce,
+  { device, publicKey }: Announcer,
+  versionId: Hash,
+): Problem | undefined {
+  try {
+    verifyAnnounce(publicKey, versionId, signature);
+    return undefined;
+  } catch {
+    return {
+      code: "SIGNATURE_INVALID",
+      message: `The announcement of ${versionId} is not signed by the key that ${device} was enrolled with. If the device was set up again, enrol it again.`,
+    };
+  }
+}
+
+/** A line must not have two versions with the same sequence number. */
+function judgeSequence(
+  { line, sequence }: SaveRecord,
+  announcer: Announcer,
+  versionId: Hash,
+): Problem | undefined {
+  const holder = announcer.versionAt(line, sequence);
+  if (holder === undefined || holder === versionId) return undefined;
+  return {
+    code: "ANNOUNCE_INVALID",
+    message: `Number ${sequence} of ${announcer.device}/${line} is ${holder} already. A device counts each model of a line once; if its disk was restored to an older state, enrol it again.`,
+  };
+}
+
+function judgeSize(
+  { tensorBytes }: Announce,
+  { maxModelBytes }: Pick<IngestLimits, "maxModelBytes">,
+): Problem | undefined {
+  if (tensorBytes <= maxModelBytes) return undefined;
+  return {
+    code: "SIZE_OVER_LIMIT",
+    message: `The announcement declares ${tensorBytes} bytes of tensors; this server accepts at most ${maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
+  };
+}
+
+/** The objects that came with the announcement; each must be one that the record names. */
+function namedObjects(
+  announce: Announce,
+  record: SaveRecord,
+): Problem | { readonly named: ReadonlyMap<Hash, HeldObject> } {
+  const kinds = new Map(smallObjectsOf(record).map(({ kind, id }) => [id, kind]));
+  const named = new Map<Hash, HeldObject>();
+  for (const { kind, data } of announce.objects) {
+    const id = objectId(kind, data);
+    if (kinds.get(id) !== kind)
+      return {
+        code: "ANNOUNCE_INVALID",
+        message: `The announcement carries an object of kind ${kind} that its record does not name. The device should announce the model again.`,
+      };
+    named.set(id, { kind, bytes: data });
+  }
+  return { named };
 }
 
 /**

@@ -108,18 +108,19 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     trainOnDevice: async ({ fleet, device, line, parameters }) => {
       const body = { line, ...(parameters === undefined ? {} : { parameters }) };
       const { code, result } = await command({ fleet, device, name: "train", body });
-      const message =
-        typeof result === "object" && result !== null && "message" in result
-          ? String(result.message)
-          : typeof result === "string"
-            ? result
-            : code;
       return {
         accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted",
-        message,
+        message: messageOfResult(result) ?? code,
       };
     },
   };
+}
+
+/** What a device's answer to a command says; undefined where it contains no message. */
+function messageOfResult(result: unknown): string | undefined {
+  if (typeof result === "string") return result;
+  if (typeof result === "object" && result !== null && "message" in result) return String(result.message);
+  return undefined;
 }
 
 /** The version that a line starts from. It must have its tensors, so it must not be retired. */
@@ -177,23 +178,11 @@ async function enrolmentAddresses({
   };
 }
 
-/**
- * Creates the device's key and token, which only the answer contains: the server keeps the public key and the
- * token's hash.
- */
-async function enroll(
-  context: OperationsContext,
-  {
-    fleet,
-    device,
-    lines,
-    profile = "generic",
-    initial = {},
-    allowReduced = false,
-    dryRun = false,
-  }: OperationInput<"enroll">,
-): Promise<Partial<Enrolment>> {
-  const { fleets, home, live } = context;
+/** @throws NAME_INVALID, ENROLMENT_INVALID also for a device that is enrolled and connected now */
+async function checkEnrolment(
+  { fleets, live }: OperationsContext,
+  { fleet, device, lines }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines">,
+): Promise<FleetRepository> {
   checkName("fleet", fleet);
   checkName("device", device);
   if (lines.length === 0)
@@ -204,25 +193,35 @@ async function enroll(
   for (const line of lines) checkName("line", line);
   const repository = await fleets.get(fleet, { create: true });
   const known = repository.device(device);
-  if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device)) {
+  if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device))
     throw new StemmaError(
       "ENROLMENT_INVALID",
       `The device ${device} is enrolled and connected now; a new enrolment would cut it off. Revoke it first, or choose another name.`,
       { device },
     );
-  }
+  return repository;
+}
+
+/**
+ * Creates the device's key and token, which only the answer contains: the server keeps the public key and the
+ * token's hash.
+ */
+async function enroll(
+  context: OperationsContext,
+  input: OperationInput<"enroll">,
+): Promise<Partial<Enrolment>> {
+  const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
+  const { home } = context;
+  const repository = await checkEnrolment(context, input);
   const { random, clock } = home.ports;
-  const key = generateKey(random),
-    token = generateToken(random);
+  const key = generateKey(random);
+  const token = generateToken(random);
+  const identity = { device, publicKey: key.publicKey, tokenHash: hashToken(token), profile, lines };
   const subject: DeviceSummary = {
-    device,
-    profile,
-    lines,
+    ...identity,
     enrolledAtMs: clock.now(),
     state: "enrolled",
     session: 0,
-    publicKey: key.publicKey,
-    tokenHash: hashToken(token),
     active: {},
   };
   const given = Object.entries(initial).map(([line, model]) => ({
@@ -245,17 +244,9 @@ async function enroll(
     },
     `the enrolment of ${device}`,
   );
-  if (dryRun) return {};
+  if (input.dryRun === true) return {};
   const atMs = clock.now();
-  await repository.append({
-    type: "enrolled",
-    atMs,
-    device,
-    publicKey: key.publicKey,
-    tokenHash: hashToken(token),
-    profile,
-    lines,
-  });
+  await repository.append({ type: "enrolled", atMs, ...identity });
   if (given.length > 0)
     await repository.append(
       ...given.map(({ line, summary }) => ({
