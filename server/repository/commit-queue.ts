@@ -84,7 +84,7 @@ export class CommitQueue {
   async #write(batch: readonly PendingSubmission[]): Promise<void> {
     let open = batch;
     for (;;) {
-      open = open.filter((one) => this.#hasNeeded(one));
+      open = open.filter((one) => this.#hasRequiredObjects(one));
       const needed = new Set(open.flatMap((one) => [...one.requiredObjects]));
       try {
         await this.objects.commitReferences(needed, async () => {
@@ -105,7 +105,8 @@ export class CommitQueue {
     }
   }
 
-  #hasNeeded(one: PendingSubmission): boolean {
+  /** Whether the store has all that a submission requires. Rejects the submission where it does not. */
+  #hasRequiredObjects(one: PendingSubmission): boolean {
     const absent = [...one.requiredObjects].filter((id) => !this.objects.has(id));
     if (absent.length === 0) return true;
     const [first, ...others] = absent;

@@ -43,6 +43,11 @@ import {
 } from "./state/version-table.js";
 
 /**
+ * Maximum time between a pack's commit and the fact that refers to it; collections keep packs for this time.
+ */
+const recordGraceMs = 60_000;
+
+/**
  * Opens a fleet; creates it where there is none. A fleet needs no registration; only devices are enrolled.
  * @throws NAME_INVALID, JOURNAL_CORRUPT, PACK_CORRUPT, HEAD_SIGNATURE_INVALID
  */
@@ -125,11 +130,6 @@ async function openContext(
     throw error;
   }
 }
-
-/**
- * Maximum time between a pack's commit and the fact that refers to it; collections keep packs for this time.
- */
-const recordGraceMs = 60_000;
 
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const { state, objects, journal, clock } = context;

@@ -69,12 +69,16 @@ export async function readSegment(files: Files, path: string): Promise<Uint8Arra
 
 /** Reads the entries of all segments in order; its state is that after the last complete append. */
 class Loader {
+  readonly #folder: string;
   readonly #head: KeptHead | undefined;
   #length = 0;
   #chain = hashBytes(firstChain);
   #log = new MerkleLog();
+  /** Whether the entries reached the length that the head states, and chain and root agreed with it. */
   #hasReachedHead = false;
-  constructor(head: KeptHead | undefined) {
+
+  constructor(folder: string, head: KeptHead | undefined) {
+    this.#folder = folder;
     this.#head = head;
     this.#checkHead(0, this.#chain, this.#log);
   }
@@ -105,8 +109,8 @@ class Loader {
     if (hexOf(chain) !== this.#head.chain || log.root() !== this.#head.root)
       throw new StemmaError(
         "JOURNAL_CORRUPT",
-        `The journal's first ${length} entries are not those of its head: its history was changed. Restore the journal from a backup; nothing was changed.`,
-        { length },
+        `The first ${length} entries of the journal in ${this.#folder} are not those that its head states: its history was changed. Restore the journal from a backup; nothing was changed.`,
+        { folder: this.#folder, length },
       );
     this.#hasReachedHead = true;
   }
@@ -118,17 +122,18 @@ class Loader {
     let position = this.#length;
     let chain = this.#chain;
     const log = this.#log.fork();
-    for (let open = 0; at < bytes.length;) {
+    // How many entries of the current append must still follow.
+    for (let following = 0; at < bytes.length;) {
       const frame = frameAt(bytes, at);
       if (frame === undefined) break;
-      this.#checkFrame(frame, position, open, path);
+      this.#checkFrame(frame, position, following, path);
       chain = nextChain(chain, frame.payload);
       log.append(logLeaf(frame.payload));
       position++;
       this.#checkHead(position, chain, log);
       at = frame.end;
-      open = frame.following;
-      if (open === 0) {
+      following = frame.following;
+      if (following === 0) {
         end = at;
         this.#length = position;
         this.#chain = chain;
@@ -139,9 +144,9 @@ class Loader {
     return end;
   }
 
-  #checkFrame(frame: Frame, position: number, open: number, path: string): void {
+  #checkFrame(frame: Frame, position: number, following: number, path: string): void {
     if (frame.groupFirst > position) throw this.#corrupt(path, position, "an entry is missing before it");
-    if (open > 0 && frame.following !== open - 1)
+    if (following > 0 && frame.following !== following - 1)
       throw this.#corrupt(path, position, "the entries appended together are not all there");
   }
 
@@ -179,7 +184,7 @@ export async function loadSegments(
   head: KeptHead | undefined,
 ): Promise<LoadedJournal> {
   const segments = await listSegments(files, folder);
-  const loader = new Loader(head);
+  const loader = new Loader(folder, head);
   let lastSegmentBytes = 0;
   let torn = new Uint8Array(0);
   for (const [i, { first, path }] of segments.entries()) {

@@ -95,9 +95,9 @@ export class Publication {
       for (const id of this.#index.coded()) {
         const state = after.state(id);
         if (!isFault(state)) continue;
-        const was = before.state(id);
+        const stateBefore = before.state(id);
         // A tensor that was unreadable before is refused only where this pack would make that permanent.
-        if (!isFault(was) || (was.why !== state.why && state.why !== "missing"))
+        if (!isFault(stateBefore) || (stateBefore.why !== state.why && state.why !== "missing"))
           throw chainRefusal(state, id);
       }
     }
@@ -115,19 +115,19 @@ export class Publication {
     const omit = new Set(
       entries.filter(({ id, needsEpoch }) => needsEpoch && this.#index.isUsable(id)).map(({ id }) => id),
     );
-    const left = entries.filter(({ id }) => !omit.has(id));
-    if (left.length === 0) return undefined;
-    const after = this.#chainsWith(left);
-    for (const { id } of left) {
+    const remaining = entries.filter(({ id }) => !omit.has(id));
+    if (remaining.length === 0) return undefined;
+    const after = this.#chainsWith(remaining);
+    for (const { id } of remaining) {
       const state = after.state(id);
       if (isFault(state)) throw chainRefusal(state, id);
     }
     const writing = writeAndAdd({ epoch: this.#index.nextEpoch(), omit });
-    for (const { id } of left) this.#inProgress.set(id, writing);
+    for (const { id } of remaining) this.#inProgress.set(id, writing);
     try {
       return await writing;
     } finally {
-      for (const { id } of left) if (this.#inProgress.get(id) === writing) this.#inProgress.delete(id);
+      for (const { id } of remaining) if (this.#inProgress.get(id) === writing) this.#inProgress.delete(id);
     }
   }
 

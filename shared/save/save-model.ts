@@ -79,66 +79,33 @@ export async function saveModel(
   options: SaveModelOptions,
   clock: Clock,
 ): Promise<SavedModel> {
-  const started = clock.monotonic();
-  if (model.sources.length !== model.leaves.length)
-    throw new StemmaError(
-      "TREE_MALFORMED",
-      `The model has ${model.leaves.length} leaves and ${model.sources.length} sources. Give each leaf its bytes.`,
-    );
-  const architectureBytes =
-    model.architecture === undefined ? undefined : encodeArchitecture(model.architecture);
-  const treeBytes = encodeTree(model.kind, model.leaves);
-  const namesBytes = encodeNames(model.names);
-  const environmentBytes = encodeEnvironment(options.environment);
-  const metadataBytes = options.metadata === undefined ? undefined : encodeMetadata(options.metadata);
-  const root = treeRoot(model.leaves);
+  const startedMs = clock.monotonic();
+  const encoded = encodeParts(model, options);
   const pack = await store.begin();
   try {
     const architecture =
-      architectureBytes === undefined ? undefined : await pack.put("architecture", architectureBytes);
+      encoded.architecture === undefined ? undefined : await pack.put("architecture", encoded.architecture);
     const plan = planSave(
       { architecture: architecture ?? zeroHash, leaves: model.leaves },
       options.bases?.[0],
       options.approach,
     );
     const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
-    const extractMs = clock.monotonic() - started;
+    const extractMs = clock.monotonic() - startedMs;
     const newTensorBytes = await putTensors(store, pack, model);
-    const optional = async (
-      kind: "measurements" | "checkpoints" | "provenance" | "metadata",
-      bytes: Uint8Array | undefined,
-    ): Promise<Partial<Record<typeof kind, Hash>>> =>
-      bytes === undefined ? {} : { [kind]: await pack.put(kind, bytes) };
-    const record: SaveRecord = {
-      format: 1,
-      name: options.name,
-      fleet: options.fleet,
-      device: options.device,
-      line: options.line,
-      sequence: options.sequence,
-      bases: (options.bases ?? []).map(({ versionId }) => versionId),
-      ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
-      kind: model.kind,
-      architecture: architecture ?? zeroHash,
-      root,
-      contentId: contentId(architecture ?? zeroHash, root),
-      approach: plan.approach,
-      ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
-      savedAtMs: Math.round(clock.now()),
-      clockErrorMs: options.clockErrorMs ?? null,
-      objects: {
-        tree: await pack.put("tree", treeBytes),
-        ...(architecture === undefined ? {} : { architecture }),
-        names: await pack.put("names", namesBytes),
-        ownerMap: await pack.put("owner-map", ownerMapBytes),
-        environment: await pack.put("environment", environmentBytes),
-        ...(await optional("measurements", options.measurements)),
-        ...(await optional("checkpoints", options.checkpoints)),
-        ...(await optional("provenance", options.provenance)),
-        ...(await optional("metadata", metadataBytes)),
-        ...(await putAttachments(pack, options.attachments)),
-      },
+    const objects: SaveRecord["objects"] = {
+      tree: await pack.put("tree", encoded.tree),
+      ...(architecture === undefined ? {} : { architecture }),
+      names: await pack.put("names", encoded.names),
+      ownerMap: await pack.put("owner-map", ownerMapBytes),
+      environment: await pack.put("environment", encoded.environment),
+      ...(await putOptional(pack, "measurements", options.measurements)),
+      ...(await putOptional(pack, "checkpoints", options.checkpoints)),
+      ...(await putOptional(pack, "provenance", options.provenance)),
+      ...(await putOptional(pack, "metadata", encoded.metadata)),
+      ...(await putAttachments(pack, options.attachments)),
     };
+    const record = recordOf(model, options, { root: encoded.root, approach: plan.approach, objects, clock });
     const recordBytes = encodeSaveRecord(record);
     await pack.put("record", recordBytes);
     const written = await pack.commit();
@@ -152,13 +119,83 @@ export async function saveModel(
       newTensorBytes,
       tensorBytes: sum(model.sources),
       ownerMapBytes: ownerMapBytes.length,
-      steps: { extractMs, persistMs: clock.monotonic() - started - extractMs },
+      steps: { extractMs, persistMs: clock.monotonic() - startedMs - extractMs },
     };
   } catch (error) {
     // The caller must get the first error, not an error of the abort.
     await pack.abort().catch(() => undefined);
     throw error;
   }
+}
+
+/** What a save writes besides tensors, as far as it does not depend on the base. */
+interface EncodedParts {
+  readonly root: Hash;
+  readonly tree: Uint8Array;
+  readonly names: Uint8Array;
+  readonly environment: Uint8Array;
+  readonly architecture: Uint8Array | undefined;
+  readonly metadata: Uint8Array | undefined;
+}
+
+/** Encodes everything that can be refused before anything is written. */
+function encodeParts(model: ModelSource, { environment, metadata }: SaveModelOptions): EncodedParts {
+  if (model.sources.length !== model.leaves.length)
+    throw new StemmaError(
+      "TREE_MALFORMED",
+      `The model has ${model.leaves.length} leaves and ${model.sources.length} sources. Give each leaf its bytes.`,
+    );
+  return {
+    architecture: model.architecture === undefined ? undefined : encodeArchitecture(model.architecture),
+    tree: encodeTree(model.kind, model.leaves),
+    names: encodeNames(model.names),
+    environment: encodeEnvironment(environment),
+    metadata: metadata === undefined ? undefined : encodeMetadata(metadata),
+    root: treeRoot(model.leaves),
+  };
+}
+
+function recordOf(
+  { kind }: ModelSource,
+  options: SaveModelOptions,
+  {
+    root,
+    approach,
+    objects,
+    clock,
+  }: Pick<SaveRecord, "root" | "approach" | "objects"> & { readonly clock: Clock },
+): SaveRecord {
+  const {
+    name,
+    fleet,
+    device,
+    line,
+    sequence,
+    bases = [],
+    successorOf,
+    scheme,
+    clockErrorMs = null,
+  } = options;
+  const architecture = objects.architecture ?? zeroHash;
+  return {
+    format: 1,
+    name,
+    fleet,
+    device,
+    line,
+    sequence,
+    bases: bases.map(({ versionId }) => versionId),
+    ...(successorOf === undefined ? {} : { successorOf }),
+    kind,
+    architecture,
+    root,
+    contentId: contentId(architecture, root),
+    approach,
+    ...(scheme === undefined ? {} : { scheme }),
+    savedAtMs: Math.round(clock.now()),
+    clockErrorMs,
+    objects,
+  };
 }
 
 function sum(sources: readonly TensorSource[]): number {
@@ -182,6 +219,14 @@ async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSou
       : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...coded }));
   }
   return bytes;
+}
+
+async function putOptional<Kind extends "measurements" | "checkpoints" | "provenance" | "metadata">(
+  pack: PackWriter,
+  kind: Kind,
+  bytes: Uint8Array | undefined,
+): Promise<Partial<Record<Kind, Hash>>> {
+  return bytes === undefined ? {} : ({ [kind]: await pack.put(kind, bytes) } as Record<Kind, Hash>);
 }
 
 async function putAttachments(

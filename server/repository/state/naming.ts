@@ -21,18 +21,18 @@ const rules = {
 
 /** @throws NAME_INVALID */
 export function checkName(
-  what: "fleet" | "device" | "line" | "model" | "tag" | "dataset",
+  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset",
   name: string,
 ): string {
-  const isIdentifier = what === "fleet" || what === "device";
+  const isIdentifier = kind === "fleet" || kind === "device";
   const valid = isIdentifier
     ? isName(name)
     : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");
   if (!valid)
     throw new StemmaError(
       "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} is not a valid name of a ${what}: ${isIdentifier ? rules.identifier : rules.model}.`,
-      { what, name: name.slice(0, 80) },
+      `${JSON.stringify(name.slice(0, 80))} is not a valid name of a ${kind}: ${isIdentifier ? rules.identifier : rules.model}.`,
+      { what: kind, name: name.slice(0, 80) },
     );
   return name;
 }

@@ -23,14 +23,14 @@ const maxCacheBytes = 1024 * 1024 * 1024;
 const flushRecords = 256;
 const maxConcurrentReads = 32;
 
-export interface DecodedCache {
+export interface DecodedRecordCache {
   readonly records: Map<Hash, Uint8Array>;
   /** End of the last complete record, in bytes; 0 where there is no valid cache. */
   readonly end: number;
 }
 
 /** Decodes the readable part of a cache. Never throws. */
-export function decodeRecordCache(file: Uint8Array): DecodedCache {
+export function decodeRecordCache(file: Uint8Array): DecodedRecordCache {
   const records = new Map<Hash, Uint8Array>();
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   if (!bytes.subarray(0, head.length).equals(head)) return { records, end: 0 };
@@ -70,7 +70,7 @@ export class RecordCache {
   ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
     const path = join(folder, "records.cache");
     const stat = await files.stat(path);
-    let decoded: DecodedCache = { records: new Map(), end: 0 };
+    let decoded: DecodedRecordCache = { records: new Map(), end: 0 };
     if (stat !== undefined && stat.size <= maxCacheBytes)
       try {
         decoded = decodeRecordCache(await files.read(path));

@@ -128,86 +128,94 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "recorded":
       return applyRecorded(state, position, fact);
     case "stored":
-      return changeVersion(state, fact.versionId, (version) => {
-        version.storedAtMs ??= fact.atMs;
-      });
     case "released":
-      return changeVersion(state, fact.versionId, (version) => {
-        version.released ??= { atMs: fact.atMs, because: fact.because };
-      });
     case "retired":
-      return changeVersion(state, fact.versionId, (version) => {
-        version.retired ??= { atMs: fact.atMs, because: fact.because };
-      });
     case "held":
-      return changeVersion(state, fact.versionId, (version) => {
-        version.held = {
-          atMs: fact.atMs,
-          because: fact.because,
-          ...(fact.by === undefined ? {} : { by: fact.by }),
-        };
-      });
     case "unheld":
-      return changeVersion(state, fact.versionId, (version) => {
-        delete version.held;
-      });
+      return applyToVersion(state, fact);
     case "tagged":
       return applyTagged(state, fact);
     case "enrolled":
       return applyEnrolled(state, fact);
     case "revoked":
-      return changeDevice(state, fact.device, (device) => {
-        device.status = "revoked";
-        device.because = fact.because;
-      });
     case "quarantined":
-      return changeDevice(state, fact.device, (device) => {
-        if (device.status === "enrolled") device.status = "quarantined";
-        device.because = fact.because;
-      });
     case "session":
-      return changeDevice(state, fact.device, (device) => {
-        device.session = Math.max(device.session, fact.session);
-      });
+    case "assigned":
+      return applyToDevice(state, fact);
     case "activated":
       return applyActivated(state, position, fact);
-    case "assigned":
-      return changeDevice(state, fact.device, (device) => {
-        device.assignments.set(fact.line, fact.versionId);
-        device.everAssigned.add(fact.versionId);
-        state.distributed.add(fact.versionId);
-      });
     case "retention":
       return applyRetention(state, fact);
-    case "data": {
-      if (fact.removed === true) state.datasets.delete(fact.name);
-      else
-        state.datasets.set(fact.name, {
-          name: fact.name,
-          kind: fact.kind,
-          location: fact.location,
-          parameters: fact.parameters ?? {},
-          hash: fact.hash,
-        });
-      return;
-    }
-    case "backup": {
+    case "data":
+      return applyData(state, fact);
+    case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;
-    }
-    case "restored": {
+    case "restored":
       state.restores.push({ position: fact.position, atMs: fact.atMs });
       return;
-    }
     default:
       state.unknownFacts++;
   }
 }
 
-function changeVersion(state: FleetState, versionId: Hash, change: (version: VersionState) => void): void {
-  const version = state.versions.get(versionId);
-  if (version === undefined) state.ignoredFacts++;
-  else change(version);
+function applyToVersion(
+  state: FleetState,
+  fact: FactOf<"stored" | "released" | "retired" | "held" | "unheld">,
+): void {
+  const version = state.versions.get(fact.versionId);
+  if (version === undefined) {
+    state.ignoredFacts++;
+    return;
+  }
+  const { atMs } = fact;
+  switch (fact.type) {
+    case "stored":
+      version.storedAtMs ??= atMs;
+      return;
+    case "released":
+      version.released ??= { atMs, because: fact.because };
+      return;
+    case "retired":
+      version.retired ??= { atMs, because: fact.because };
+      return;
+    case "held":
+      version.held = { atMs, because: fact.because, ...(fact.by === undefined ? {} : { by: fact.by }) };
+      return;
+    case "unheld":
+      delete version.held;
+  }
+}
+
+function applyToDevice(
+  state: FleetState,
+  fact: FactOf<"revoked" | "quarantined" | "session" | "assigned">,
+): void {
+  changeDevice(state, fact.device, (device) => {
+    switch (fact.type) {
+      case "revoked":
+        device.status = "revoked";
+        device.because = fact.because;
+        return;
+      case "quarantined":
+        if (device.status === "enrolled") device.status = "quarantined";
+        device.because = fact.because;
+        return;
+      case "session":
+        device.session = Math.max(device.session, fact.session);
+        return;
+      case "assigned":
+        device.assignments.set(fact.line, fact.versionId);
+        device.everAssigned.add(fact.versionId);
+        state.distributed.add(fact.versionId);
+    }
+  });
+}
+
+function applyData(state: FleetState, fact: FactOf<"data">): void {
+  const { name, kind, location, parameters = {}, hash } = fact;
+  if (fact.removed === true) state.datasets.delete(name);
+  else state.datasets.set(name, { name, kind, location, parameters, hash });
 }
 
 function changeDevice(state: FleetState, name: string, change: (device: DeviceState) => void): void {

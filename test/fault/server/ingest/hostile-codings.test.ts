@@ -24,6 +24,7 @@ import {
   weights,
 } from "../../../helpers/related-tensors.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
+import { withOverrides } from "../../../helpers/with-overrides.js";
 import { mutate } from "../../shared/wire/mutate.js";
 
 const mutations = Number(
@@ -100,7 +101,9 @@ it(`survives ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 },
       if (encoding.code === encodingCodes.raw) continue;
       // About half as keyframes, which are decoded by ingest (coded-tensors.ts) and not by the store.
       const deep =
-        random() < 0.5 ? { ...store, encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) } : store;
+        random() < 0.5
+          ? withOverrides(store, { encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) })
+          : store;
       if (depthAgainst(deep, [against, previous]) > 8) keyframes++;
       await putCodedTensor(pack, deep, coder, {
         kind: "coded",

@@ -10,6 +10,7 @@ import { sha256 } from "../../../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import { hex } from "../model/vectors.js";
 import { clock, Line, opaque, refusal, tensor } from "./saved-line.js";
+import { withOverrides } from "../../../helpers/with-overrides.js";
 
 describe("errors", () => {
   let line: Line;
@@ -80,8 +81,7 @@ describe("errors", () => {
           i < leaves.length ? [[leaves[i]!.tensor, (leaves.length - i) % 7]] : [],
         ),
       );
-      const slow: ObjectReader = {
-        ...store,
+      const slow = withOverrides<ObjectReader>(store, {
         openTensor: (id) => {
           const source = store.openTensor(id, { verify: false });
           return {
@@ -96,7 +96,7 @@ describe("errors", () => {
             },
           };
         },
-      };
+      });
       await assert.rejects(
         recoverModel(slow, versionId, clock),
         refusal("ROOT_MISMATCH", JSON.stringify(leaves[at]!.path)),
