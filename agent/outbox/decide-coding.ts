@@ -50,7 +50,7 @@ export function decideCoding({
   if (link.metered)
     return {
       coded: true,
-      because: `the link is metered, and coding spares ${rawBytes - bytes} bytes of ${rawBytes}`,
+      because: `the link is metered, and coding saves ${rawBytes - bytes} bytes of ${rawBytes}`,
     };
   const rate = Math.min(
     link.bytesPerSecond ?? Infinity,

@@ -45,102 +45,114 @@ export function runSender(
   ports: SenderPorts,
 ): RunningSender {
   const reader = new StreamReader(objects);
-  const machine = new TransferSender({ ...options, byteLength: reader.byteLength });
-  const kept = new Map<number, Uint8Array>();
-  const queue: SenderEffect[] = [];
-  let isRunning = false;
-  let generation = 0;
-  let stopped = false;
+  return new Runner(new TransferSender({ ...options, byteLength: reader.byteLength }), reader, ports);
+}
 
-  async function read(index: number): Promise<Uint8Array> {
-    const block = allocateBlock(bytesOfBlock(machine.shape, index));
-    await reader.read(index * options.blockBytes, block);
-    return block;
+class Runner implements RunningSender {
+  readonly machine: TransferSender;
+  readonly #reader: StreamReader;
+  readonly #ports: SenderPorts;
+  readonly #keptBlocks = new Map<number, Uint8Array>();
+  readonly #queue: SenderEffect[] = [];
+  #isRunning = false;
+  #isStopped = false;
+  /** Counts the times that the queue was emptied: what an earlier run still returns is ignored. */
+  #generation = 0;
+
+  constructor(machine: TransferSender, reader: StreamReader, ports: SenderPorts) {
+    this.machine = machine;
+    this.#reader = reader;
+    this.#ports = ports;
   }
-  async function hashPart(first: number, count: number): Promise<Hash[]> {
-    const hashes: Hash[] = [];
-    for (let index = first; index < first + count && !stopped; index++) {
-      const block = await read(index);
-      hashes.push(blockHash(block));
-      keep(index, block);
+
+  onRequest(request: BlockRequest): void {
+    if (!this.#isStopped) this.#enqueue(this.machine.onRequest(request, this.#ports.clock.monotonic()));
+  }
+  reconnected(): void {
+    this.machine.reconnected();
+    this.#forget();
+  }
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#forget();
+    await this.#reader.close();
+  }
+
+  #enqueue(effects: readonly SenderEffect[]): void {
+    // Blocks before hashes: parts are requested in advance, blocks are needed now.
+    for (const effect of effects)
+      if (effect.type === "hash") this.#queue.push(effect);
+      else insertBeforeHashes(this.#queue, effect);
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const own = this.#generation;
+    this.#drain(own).catch((error: unknown) => {
+      if (own !== this.#generation) return;
+      this.#forget();
+      this.#isStopped = true;
+      this.#ports.onFailed(error);
+    });
+  }
+  async #drain(own: number): Promise<void> {
+    for (let effect = this.#queue.shift(); effect !== undefined; effect = this.#queue.shift()) {
+      const more = await this.#perform(effect, own);
+      // A send over a lost link may return much later, when this run no longer owns the queue.
+      if (own !== this.#generation) return;
+      this.#queue.unshift(...more);
     }
-    return hashes;
+    this.#isRunning = false;
   }
-  function keep(index: number, block: Uint8Array): void {
-    drop(index);
-    const oldest = kept.size >= 2 * blocksPerManifestPart ? kept.keys().next().value : undefined;
-    if (oldest !== undefined) drop(oldest);
-    if (stopped || keptBytes + block.length > maxKeptBytes) return;
-    kept.set(index, block);
-    keptBytes += block.length;
-  }
-  function drop(index: number): Uint8Array | undefined {
-    const block = kept.get(index);
-    if (block !== undefined && kept.delete(index)) keptBytes -= block.length;
-    return block;
-  }
-  async function take(index: number): Promise<Uint8Array> {
-    return drop(index) ?? (await read(index));
-  }
-  async function perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
+  async #perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
     if (effect.type === "send") {
       // A message that could not be sent counts as lost.
-      await ports.send(effect.message).catch(() => undefined);
+      await this.#ports.send(effect.message).catch(() => undefined);
       return [];
     }
     if (effect.type === "hash") {
-      const hashes = await hashPart(effect.first, effect.count);
-      return own === generation ? machine.partHashed(effect.part, hashes) : [];
+      const hashes = await this.#hashPart(effect.first, effect.count);
+      return own === this.#generation ? this.machine.partHashed(effect.part, hashes) : [];
     }
-    const block = await take(effect.index);
-    return own === generation ? machine.blockRead(effect.index, block) : [];
+    const block = this.#takeKept(effect.index) ?? (await this.#read(effect.index));
+    return own === this.#generation ? this.machine.blockRead(effect.index, block) : [];
   }
-  async function drain(own: number): Promise<void> {
-    for (let effect = queue.shift(); effect !== undefined; effect = queue.shift()) {
-      const more = await perform(effect, own);
-      // A send over a lost link may return much later, when this run no longer owns the queue.
-      if (own !== generation) return;
-      queue.unshift(...more);
+  #forget(): void {
+    this.#generation++;
+    this.#isRunning = false;
+    this.#queue.length = 0;
+    for (const index of [...this.#keptBlocks.keys()]) this.#takeKept(index);
+  }
+
+  async #read(index: number): Promise<Uint8Array> {
+    const { shape } = this.machine;
+    const block = allocateBlock(bytesOfBlock(shape, index));
+    await this.#reader.read(index * shape.blockBytes, block);
+    return block;
+  }
+  async #hashPart(first: number, count: number): Promise<Hash[]> {
+    const hashes: Hash[] = [];
+    for (let index = first; index < first + count && !this.#isStopped; index++) {
+      const block = await this.#read(index);
+      hashes.push(blockHash(block));
+      this.#keep(index, block);
     }
-    isRunning = false;
+    return hashes;
   }
-  function pump(effects: readonly SenderEffect[]): void {
-    // Blocks before hashes: parts are requested in advance, blocks are needed now.
-    for (const effect of effects)
-      if (effect.type === "hash") queue.push(effect);
-      else insertBeforeHashes(queue, effect);
-    if (isRunning) return;
-    isRunning = true;
-    const own = generation;
-    drain(own).catch((error: unknown) => {
-      if (own === generation) {
-        forget();
-        stopped = true;
-        ports.onFailed(error);
-      }
-    });
+
+  #keep(index: number, block: Uint8Array): void {
+    this.#takeKept(index);
+    const blocks = this.#keptBlocks;
+    const oldest = blocks.size >= 2 * blocksPerManifestPart ? blocks.keys().next().value : undefined;
+    if (oldest !== undefined) this.#takeKept(oldest);
+    if (this.#isStopped || keptBytes + block.length > maxKeptBytes) return;
+    blocks.set(index, block);
+    keptBytes += block.length;
   }
-  function forget(): void {
-    generation++;
-    isRunning = false;
-    queue.length = 0;
-    for (const index of [...kept.keys()]) drop(index);
+  /** Removes a kept block and returns it. */
+  #takeKept(index: number): Uint8Array | undefined {
+    const block = this.#keptBlocks.get(index);
+    if (block !== undefined && this.#keptBlocks.delete(index)) keptBytes -= block.length;
+    return block;
   }
-  return {
-    machine,
-    onRequest: (request) => {
-      if (!stopped) pump(machine.onRequest(request, ports.clock.monotonic()));
-    },
-    reconnected: () => {
-      machine.reconnected();
-      forget();
-    },
-    stop: async () => {
-      stopped = true;
-      forget();
-      await reader.close();
-    },
-  };
 }
 
 function insertBeforeHashes(queue: SenderEffect[], effect: SenderEffect): void {
