@@ -15,11 +15,11 @@ import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
 import { FleetIngests } from "./fleet-ingests.js";
-import { archiveJobs } from "./http/archive-jobs.js";
+import { createArchiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
 import { runningServerFile, type RunningServer } from "./http/local-server.js";
 import { ensureHttpToken } from "./http/token.js";
-import { trainJobs } from "./http/train-jobs.js";
+import { createTrainJobs } from "./http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
 import { openBroker, readEnrolmentCa, readTls } from "./configuration/open-broker.js";
@@ -175,11 +175,11 @@ async function startHttp(
     });
     closing.add(() => schedule.close());
   }
-  const jobs = trainJobs(operations, clock);
-  const archiving = archiveJobs(operations, clock);
+  const jobs = createTrainJobs(operations, clock);
+  const archiveJobs = createArchiveJobs(operations, clock);
   closing.add(
     () => jobs.close(),
-    () => archiving.close(),
+    () => archiveJobs.close(),
   );
   const metrics = serverMetrics(
     {
@@ -193,7 +193,7 @@ async function startHttp(
   const httpParts = {
     operations,
     jobs,
-    archiveJobs: archiving,
+    archiveJobs,
     metrics,
     log: log.child({ part: "http" }),
     stopping: stopping.signal,

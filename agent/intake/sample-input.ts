@@ -48,10 +48,10 @@ export function sampleOfInput(
     readonly shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">;
   },
 ): Sample {
-  const refuse = (what: string): never => {
+  const refuse = (reason: string): never => {
     throw new StemmaError(
       "SAMPLE_INVALID",
-      `The sample ${where} was not taken in: ${what}. Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}.`,
+      `The sample ${where} was not accepted: ${reason}. Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}.`,
       { where },
     );
   };
@@ -78,7 +78,7 @@ function floatsOfBase64(text: string): Float32Array | undefined {
   const raw = Buffer.from(text, "base64");
   if (raw.length === 0 || raw.length % 4 !== 0) return undefined;
   const values = new Float32Array(raw.length / 4);
-  for (let at = 0; at < values.length; at++) values[at] = raw.readFloatLE(at * 4);
+  for (let i = 0; i < values.length; i++) values[i] = raw.readFloatLE(i * 4);
   return values;
 }
 

@@ -91,7 +91,7 @@ export const profileSchema = z.strictObject({
     releasedWhen: z
       .enum(["stored", "backed-up"])
       .describe(
-        "What lets this device delete a model besides the server's word `released`: `backed-up` also waits until a backup holds it.",
+        "When this device may delete a model: once the server has reported it `released`; with `backed-up` also not before a backup has it.",
       ),
   }),
   activation: z

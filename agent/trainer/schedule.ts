@@ -29,7 +29,7 @@ export interface ScheduleInput {
   /** The last scheduled training failed, and its pause is not over. */
   readonly pausesAfterFailure: boolean;
   /** A user or the server requested this training. */
-  readonly asked: boolean;
+  readonly requested: boolean;
 }
 
 const failureBackoff: Backoff = { firstMs: 15_000, maxMs: 3_600_000 };
@@ -85,22 +85,22 @@ function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
 }
 
 export function decideTraining(input: ScheduleInput): ScheduleDecision {
-  const due = input.asked ? "asked" : dueBecause(input);
+  const due = input.requested ? "asked" : dueBecause(input);
   if (due === undefined) return { train: false, because: "not-due", text: "not due yet" };
-  if (!input.asked && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds)
+  if (!input.requested && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds)
     return {
       train: false,
       because: "rounds-done",
       text: `all ${input.schedule.rounds} scheduled trainings are done`,
     };
-  if (!input.asked && input.pausesAfterFailure)
+  if (!input.requested && input.pausesAfterFailure)
     return { train: false, because: "failed-before", text: "the last training failed; the next try waits" };
   if (!input.hasBase)
     return { train: false, because: "no-base", text: "the line has no model to start from yet" };
-  if (!input.asked && input.awaitsReceipt)
+  if (!input.requested && input.awaitsReceipt)
     return { train: false, because: "receipt", text: "the model before is being reported" };
   if (!input.disk.allowed) return { train: false, because: "disk", text: input.disk.reason };
-  if (!input.asked && !onDuty(input.training.dutyHours, input.nowMs, input.utcOffsetMinutes))
+  if (!input.requested && !onDuty(input.training.dutyHours, input.nowMs, input.utcOffsetMinutes))
     return { train: false, because: "off-duty", text: "outside the profile's duty hours" };
   return { train: true, because: due };
 }

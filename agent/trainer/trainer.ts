@@ -52,7 +52,7 @@ export interface Running {
   readonly base: Hash;
   readonly progress: TrainingProgress | undefined;
 }
-interface Asked {
+interface RequestedTraining {
   readonly line: string;
   readonly request: TrainingRequest;
   readonly resolve: (trained: Trained) => void;
@@ -68,7 +68,7 @@ const checkMs = { short: 500, long: 15_000 };
 const receiptPatienceMs = 10 * 60_000;
 
 export class Trainer {
-  readonly #asked: Asked[] = [];
+  readonly #requested: RequestedTraining[] = [];
   readonly #abort = new AbortController();
   #running: Running | undefined;
   #loop: Promise<void> | undefined;
@@ -108,7 +108,7 @@ export class Trainer {
         new StemmaError("INTERRUPTED", "The agent is stopping; request it again after the next start."),
       );
     return new Promise((resolve, reject) => {
-      this.#asked.push({ line, request, resolve, reject });
+      this.#requested.push({ line, request, resolve, reject });
       this.wake();
     });
   }
@@ -133,7 +133,7 @@ export class Trainer {
     }
     this.#loop = undefined;
     if (this.#stopped) return;
-    if (this.#asked.length > 0) {
+    if (this.#requested.length > 0) {
       this.wake();
       return;
     }
@@ -147,7 +147,7 @@ export class Trainer {
     this.#cancelCheck?.();
     this.#abort.abort();
     await this.#loop;
-    for (const { reject } of this.#asked.splice(0))
+    for (const { reject } of this.#requested.splice(0))
       reject(
         new StemmaError(
           "INTERRUPTED",
@@ -167,15 +167,15 @@ export class Trainer {
   async #runDue(): Promise<void> {
     for (let worked = true; worked && !this.#stopped;) {
       worked = false;
-      const asked = this.#asked.shift();
-      if (asked !== undefined) {
+      const requested = this.#requested.shift();
+      if (requested !== undefined) {
         worked = true;
-        await this.#trainAsked(asked);
+        await this.#trainRequested(requested);
         continue;
       }
       for (const line of this.options.enrolment.lines) {
-        if (this.#stopped || this.#asked.length > 0) {
-          worked = this.#asked.length > 0;
+        if (this.#stopped || this.#requested.length > 0) {
+          worked = this.#requested.length > 0;
           break;
         }
         const decision = await this.#decide(line, false);
@@ -196,7 +196,7 @@ export class Trainer {
     }
   }
 
-  async #trainAsked({ line, request, resolve, reject }: Asked): Promise<void> {
+  async #trainRequested({ line, request, resolve, reject }: RequestedTraining): Promise<void> {
     try {
       const decision = await this.#decide(line, true);
       if (!decision.train)
@@ -212,12 +212,12 @@ export class Trainer {
     }
   }
 
-  async #decide(line: string, asked: boolean): Promise<ScheduleDecision> {
+  async #decide(line: string, requested: boolean): Promise<ScheduleDecision> {
     const { config, profile, outbox, activator, clock, intakes } = this.options;
     const settings = config.lines[line];
-    if (!asked && settings?.recipe === undefined)
+    if (!requested && settings?.recipe === undefined)
       return { train: false, because: "not-due", text: "no recipe is set for this line" };
-    if (!asked && isOwnSamples(settings?.dataset) && (intakes.get(line)?.trainSince(0) ?? 0) === 0)
+    if (!requested && isOwnSamples(settings?.dataset) && (intakes.get(line)?.trainSince(0) ?? 0) === 0)
       return { train: false, because: "not-due", text: "no samples have come in yet" };
     const state = outbox.state.lines.get(line);
     const newest = outbox.newest(line);
@@ -237,7 +237,7 @@ export class Trainer {
       newSamples: intakes.get(line)?.trainSince(state?.samplesEnd ?? 0) ?? 0,
       hasBase: activator.base(line) !== undefined,
       disk,
-      asked,
+      requested,
       pausesAfterFailure: clock.monotonic() < (this.#failures.get(line)?.retryAtMs ?? 0),
       awaitsReceipt:
         profile.activation === "after-receipt" &&

@@ -6,13 +6,12 @@ import { encodingCodes } from "../../shared/delta/encoded.js";
 import { estimateFixedPlanesBytes } from "../../shared/delta/fixed-planes-estimate.js";
 import { isFixedKind } from "../../shared/delta/fixed-planes.js";
 import { planeBytes } from "../../shared/delta/numbers.js";
+import { minPlanesBytes } from "../../shared/delta/planes.js";
 import { isSchemeCode } from "../../shared/schemes/scheme.js";
 import type { ArchiveEncoding } from "./archive-plan.js";
 import { isCodable, type EdgeContext } from "./edge-costs.js";
 import type { ArchiveTensor } from "./read-versions.js";
 
-/** Byte planes must save more than the index entry that they need. */
-const minPlanesBytes = 4096;
 /**
  * A larger matrix is not read to find out whether fixed planes suit it. They are assumed to suit it, and to
  * take the usual share of its raw bytes.

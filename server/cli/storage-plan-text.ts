@@ -69,8 +69,8 @@ export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
 }
 
 const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {
-  time: "its time was over",
-  disk: "the disk it may use was used",
+  time: "the time limit was reached",
+  disk: "the limit of disk space was reached",
   interrupted: "it was interrupted",
 };
 

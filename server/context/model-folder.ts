@@ -4,12 +4,12 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { encodeArchitecture } from "../../shared/model/architecture.js";
 import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import type { TensorSource } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { requireArchitecture } from "./require-architecture.js";
 
 /**
  * Recovers a version into `folder`, which is created.
@@ -20,13 +20,8 @@ export async function writeModelFolder(
   version: VersionSummary,
   folder: string,
 ): Promise<string> {
+  requireArchitecture(version);
   const model = await repository.recover(version.versionId);
-  if (model.architecture === undefined)
-    throw new StemmaError(
-      "MODEL_OPAQUE",
-      `${version.name}:${version.version} was imported without an architecture, so how its tensors form a network is unknown: it can be stored and compared, but not trained or evaluated. Import it again with --arch model.json.`,
-      { versionId: version.versionId },
-    );
   await mkdir(folder, { recursive: true });
   const files = nodeFiles();
   const file = await files.open(join(folder, "model.safetensors"), "create");
@@ -43,7 +38,7 @@ export async function writeModelFolder(
   }
   const architecture = await files.open(join(folder, "architecture.json"), "create");
   try {
-    await architecture.write(encodeArchitecture(model.architecture), 0);
+    await architecture.write(encodeArchitecture(model.architecture!), 0);
   } finally {
     await architecture.close();
   }

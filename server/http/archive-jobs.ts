@@ -3,7 +3,7 @@ import type { Clock } from "../../shared/ports.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { StorageApplied } from "../api/storage-schemas.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
-import { startJobs, type Jobs } from "./jobs.js";
+import { createJobs, type Jobs } from "./jobs.js";
 
 type ArchiveRequest = { readonly fleet: string } & (
   | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
@@ -12,13 +12,13 @@ type ArchiveRequest = { readonly fleet: string } & (
 type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: StorageApplied };
 export type ArchiveJobs = Jobs<ArchiveRequest, string, ArchiveAnswer>;
 
-export function archiveJobs(
+export function createArchiveJobs(
   operations: Pick<ServerOperations, "planStorage" | "applyStorage">,
   clock: Pick<Clock, "now">,
   limits = { running: 4, kept: 16 },
 ): ArchiveJobs {
-  return startJobs<ArchiveRequest, string, ArchiveAnswer>({
-    what: "storage work",
+  return createJobs<ArchiveRequest, string, ArchiveAnswer>({
+    noun: "storage work",
     hint: "What it wrote is complete; `stemma storage apply` resumes from there.",
     clock,
     limits,

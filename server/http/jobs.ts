@@ -29,8 +29,8 @@ export interface RunOptions<Progress> {
 }
 
 export interface JobKind<Request, Progress, Report> {
-  /** Name of the kind in messages, such as "training". */
-  readonly what: string;
+  /** What messages call a job of this kind, such as "training". */
+  readonly noun: string;
   /** What to look at where a job is no longer known. */
   readonly hint: string;
   readonly run: (request: Request, options: RunOptions<Progress>) => Promise<Report>;
@@ -68,8 +68,8 @@ function newEntry<Progress, Report>(
   };
 }
 
-export function startJobs<Request extends NamedRequest, Progress, Report>({
-  what,
+export function createJobs<Request extends NamedRequest, Progress, Report>({
+  noun,
   hint,
   run,
   clock,
@@ -81,7 +81,7 @@ export function startJobs<Request extends NamedRequest, Progress, Report>({
     if (found === undefined || found.job.fleet !== fleet)
       throw new StemmaError(
         "NOT_FOUND",
-        `There is no ${what} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`,
+        `There is no ${noun} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`,
         { job: id },
       );
     return found;
@@ -92,7 +92,7 @@ export function startJobs<Request extends NamedRequest, Progress, Report>({
       if (running >= limits.running)
         throw new StemmaError(
           "QUOTA_EXCEEDED",
-          `${running} of this server's jobs (${what}) run already, which is its limit. Wait for one to end, or stop one.`,
+          `This server runs ${running} jobs of this kind (${noun}) already, which is its limit. Wait until one ends, or stop one.`,
           { running },
         );
       for (const [id, { job }] of jobs)
@@ -120,12 +120,12 @@ export function startJobs<Request extends NamedRequest, Progress, Report>({
     list: (fleet) => [...jobs.values()].map(({ job }) => job).filter((job) => job.fleet === fleet),
     cancel(fleet, id) {
       const found = find(fleet, id);
-      found.abort.abort(new StemmaError("INTERRUPTED", `The ${what} was asked to stop.`));
+      found.abort.abort(new StemmaError("INTERRUPTED", `The ${noun} was asked to stop.`));
       return found.job;
     },
     async close() {
       for (const { abort } of jobs.values())
-        abort.abort(new StemmaError("INTERRUPTED", `The ${what} was stopped because the server stops.`));
+        abort.abort(new StemmaError("INTERRUPTED", `The ${noun} was stopped because the server stops.`));
       await Promise.all([...jobs.values()].map(({ ended }) => ended));
     },
   };

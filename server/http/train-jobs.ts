@@ -2,19 +2,19 @@
 import type { Clock } from "../../shared/ports.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
-import { startJobs, type Jobs } from "./jobs.js";
+import { createJobs, type Jobs } from "./jobs.js";
 
 /** A job that is stopped ends as failed with TRAINING_STOPPED. */
 export type TrainJobs = Jobs<OperationInput<"train">, TrainProgress, TrainReport>;
 
 /** @param limits running jobs at a time, and jobs remembered in all */
-export function trainJobs(
+export function createTrainJobs(
   operations: Pick<ServerOperations, "train">,
   clock: Pick<Clock, "now">,
   limits = { running: 2, kept: 100 },
 ): TrainJobs {
-  return startJobs({
-    what: "training",
+  return createJobs({
+    noun: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
     run: (request, options) => operations.train(request, options),
     clock,

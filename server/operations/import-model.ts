@@ -69,21 +69,21 @@ async function receive(
   if (byteLength + reserveBytes > free)
     throw new StemmaError(
       "DISK_FULL",
-      `The import needs ${byteLength + reserveBytes} bytes free on the disk of ${folder} (its own ${byteLength}, and ${reserveBytes} that stay free for the journal), and ${free} are. Free some, for example with \`stemma storage gc\`.`,
+      `The import was not started: it needs ${byteLength + reserveBytes} free bytes on the disk of ${folder} (${byteLength} for the file, and ${reserveBytes} that stay free for the journal), and ${free} bytes are free. Free some space, for example with \`stemma storage gc\`.`,
       { byteLength, free, reserveBytes },
     );
   const file = await files.open(path, "create");
   try {
-    let at = 0;
+    let receivedBytes = 0;
     for await (const chunk of chunks) {
-      await file.write(chunk, at);
-      at += chunk.length;
+      await file.write(chunk, receivedBytes);
+      receivedBytes += chunk.length;
     }
-    if (byteLength >= 0 && at !== byteLength)
+    if (byteLength >= 0 && receivedBytes !== byteLength)
       throw new StemmaError(
         "SAFETENSORS_TRUNCATED",
-        `${at} of ${byteLength} bytes of the import arrived. Send the file again.`,
-        { expected: byteLength, actual: at },
+        `The import was cut off: ${receivedBytes} of its ${byteLength} bytes arrived. Send the file again.`,
+        { expected: byteLength, actual: receivedBytes },
       );
   } finally {
     await file.close();
@@ -146,7 +146,7 @@ async function reportDry(
   base: VersionSummary | undefined,
 ): Promise<ImportReport> {
   const { approach, changed } = await planAgainst(repository, model, base);
-  const lacking = new Map(
+  const missing = new Map(
     model.leaves
       .filter(({ tensor }) => !repository.objects.has(tensor))
       .map((leaf) => [leaf.tensor, tensorByteLength(leaf.dtype, leaf.shape)]),
@@ -157,7 +157,7 @@ async function reportDry(
     changed,
     tensors: model.leaves.length,
     tensorBytes: totalBytes(model),
-    newTensorBytes: [...lacking.values()].reduce((sum, bytes) => sum + bytes, 0),
+    newTensorBytes: [...missing.values()].reduce((sum, bytes) => sum + bytes, 0),
     overheadBytes: 0,
     unchanged:
       base !== undefined &&

@@ -3,8 +3,8 @@ import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { writeModelJson } from "../../shared/model/model-json-export.js";
 import { decodeNames } from "../../shared/model/names.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ModelJson } from "../api/version-schemas.js";
+import { requireArchitecture } from "../context/require-architecture.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
 /**
@@ -23,22 +23,10 @@ export async function modelJsonOf(
       `${summary.name}:${summary.version} is retired: its name, parents and times are kept, its tensors are not. Name another version.`,
       { versionId },
     );
-  const architecture = decodeArchitecture(await objects.read("architecture", refuseOpaque(summary)));
+  const architecture = decodeArchitecture(await objects.read("architecture", requireArchitecture(summary)));
   const names = decodeNames(
     await objects.read("names", record.objects.names),
     (await leaves(versionId)).length,
   );
   return writeModelJson(architecture, names, weightsFile);
-}
-
-/** @returns the architecture's hash @throws MODEL_OPAQUE where there is none */
-export function refuseOpaque({ name, version, versionId, record }: VersionSummary): Hash {
-  const { architecture } = record.objects;
-  if (architecture === undefined)
-    throw new StemmaError(
-      "MODEL_OPAQUE",
-      `${name}:${version} was imported without an architecture, so no model.json can be written for it. Recover it as safetensors, or import it again with --arch model.json.`,
-      { versionId },
-    );
-  return architecture;
 }

@@ -17,13 +17,13 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { provenStream } from "../api/proven-stream.js";
 import type { RecoveryForm, RecoveryReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
-import { refuseOpaque } from "./model-json.js";
+import { requireArchitecture } from "../context/require-architecture.js";
 
 /**
  * The present environment, which the recorded one is compared with: for a trained model the environment that
  * a training would have here, for an imported one that of this process.
  */
-async function here(record: SaveRecord): Promise<Environment> {
+async function presentEnvironment(record: SaveRecord): Promise<Environment> {
   return record.objects.provenance === undefined
     ? captureNodeEnvironment({ backend: "none", stemma: programVersion() })
     : environmentForTraining(programVersion());
@@ -55,10 +55,10 @@ export async function recoverAsStream(
   summary: VersionSummary,
   { environment = "report", form = "safetensors" }: RecoverOptions = {},
 ): Promise<RecoveryStream> {
-  if (form === "tfjs") refuseOpaque(summary);
+  if (form === "tfjs") requireArchitecture(summary);
   const model = await repository.recover(summary.versionId, {
     environment,
-    here: await here(summary.record),
+    here: await presentEnvironment(summary.record),
   });
   const expected = reportOf(summary, model);
   if (form === "tfjs")
@@ -90,7 +90,7 @@ export async function verifyModel(
 ): Promise<RecoveryReport> {
   const model = await repository.recover(summary.versionId, {
     environment: "report",
-    here: await here(summary.record),
+    here: await presentEnvironment(summary.record),
   });
   const leaves = [];
   for (const [index, source] of model.sources.entries()) {
@@ -101,7 +101,7 @@ export async function verifyModel(
   if (root !== summary.record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `What was recovered of ${summary.name}:${summary.version} has the root ${root.slice(0, 16)}…, recorded is ${summary.record.root.slice(0, 16)}…. Restore its objects from a backup; \`stemma storage check\` reports what else is damaged.`,
+      `The recovered model ${summary.name}:${summary.version} has the root ${root.slice(0, 16)}…, and its record states ${summary.record.root.slice(0, 16)}…. Restore its objects from a backup; \`stemma storage check\` reports what else is damaged.`,
       { expected: summary.record.root, actual: root },
     );
   return reportOf(summary, model);

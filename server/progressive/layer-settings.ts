@@ -12,6 +12,7 @@ export function unsupported(subject: string): StemmaError<"PROGRESSIVE_UNSUPPORT
   return new StemmaError(
     "PROGRESSIVE_UNSUPPORTED",
     `Progressive evaluation does not support ${subject}. Evaluate this model with all its bytes (without --progressive).`,
+    { subject },
   );
 }
 

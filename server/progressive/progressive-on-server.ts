@@ -23,10 +23,12 @@ import type { ProgressiveEvaluationReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
+import { minPlanesBytes } from "../../shared/delta/planes.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { writeModelFolder } from "../context/model-folder.js";
+import { requireArchitecture } from "../context/require-architecture.js";
 import { decideInThread } from "./decide-in-thread.js";
 import { evaluateProgressively, type ForwardPass, type TopReport } from "./progressive-evaluation.js";
 import { floatPlaneCount } from "./weight-bounds.js";
@@ -36,9 +38,6 @@ type ProgressiveEvaluationRequest = OperationInput<"evaluateProgressively">;
 
 /** How many top-k answers one request may ask for. */
 const maxTops = 10;
-/** A tensor of at most one disk page is read completely, since no plan stores it in planes. */
-const pageBytes = 4096;
-
 /**
  * @throws MODEL_NOT_FOUND, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED, ARCHITECTURE_MISMATCH,
  *   PROGRESSIVE_UNSUPPORTED, USAGE for data of a regression, PROGRESSIVE_DIFFERS where an answer is not the
@@ -133,15 +132,9 @@ function scoreOf(
 
 async function architectureOf(
   repository: FleetRepository,
-  { name, version, versionId, record }: VersionSummary,
+  version: VersionSummary,
 ): Promise<ReturnType<typeof decodeArchitecture>> {
-  if (record.objects.architecture === undefined)
-    throw new StemmaError(
-      "MODEL_OPAQUE",
-      `${name}:${version} was imported without an architecture, so how its tensors form a network is unknown. Import it again with --arch model.json.`,
-      { versionId },
-    );
-  return decodeArchitecture(await repository.objects.read("architecture", record.objects.architecture));
+  return decodeArchitecture(await repository.objects.read("architecture", requireArchitecture(version)));
 }
 
 async function fixedPlanesReader(
@@ -158,7 +151,8 @@ function storedWeightsReader({ objects }: FleetRepository, leaves: readonly Leaf
   return storedReader(leaves, {
     storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
     async readHighPlanes(leaf, planes) {
-      const known = storedBytesOf(objects, idOf(leaf)) <= pageBytes ? floatPlaneCount : planes;
+      // Plans do not store so small a tensor in planes, so it is read completely.
+      const known = storedBytesOf(objects, idOf(leaf)) <= minPlanesBytes ? floatPlaneCount : planes;
       return { ...(await objects.readHighPlanes(idOf(leaf), known)), known };
     },
     readFixedPlanes: (leaf, planes) => objects.readFixedPlanes(idOf(leaf), planes),

@@ -12,6 +12,8 @@ import { decodeSegments, encodeSegment, readSegments, segmentsOf } from "./plane
 import { encodingMalformed } from "./encoding-malformed.js";
 import type { KernelMemory } from "./kernel-memory.js";
 
+/** Plans store no shorter tensor in planes: they would save less than their index entry. One disk page. */
+export const minPlanesBytes = 4096;
 const anyBit = 255;
 /** Elements joined at a time: with their base they fit into a processor core's cache. */
 const joinedElements = 2 ** 15;

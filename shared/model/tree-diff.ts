@@ -54,7 +54,8 @@ interface Descent {
   readonly same: [from: number, to: number][];
 }
 
-function all(node: TreeNode | undefined, into: number[]): void {
+/** Adds the indices of the leaves below a node. */
+function collectLeaves(node: TreeNode | undefined, into: number[]): void {
   if (node !== undefined) for (let i = node.from; i < node.to; i++) into.push(i);
 }
 
@@ -77,12 +78,12 @@ function descend(a: TreeNode, b: TreeNode, found: Descent): void {
   }
   if (a.left !== undefined && a.left.to - a.left.from >= sizeB) {
     descend(a.left, b, found);
-    all(a.right, found.onlyA);
+    collectLeaves(a.right, found.onlyA);
     return;
   }
   if (b.left !== undefined && b.left.to - b.left.from >= sizeA) {
     descend(a, b.left, found);
-    all(b.right, found.onlyB);
+    collectLeaves(b.right, found.onlyB);
     return;
   }
   descend(a.left as TreeNode, b.left as TreeNode, found);
@@ -153,8 +154,8 @@ function compareTrees(a: LeafTable, b: LeafTable): Descent {
   const found: Descent = { comparisons: 0, onlyA: [], onlyB: [], same: [] };
   if (treeA !== undefined && treeB !== undefined) descend(treeA, treeB, found);
   else {
-    all(treeA, found.onlyA);
-    all(treeB, found.onlyB);
+    collectLeaves(treeA, found.onlyA);
+    collectLeaves(treeB, found.onlyB);
   }
   return found;
 }

@@ -111,7 +111,11 @@ interface Rule {
 
 function slot(slots: Slots, name: string): TfVariable {
   const found = slots[name];
-  if (found === undefined) throw new StemmaError("INTERNAL", `The optimizer's slot ${name} does not exist.`);
+  if (found === undefined)
+    throw new StemmaError(
+      "INTERNAL",
+      `The training step cannot be computed: the optimizer has no state array ${name}. This is a fault of Stemma; report it.`,
+    );
   return found;
 }
 

@@ -114,14 +114,15 @@ export function registerConvolutionGradients(registry: KernelRegistry): void {
 type ConvolutionInfo = ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]>;
 
 /**
- * Sizes of a convolution; shapes [N,H,W,C] and [FH,FW,C,O].
+ * Sizes of a convolution; shapes [N,H,W,C] and [FH,FW,C,O], or [FH,FW,C,M] where it is depthwise.
  * @throws OPERATION_MISSING for channels first
  */
 export function convolutionInfo(
   registry: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
-  attrs: ConvolutionAttributes,
+  attrs: Omit<ConvolutionAttributes, "filterShape" | "inputShape">,
+  isDepthwise = false,
 ): ConvolutionInfo {
   const { backend_util: util } = registry.tf;
   if (attrs.dataFormat === "NCHW")
@@ -137,7 +138,7 @@ export function convolutionInfo(
     attrs.dilations ?? 1,
     attrs.pad,
     attrs.dimRoundingMode,
-    false,
+    isDepthwise,
     util.convertConv2DDataFormat(attrs.dataFormat ?? "NHWC"),
   );
 }

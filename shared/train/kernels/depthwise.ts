@@ -3,22 +3,13 @@
  * tfjs's forward pass takes twice the time, and loses a NaN where the filter has one pixel or a clip is
  * fused.
  */
+import { convolutionInfo, type ConvolutionAttributes } from "./convolution.js";
 import { activate } from "./convolution-forward.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
-type Shape4 = [number, number, number, number];
-interface DepthwiseAttributes {
-  readonly strides: number | [number, number];
-  readonly pad: "valid" | "same" | number;
-  readonly dilations: number | [number, number];
-  readonly dimRoundingMode?: "floor" | "round" | "ceil";
-  readonly filterShape: Shape4;
-  readonly inputShape: Shape4;
-}
-
 /** By the filter: x [N,H,W,C], dy [N,OH,OW,C·M] → [FH,FW,C,M]. By the input: dy, filter → [N,H,W,C]. */
 export function registerDepthwiseGradients(registry: KernelRegistry): void {
-  registry.kernel<{ x: TensorInfo; dy: TensorInfo }, DepthwiseAttributes>(
+  registry.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
     "DepthwiseConv2dNativeBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
       const out = registry.backend.makeOutput(attrs.filterShape, "float32");
@@ -31,7 +22,7 @@ export function registerDepthwiseGradients(registry: KernelRegistry): void {
       return out;
     },
   );
-  registry.kernel<{ dy: TensorInfo; filter: TensorInfo }, DepthwiseAttributes>(
+  registry.kernel<{ dy: TensorInfo; filter: TensorInfo }, ConvolutionAttributes>(
     "DepthwiseConv2dNativeBackpropInput",
     ({ inputs: { dy, filter }, attrs }) => {
       const out = registry.backend.makeOutput(attrs.inputShape, "float32");
@@ -56,10 +47,10 @@ interface ForwardInputs extends Record<string, TensorInfo | undefined> {
 
 /** DepthwiseConv2dNative and FusedDepthwiseConv2D: x [N,H,W,C], filter [FH,FW,C,M] → [N,OH,OW,C·M]. */
 export function registerDepthwise(registry: KernelRegistry): void {
-  registry.kernel<ForwardInputs, DepthwiseAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
+  registry.kernel<ForwardInputs, ConvolutionAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
     convolve(registry, inputs, attrs),
   );
-  registry.kernel<ForwardInputs, DepthwiseAttributes & { activation?: string; leakyreluAlpha?: number }>(
+  registry.kernel<ForwardInputs, ConvolutionAttributes & { activation?: string; leakyreluAlpha?: number }>(
     "FusedDepthwiseConv2D",
     ({ inputs, attrs }) => {
       const out = convolve(registry, inputs, attrs);
@@ -79,9 +70,9 @@ export function registerDepthwise(registry: KernelRegistry): void {
 function convolve(
   registry: KernelRegistry,
   { x, filter }: ForwardInputs,
-  attrs: DepthwiseAttributes,
+  attrs: ConvolutionAttributes,
 ): TensorInfo {
-  const info = convolutionInfo(registry, x.shape, filter.shape, attrs);
+  const info = convolutionInfo(registry, x.shape, filter.shape, attrs, true);
   const out = registry.backend.makeOutput(info.outShape, "float32");
   registry.kernels.depthwise(
     registry.pointer(x),
@@ -120,9 +111,9 @@ function geometry(
   registry: KernelRegistry,
   inputShape: readonly number[],
   filterShape: readonly number[],
-  attrs: DepthwiseAttributes,
+  attrs: ConvolutionAttributes,
 ): Numbers15 {
-  const info = convolutionInfo(registry, inputShape, filterShape, attrs);
+  const info = convolutionInfo(registry, inputShape, filterShape, attrs, true);
   return [
     info.batchSize,
     info.inHeight,
@@ -140,21 +131,4 @@ function geometry(
     info.dilationHeight,
     info.dilationWidth,
   ];
-}
-
-function convolutionInfo(
-  registry: KernelRegistry,
-  inputShape: readonly number[],
-  filterShape: readonly number[],
-  attrs: DepthwiseAttributes,
-): ReturnType<KernelRegistry["tf"]["backend_util"]["computeConv2DInfo"]> {
-  return registry.tf.backend_util.computeConv2DInfo(
-    inputShape as Shape4,
-    filterShape as Shape4,
-    attrs.strides,
-    attrs.dilations ?? 1,
-    attrs.pad,
-    attrs.dimRoundingMode,
-    true,
-  );
 }

@@ -105,37 +105,72 @@ interface Labelled {
   readonly letters: string;
 }
 
-function contract(
-  registry: KernelRegistry,
-  { operands, output }: Equation,
-  infos: readonly TensorInfo[],
-): TensorInfo {
-  const { backend, tf } = registry;
-  const intermediates: TensorInfo[] = [];
-  const call = (name: string, inputs: Record<string, TensorInfo>, attrs: object): TensorInfo => {
-    const kernel: KernelFunction | undefined = registry.stockKernel(name);
+/** Calls the stock kernels for one contraction, and disposes of what they made on the way. */
+class StockKernels {
+  readonly #intermediates: TensorInfo[] = [];
+
+  constructor(private readonly registry: KernelRegistry) {}
+
+  call(name: string, inputs: Record<string, TensorInfo>, attrs: object): TensorInfo {
+    const { backend } = this.registry;
+    const kernel: KernelFunction | undefined = this.registry.stockKernel(name);
     if (!kernel)
       throw new StemmaError(
         "OPERATION_MISSING",
         `The wasm backend has no kernel ${name}, which einsum needs. Install the TensorFlow.js version that this version of Stemma was built for.`,
       );
     const out = kernel({ inputs, backend, attrs: attrs as never }) as TensorInfo;
-    intermediates.push(out);
+    this.#intermediates.push(out);
     return out;
-  };
-  const arrange = ({ info, letters }: Labelled, order: string): TensorInfo =>
-    letters === order
-      ? info
-      : call("Transpose", { x: info }, { perm: [...order].map((letter) => letters.indexOf(letter)) });
-  const reshape = (info: TensorInfo, shape: number[]): TensorInfo => call("Reshape", { x: info }, { shape });
+  }
+
+  /** Transposes a tensor so that its dimensions are in the order of the letters. */
+  arrange({ info, letters }: Labelled, order: string): TensorInfo {
+    if (letters === order) return info;
+    return this.call("Transpose", { x: info }, { perm: [...order].map((letter) => letters.indexOf(letter)) });
+  }
+
+  reshape(info: TensorInfo, shape: number[]): TensorInfo {
+    return this.call("Reshape", { x: info }, { shape });
+  }
+
+  /** Disposes of everything that was made except `result`, and returns it. */
+  finish(result: TensorInfo): TensorInfo {
+    const { backend } = this.registry;
+    backend.incRef(result.dataId);
+    for (const info of this.#intermediates) backend.disposeData(info.dataId);
+    return { dataId: result.dataId, shape: result.shape, dtype: result.dtype };
+  }
+}
+
+function contract(
+  registry: KernelRegistry,
+  { operands, output }: Equation,
+  infos: readonly TensorInfo[],
+): TensorInfo {
+  const kernels = new StockKernels(registry);
   const labelled = operands.map((letters, i): Labelled => {
     const elsewhere = output + operands.filter((_, j) => j !== i).join("");
-    const summed = [...letters].flatMap((letter, d) => (elsewhere.includes(letter) ? [] : [d]));
-    const kept = [...letters].filter((letter) => elsewhere.includes(letter)).join("");
-    return summed.length === 0
-      ? { info: infos[i]!, letters }
-      : { info: call("Sum", { x: infos[i]! }, { axis: summed, keepDims: false }), letters: kept };
+    return sumOver(kernels, { info: infos[i]!, letters }, elsewhere);
   });
+  const sizes = sizesOf(labelled);
+  const [a, b] = labelled as [Labelled, Labelled?];
+  const result = b === undefined ? a : multiply(kernels, [a, b], output, sizes);
+  return kernels.finish(kernels.arrange(result, output));
+}
+
+/** Sums over the letters that occur only in this operand. @param elsewhere all letters of the others */
+function sumOver(kernels: StockKernels, { info, letters }: Labelled, elsewhere: string): Labelled {
+  const summed = [...letters].flatMap((letter, d) => (elsewhere.includes(letter) ? [] : [d]));
+  if (summed.length === 0) return { info, letters };
+  return {
+    info: kernels.call("Sum", { x: info }, { axis: summed, keepDims: false }),
+    letters: [...letters].filter((letter) => elsewhere.includes(letter)).join(""),
+  };
+}
+
+/** The size of each letter's dimension. @throws SHAPE_INVALID where the operands differ */
+function sizesOf(labelled: readonly Labelled[]): ReadonlyMap<string, number> {
   const sizes = new Map<string, number>();
   labelled.forEach(({ info, letters }) =>
     [...letters].forEach((letter, d) => {
@@ -148,35 +183,32 @@ function contract(
       sizes.set(letter, known);
     }),
   );
-  const [a, b] = labelled as [Labelled, Labelled?];
-  let result: Labelled = a;
-  if (b) {
-    const both = [...a.letters].filter((letter) => b.letters.includes(letter));
-    const batch = both.filter((letter) => output.includes(letter)).join("");
-    const inner = both.filter((letter) => !output.includes(letter)).join("");
-    const left = [...a.letters].filter((letter) => !b.letters.includes(letter)).join("");
-    const right = [...b.letters].filter((letter) => !a.letters.includes(letter)).join("");
-    const size = (letters: string): number =>
-      tf.util.sizeFromShape([...letters].map((letter) => sizes.get(letter)!));
-    const product = call(
-      "BatchMatMul",
-      {
-        a: reshape(arrange(a, batch + left + inner), [size(batch), size(left), size(inner)]),
-        b: reshape(arrange(b, batch + inner + right), [size(batch), size(inner), size(right)]),
-      },
-      { transposeA: false, transposeB: false },
-    );
-    const letters = batch + left + right;
-    result = {
-      info: reshape(
-        product,
-        [...letters].map((letter) => sizes.get(letter)!),
-      ),
-      letters,
-    };
-  }
-  const out = arrange(result, output);
-  backend.incRef(out.dataId);
-  for (const info of intermediates) backend.disposeData(info.dataId);
-  return { dataId: out.dataId, shape: out.shape, dtype: out.dtype };
+  return sizes;
+}
+
+/** Multiplies two operands as one batched matrix product. */
+function multiply(
+  kernels: StockKernels,
+  [a, b]: readonly [Labelled, Labelled],
+  output: string,
+  sizes: ReadonlyMap<string, number>,
+): Labelled {
+  const both = [...a.letters].filter((letter) => b.letters.includes(letter));
+  const batch = both.filter((letter) => output.includes(letter)).join("");
+  const inner = both.filter((letter) => !output.includes(letter)).join("");
+  const left = [...a.letters].filter((letter) => !b.letters.includes(letter)).join("");
+  const right = [...b.letters].filter((letter) => !a.letters.includes(letter)).join("");
+  const size = (letters: string): number =>
+    [...letters].reduce((product, letter) => product * sizes.get(letter)!, 1);
+  const product = kernels.call(
+    "BatchMatMul",
+    {
+      a: kernels.reshape(kernels.arrange(a, batch + left + inner), [size(batch), size(left), size(inner)]),
+      b: kernels.reshape(kernels.arrange(b, batch + inner + right), [size(batch), size(inner), size(right)]),
+    },
+    { transposeA: false, transposeB: false },
+  );
+  const letters = batch + left + right;
+  const shape = [...letters].map((letter) => sizes.get(letter)!);
+  return { info: kernels.reshape(product, shape), letters };
 }

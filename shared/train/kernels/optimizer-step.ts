@@ -169,6 +169,14 @@ export function allFinite(tf: Tf, tensor: Tensor): boolean {
 
 /** Registers one kernel for each optimiser; outputs are the weight, then the state in the order above. */
 export function registerOptimizerSteps(registry: KernelRegistry): void {
+  registerGradientSteps(registry);
+  registerRmsPropSteps(registry);
+  registerAdamStep(registry);
+  registerAllFinite(registry);
+}
+
+/** The optimisers whose step follows the gradient, or a sum of gradients or of their squares. */
+function registerGradientSteps(registry: KernelRegistry): void {
   const { kernels } = registry;
   registerStep<SgdRates>(registry, "StemmaSgdStep", ["weight"], ([w, g], [w2], n, { learningRate }) =>
     kernels.sgdStep(w!, g!, w2!, n, learningRate),
@@ -186,6 +194,10 @@ export function registerOptimizerSteps(registry: KernelRegistry): void {
     ["weight", "accumulator"],
     ([w, g, s], [w2, s2], n, r) => kernels.adagradStep(w!, g!, s!, w2!, s2!, n, r.learningRate, r.epsilon),
   );
+}
+
+function registerRmsPropSteps(registry: KernelRegistry): void {
+  const { kernels } = registry;
   registerStep<RmsPropRates>(
     registry,
     "StemmaRmsPropStep",
@@ -230,6 +242,10 @@ export function registerOptimizerSteps(registry: KernelRegistry): void {
         r.epsilon,
       ),
   );
+}
+
+function registerAdamStep(registry: KernelRegistry): void {
+  const { kernels } = registry;
   registerStep<AdamRates>(
     registry,
     "StemmaAdamStep",
@@ -253,6 +269,10 @@ export function registerOptimizerSteps(registry: KernelRegistry): void {
         r.epsilon,
       ),
   );
+}
+
+function registerAllFinite(registry: KernelRegistry): void {
+  const { kernels } = registry;
   registry.kernel<{ x: TensorInfo }, object>("StemmaAllFinite", ({ inputs: { x } }) => {
     const out = registry.backend.makeOutput([], "bool");
     registry.backend.wasm.HEAPU8[registry.pointer(out)] = kernels.allFinite(

@@ -46,7 +46,7 @@ function scheduled(profile: Profile): string {
     disk: { allowed: true, left: 1, reason: "" },
     awaitsReceipt: false,
     pausesAfterFailure: false,
-    asked: false,
+    requested: false,
   }).because;
 }
 

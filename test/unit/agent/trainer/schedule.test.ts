@@ -27,7 +27,7 @@ const base: ScheduleInput = {
   disk: diskVerdict,
   awaitsReceipt: false,
   pausesAfterFailure: false,
-  asked: false,
+  requested: false,
 };
 const why = (input: Partial<ScheduleInput>): string => decideTraining({ ...base, ...input }).because;
 
@@ -52,7 +52,7 @@ describe("the schedule", () => {
       }),
       "not-due",
     );
-    assert.equal(why({ lastTrainingMs: base.nowMs, asked: true }), "asked");
+    assert.equal(why({ lastTrainingMs: base.nowMs, requested: true }), "asked");
   });
   it("prefers a line's own schedule to the profile's, including null", () => {
     assert.equal(why({ schedule: { everySeconds: null } }), "not-due");
@@ -62,16 +62,16 @@ describe("the schedule", () => {
       "samples",
     );
     assert.equal(why({ trainings: 2, schedule: { rounds: 2 } }), "rounds-done");
-    assert.equal(why({ trainings: 2, schedule: { rounds: 2 }, asked: true }), "asked");
+    assert.equal(why({ trainings: 2, schedule: { rounds: 2 }, requested: true }), "asked");
   });
   it("does not train while something required is missing", () => {
     assert.equal(why({ hasBase: false }), "no-base");
     assert.equal(why({ disk: { ...diskVerdict, allowed: false } }), "disk");
-    assert.equal(why({ disk: { ...diskVerdict, allowed: false }, asked: true }), "disk");
+    assert.equal(why({ disk: { ...diskVerdict, allowed: false }, requested: true }), "disk");
     assert.equal(why({ awaitsReceipt: true }), "receipt");
-    assert.equal(why({ awaitsReceipt: true, asked: true }), "asked");
+    assert.equal(why({ awaitsReceipt: true, requested: true }), "asked");
     assert.equal(why({ pausesAfterFailure: true }), "failed-before");
-    assert.equal(why({ pausesAfterFailure: true, asked: true }), "asked");
+    assert.equal(why({ pausesAfterFailure: true, requested: true }), "asked");
   });
   it("pauses longer after every failure in a row, up to an hour", () => {
     assert.deepEqual([1, 2, 3, 9, 10, 1000].map(pauseAfterFailuresMs), [
@@ -95,7 +95,7 @@ describe("the schedule", () => {
       ["off-duty", "clock", "clock", "clock", "off-duty"],
     );
     assert.equal(at(20, 120), "clock");
-    assert.equal(why({ training, nowMs: base.nowMs + 12 * hour, asked: true }), "asked");
+    assert.equal(why({ training, nowMs: base.nowMs + 12 * hour, requested: true }), "asked");
   });
   it("still trains after the clock was set back", () => {
     assert.equal(why({ lastTrainingMs: base.nowMs + 1000 * hour }), "clock");

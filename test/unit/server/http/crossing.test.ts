@@ -5,7 +5,7 @@ import { errorBodyOf, errorOfAnswer, httpStatusOf } from "../../../../server/htt
 import { decodeImport, encodeImportOptions } from "../../../../server/http/import-frame.js";
 import { maxImportOptionsBytes } from "../../../../server/api/version-schemas.js";
 import { bearerMatches } from "../../../../server/http/token.js";
-import { trainJobs } from "../../../../server/http/train-jobs.js";
+import { createTrainJobs } from "../../../../server/http/train-jobs.js";
 import type { TrainReport } from "../../../../server/api/evaluation-schemas.js";
 import { StemmaError } from "../../../../shared/errors.js";
 
@@ -117,7 +117,7 @@ describe("trainings started over HTTP", () => {
   const request = { fleet: "f", recipe: "r", data: "d", name: "m" };
   it("run while they are polled, and end with a report or a typed error", async () => {
     let end: (report: TrainReport) => void = () => undefined;
-    const jobs = trainJobs(
+    const jobs = createTrainJobs(
       {
         train: (_, { onProgress } = {}) => {
           onProgress?.({ state: "running", line: "epoch 1" });
@@ -136,7 +136,7 @@ describe("trainings started over HTTP", () => {
     assert.equal(jobs.get("f", job).state, "done");
   });
   it("stop on request, and only few run at a time", async () => {
-    const jobs = trainJobs(
+    const jobs = createTrainJobs(
       {
         train: (_, { signal } = {}) =>
           new Promise((_resolve, reject) => {

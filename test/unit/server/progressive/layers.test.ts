@@ -303,17 +303,16 @@ describe("decisions", () => {
 });
 
 describe("what has no bounds", () => {
-  const refused = (architecture: Architecture, tensors: readonly Tensor[], word: RegExp): void => {
-    assert.throws(
-      () => compileNetwork(architecture, known(tensors)),
-      (error: { code?: string; message?: string }) =>
-        error.code === "PROGRESSIVE_UNSUPPORTED" && word.test(error.message ?? ""),
-    );
+  const refused = (architecture: Architecture, tensors: readonly Tensor[], subject: string): void => {
+    assert.throws(() => compileNetwork(architecture, known(tensors)), {
+      code: "PROGRESSIVE_UNSUPPORTED",
+      details: { subject },
+    });
   };
   const ones = (shape: readonly number[]): Tensor =>
     floatTensor(shape, new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(1));
 
-  it("is refused by name, with advice", () => {
+  it("is refused by name", () => {
     refused(
       chain(
         input([3, 2]),
@@ -329,7 +328,7 @@ describe("what has no bounds", () => {
         ),
       ),
       [ones([2, 4]), ones([1, 4]), ones([4])],
-      /layer 1 \(LSTM\).*--progressive/,
+      "layer 1 (LSTM)",
     );
     refused(
       chain(
@@ -342,16 +341,24 @@ describe("what has no bounds", () => {
         ),
       ),
       [ones([2, 2, 1, 1])],
-      /dilation/,
+      "DepthwiseConv2D with a dilation, which TensorFlow.js ignores",
     );
     refused(
       chain(input([4, 4, 1]), layerOf("MaxPooling2D", { data_format: "channels_first" }, [0])),
       [],
-      /channels first/,
+      "MaxPooling2D with channels first",
     );
-    refused(chain(input([2]), layerOf("Activation", { activation: "gelu" }, [0])), [], /gelu/);
-    refused(chain(input([2]), layerOf("ReLU", { negative_slope: 0.1 }, [0])), [], /ReLU/);
-    refused(chain(input([2, 2]), layerOf("Activation", { activation: "relu" }, [0])), [], /outputs of shape/);
+    refused(chain(input([2]), layerOf("Activation", { activation: "gelu" }, [0])), [], "the activation gelu");
+    refused(
+      chain(input([2]), layerOf("ReLU", { negative_slope: 0.1 }, [0])),
+      [],
+      "ReLU with a threshold or a negative slope",
+    );
+    refused(
+      chain(input([2, 2]), layerOf("Activation", { activation: "relu" }, [0])),
+      [],
+      "outputs of shape [2, 2]",
+    );
     refused(
       {
         layers: [input([2]), layerOf("Flatten", {}, [0])],
@@ -361,7 +368,7 @@ describe("what has no bounds", () => {
         ],
       },
       [],
-      /several outputs/,
+      "a model of several outputs",
     );
     refused(
       chain(
@@ -369,7 +376,7 @@ describe("what has no bounds", () => {
         layerOf("Flatten", {}, [0]),
       ),
       [],
-      /any size/,
+      "inputs of any size ([any])",
     );
     assert.throws(
       () => compileNetwork(chain(input([4, 4, 1]), layerOf("MaxPooling2D", { pool_size: [5, 5] }, [0])), []),
