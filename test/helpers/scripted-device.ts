@@ -233,15 +233,16 @@ export class ScriptedDevice {
 
   /**
    * Returns the first received message from index `from` on that matches; waits for one if there is none yet.
-   * Rejects when the connection ends before.
+   * Rejects with CONNECTION_ENDED when the connection ends before.
    */
   async find<T extends Body>(matches: (message: Body) => message is T, from = 0): Promise<T> {
     for (;;) {
       const found = this.messages.slice(from).find(matches);
       if (found !== undefined) return found;
       if (this.isClosed)
-        throw new Error(
-          `the connection ended; received ${this.messages.map((message) => message.type).join(", ")}`,
+        throw Object.assign(
+          new Error(`the connection ended; received ${this.messages.map(({ type }) => type).join(", ")}`),
+          { code: "CONNECTION_ENDED" },
         );
       await new Promise<void>((resolve) => {
         const wake = (): void => {

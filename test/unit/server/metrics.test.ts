@@ -1,3 +1,4 @@
+/** The server's metrics: what they count, and that an event that cannot be counted does not stop them. */
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
 import { describe, it, type TestContext } from "node:test";

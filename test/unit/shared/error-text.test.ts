@@ -1,3 +1,4 @@
+/** The text that is logged for a caught value. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { messageOf, messageWithCode } from "../../../shared/error-text.js";

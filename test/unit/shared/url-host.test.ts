@@ -1,3 +1,4 @@
+/** Hosts as they are written in URLs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { urlHost } from "../../../shared/url-host.js";

@@ -1,3 +1,4 @@
+/** The backend contract, for the WebAssembly backend with fused and with only the necessary kernels. */
 import { startWasmBackend } from "../../../../shared/train/backends/wasm.js";
 import { backendContract } from "./backend-contract.js";
 

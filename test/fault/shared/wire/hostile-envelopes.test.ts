@@ -1,3 +1,7 @@
+/**
+ * Mutated envelopes in a process of their own: a peer can neither crash the decoder nor make it use much
+ * memory.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";

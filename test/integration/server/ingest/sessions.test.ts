@@ -47,7 +47,7 @@ describe("sessions", () => {
     await server.handle.operations.revoke({ fleet: testFleet, device: "keys", because: "test" });
     await assert.rejects(
       device.find((message): message is typeof message & { type: "receipt" } => message.type === "receipt"),
-      /ended/,
+      { code: "CONNECTION_ENDED" },
     );
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 2 }), refusedByBroker);
     await device.close();

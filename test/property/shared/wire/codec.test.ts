@@ -1,3 +1,7 @@
+/**
+ * Any envelope survives encoding and decoding, also one of a later version; a truncated one never does
+ * harm.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,3 +1,7 @@
+/**
+ * Transfers over links that lose, repeat, reorder and corrupt: the same bytes arrive, or a typed error ends
+ * them.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isErrorCode } from "../../../../shared/errors.js";

@@ -48,7 +48,8 @@ function honest(base: Hash): { readonly encoding: Encoding; readonly bytes: Uint
   return { encoding: { code, byteLength: bytes.length, against: base }, bytes };
 }
 
-async function scene(
+/** A device that has a base, and the server's offer of a child of it. */
+async function offersOfChild(
   send: Send,
   coding: "auto" | "never" = "auto",
 ): Promise<{
@@ -153,7 +154,7 @@ async function scene(
 
 describe("offers that come coded", () => {
   it("are fetched with terms that name the local versions, and give the same model", async () => {
-    const { outbox, offers, base, child, fetched, childTensor, ended } = await scene((terms, id) =>
+    const { outbox, offers, base, child, fetched, childTensor, ended } = await offersOfChild((terms, id) =>
       terms.references.length > 0 ? honest(id) : undefined,
     );
     await offers.take(base);
@@ -177,7 +178,7 @@ describe("offers that come coded", () => {
   });
 
   it("are fetched raw if the profile forbids coding", async () => {
-    const { outbox, offers, base, fetched } = await scene(() => {
+    const { outbox, offers, base, fetched } = await offersOfChild(() => {
       throw new Error("nobody asked for it");
     }, "never");
     await offers.take(base);
@@ -213,7 +214,7 @@ describe("offers that come coded", () => {
       ],
     ];
     for (const [what, send] of attempts) {
-      const { outbox, offers, base, child, fetched, childTensor } = await scene((terms, id) =>
+      const { outbox, offers, base, child, fetched, childTensor } = await offersOfChild((terms, id) =>
         terms.references.length > 0 ? send(terms, id) : undefined,
       );
       await offers.take(base);

@@ -1,3 +1,7 @@
+/**
+ * When an agent codes tensors against others before sending: the link's speed, the processor's, and the
+ * profile decide.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideCoding, type CodingEstimate } from "../../../../agent/outbox/decide-coding.js";

@@ -23,7 +23,7 @@ const turn = (): Promise<void> =>
     setImmediate(resolve);
   });
 
-interface Scene {
+interface SavedChild {
   readonly files: Files;
   readonly coding: UploadCoding;
   readonly uploads: Uploads;
@@ -35,10 +35,10 @@ interface Scene {
 }
 
 /** A base and a child of half a megabyte in the device's store. */
-async function scene({
+async function savedChild({
   mode = "always",
   hasSpace = true,
-}: { readonly mode?: "always" | "auto" | "never"; readonly hasSpace?: boolean } = {}): Promise<Scene> {
+}: { readonly mode?: "always" | "auto" | "never"; readonly hasSpace?: boolean } = {}): Promise<SavedChild> {
   const files = memoryFiles();
   const objects = memoryStore({ clock });
   const logged: (readonly [string, LogFields])[] = [];
@@ -118,7 +118,7 @@ const firstPart = (transfer: string): BlockRequest => ({
   manifestParts: [0],
 });
 /** Begins the upload and returns the manifest that is sent once the stream is ready. */
-async function manifest({ uploads, manifests, want }: Scene, asked: Want = want): Promise<ManifestPart> {
+async function manifest({ uploads, manifests, want }: SavedChild, asked: Want = want): Promise<ManifestPart> {
   await uploads.begin(asked);
   assert.equal(
     uploads.onRequest(firstPart(asked.transfer)),
@@ -131,31 +131,31 @@ async function manifest({ uploads, manifests, want }: Scene, asked: Want = want)
 
 describe("coding an upload", () => {
   it("answers requests that arrived while coding, from a file that is removed when the transfer ends", async () => {
-    const one = await scene();
-    const { encodings, byteLength } = await manifest(one);
+    const saved = await savedChild();
+    const { encodings, byteLength } = await manifest(saved);
     assert.ok(byteLength < 0.7 * 512_000 && encodings[0]?.against !== undefined);
-    assert.deepEqual(await one.files.list("/transfers"), [`${one.want.transfer}.coded`]);
-    assert.equal(one.uploads.progress()[0]?.byteLength, byteLength);
-    await one.uploads.end(one.want.transfer);
-    assert.deepEqual(await one.files.list("/transfers"), []);
+    assert.deepEqual(await saved.files.list("/transfers"), [`${saved.want.transfer}.coded`]);
+    assert.equal(saved.uploads.progress()[0]?.byteLength, byteLength);
+    await saved.uploads.end(saved.want.transfer);
+    assert.deepEqual(await saved.files.list("/transfers"), []);
   });
 
   it("is not repeated for the same want, and is given up if the server has part of the raw stream", async () => {
-    const one = await scene();
-    const { byteLength } = await manifest(one);
-    await one.uploads.begin({ ...one.want, streamBytes: byteLength });
-    await one.uploads.begin(one.want);
-    assert.equal(one.logged.filter(([event]) => event === "coded").length, 1);
+    const saved = await savedChild();
+    const { byteLength } = await manifest(saved);
+    await saved.uploads.begin({ ...saved.want, streamBytes: byteLength });
+    await saved.uploads.begin(saved.want);
+    assert.equal(saved.logged.filter(([event]) => event === "coded").length, 1);
     // A server that has a part of the raw stream continues with the raw stream.
-    one.manifests.length = 0;
-    assert.equal((await manifest(one, { ...one.want, streamBytes: 512_000 })).byteLength, 512_000);
-    assert.deepEqual(await one.files.list("/transfers"), []);
-    await one.uploads.stop();
+    saved.manifests.length = 0;
+    assert.equal((await manifest(saved, { ...saved.want, streamBytes: 512_000 })).byteLength, 512_000);
+    assert.deepEqual(await saved.files.list("/transfers"), []);
+    await saved.uploads.stop();
   });
 
   it("gives the same stream in another process, which has decided nothing yet", async () => {
-    const first = await manifest(await scene());
-    const again = await scene({ mode: "auto" });
+    const first = await manifest(await savedChild());
+    const again = await savedChild({ mode: "auto" });
     const second = await manifest(again, { ...again.want, streamBytes: first.byteLength });
     assert.deepEqual(
       [second.byteLength, second.blockHashes, second.encodings],
@@ -165,47 +165,47 @@ describe("coding an upload", () => {
   });
 
   it("ends with the transfer, and leaves nothing", async () => {
-    const one = await scene();
-    await one.uploads.begin(one.want);
-    await one.uploads.end(one.want.transfer);
-    await one.uploads.stop();
-    assert.deepEqual(one.uploads.progress(), []);
-    assert.deepEqual(await one.files.list("/transfers"), []);
-    assert.equal(one.uploads.onRequest(firstPart(one.want.transfer)), false);
+    const saved = await savedChild();
+    await saved.uploads.begin(saved.want);
+    await saved.uploads.end(saved.want.transfer);
+    await saved.uploads.stop();
+    assert.deepEqual(saved.uploads.progress(), []);
+    assert.deepEqual(await saved.files.list("/transfers"), []);
+    assert.equal(saved.uploads.onRequest(firstPart(saved.want.transfer)), false);
   });
 
   it("is skipped if the disk has no space, the server does not decode, or the profile forbids it; the upload is raw", async () => {
-    const full = await scene({ hasSpace: false });
+    const full = await savedChild({ hasSpace: false });
     assert.deepEqual((await manifest(full)).encodings, []);
     assert.equal(
       full.logged.find(([event]) => event === "upload-not-coded")?.[1]["code"],
       "DISK_BUDGET_EXHAUSTED",
     );
-    for (const [one, want] of [
-      [await scene(), { codec: 0 }],
-      [await scene({ mode: "never" }), {}],
-      [await scene(), { reason: "raw" as const, codec: 0, references: [] }],
+    for (const [saved, want] of [
+      [await savedChild(), { codec: 0 }],
+      [await savedChild({ mode: "never" }), {}],
+      [await savedChild(), { reason: "raw" as const, codec: 0, references: [] }],
     ] as const) {
-      assert.deepEqual((await manifest(one, { ...one.want, ...want })).encodings, []);
+      assert.deepEqual((await manifest(saved, { ...saved.want, ...want })).encodings, []);
       assert.equal(
-        one.logged.some(([event]) => event === "coded"),
+        saved.logged.some(([event]) => event === "coded"),
         false,
       );
     }
   });
 
   it("uses no base if the base was forgotten here", async () => {
-    const one = await scene();
-    const { encodings } = await manifest(one, { ...one.want, references: ["cd".repeat(32) as Hash] });
+    const saved = await savedChild();
+    const { encodings } = await manifest(saved, { ...saved.want, references: ["cd".repeat(32) as Hash] });
     assert.deepEqual(
       encodings.map(({ code, against }) => [code > 0, against]),
       [[true, undefined]],
     );
-    await one.uploads.stop();
+    await saved.uploads.stop();
   });
 
   it("leaves no files after the next start", async () => {
-    const { files } = await scene();
+    const { files } = await savedChild();
     await files.makeFolder("/transfers");
     for (const name of ["killed.coded", "download.part"])
       await (await files.open(`/transfers/${name}`, "create")).close();

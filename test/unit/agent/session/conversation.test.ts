@@ -36,19 +36,20 @@ const enrolment = parseEnrolment({
 });
 const session = 7;
 
-interface Bench {
+/** A conversation without a network: what it sent, and a way to deliver messages to it. */
+interface ConversationUnderTest {
   readonly conversation: Conversation;
   readonly outbox: Outbox;
   readonly clock: ManualClock;
   readonly sent: Body[];
   readonly events: string[];
   readonly receipts: string[];
-  readonly hear: (body: Body, from?: number) => Promise<void>;
+  readonly deliver: (body: Body, fromSession?: number) => Promise<void>;
   readonly save: (seed: string, base?: Hash) => Promise<Hash>;
-  readonly of: <Type extends BodyType>(type: Type) => BodyOf<Type>[];
+  readonly sentOf: <Type extends BodyType>(type: Type) => BodyOf<Type>[];
 }
 
-async function bench(): Promise<Bench> {
+async function startConversation(): Promise<ConversationUnderTest> {
   const clock = manualClock();
   const log = silentLog();
   const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random, log });
@@ -95,8 +96,15 @@ async function bench(): Promise<Bench> {
       },
     },
   );
-  const hear = async (body: Body, from = session): Promise<void> => {
-    conversation.receive({ protocol: 1, session: from, sequence: 1, correlation: "c", expiresMs: 0, body });
+  const deliver = async (body: Body, fromSession = session): Promise<void> => {
+    conversation.receive({
+      protocol: 1,
+      session: fromSession,
+      sequence: 1,
+      correlation: "c",
+      expiresMs: 0,
+      body,
+    });
     await conversation.idle();
   };
   return {
@@ -106,7 +114,7 @@ async function bench(): Promise<Bench> {
     sent,
     events,
     receipts,
-    hear,
+    deliver,
     async save(seed, base) {
       const saved = await outbox.saveTrained(tinySource(seed), {
         name: "m",
@@ -122,7 +130,7 @@ async function bench(): Promise<Bench> {
       await conversation.idle();
       return saved.versionId;
     },
-    of: <Type extends BodyType>(type: Type) =>
+    sentOf: <Type extends BodyType>(type: Type) =>
       sent.filter((body): body is BodyOf<Type> => body.type === type),
   };
 }
@@ -174,53 +182,53 @@ function receiptOf(
 
 describe("a conversation", () => {
   it("reports its state, and announces nothing before the welcome", async () => {
-    const { conversation, save, of, hear } = await bench();
+    const { conversation, save, sentOf, deliver } = await startConversation();
     conversation.onOpen(session);
     const versionId = await save("1");
-    assert.equal(of("birth").length, 1);
-    assert.equal(of("announce").length, 0);
-    await hear(welcome());
-    assert.equal(of("announce").length, 1);
-    assert.equal(of("announce")[0]?.tensorBytes, 92);
+    assert.equal(sentOf("birth").length, 1);
+    assert.equal(sentOf("announce").length, 0);
+    await deliver(welcome());
+    assert.equal(sentOf("announce").length, 1);
+    assert.equal(sentOf("announce")[0]?.tensorBytes, 92);
     assert.ok(
-      of("announce")[0]?.objects.some(({ kind }) => kind === "tree"),
+      sentOf("announce")[0]?.objects.some(({ kind }) => kind === "tree"),
       "small objects come along",
     );
     assert.equal(conversation.attempt(versionId)?.phase, "announced");
   });
   it("asks again when it is not welcomed", async () => {
-    const { conversation, clock, of } = await bench();
+    const { conversation, clock, sentOf } = await startConversation();
     conversation.onOpen(session);
     clock.advance(30_000);
     await conversation.idle();
-    assert.equal(of("birth").length, 2);
+    assert.equal(sentOf("birth").length, 2);
   });
   it("ignores welcomes and receipts of another server, session, device or fleet, and altered ones", async () => {
-    const { conversation, save, hear, outbox, of, receipts } = await bench();
+    const { conversation, save, deliver, outbox, sentOf, receipts } = await startConversation();
     const stranger = generateKey(random);
     conversation.onOpen(session);
-    await hear(welcome({}, 5, stranger));
+    await deliver(welcome({}, 5, stranger));
     assert.equal(conversation.isWelcomed, false);
-    await hear(welcome(), session - 1);
+    await deliver(welcome(), session - 1);
     assert.equal(conversation.isWelcomed, false);
-    await hear(welcome());
+    await deliver(welcome());
     const versionId = await save("1");
-    await hear(receiptOf(versionId, "released", {}, stranger));
-    await hear(receiptOf(versionId, "released", { session: session - 1 }));
-    await hear(receiptOf(versionId, "released", { device: "v2" }));
-    await hear(receiptOf(versionId, "released", { fleet: "other" }));
-    await hear({ ...receiptOf(versionId, "recorded"), kind: "released" });
+    await deliver(receiptOf(versionId, "released", {}, stranger));
+    await deliver(receiptOf(versionId, "released", { session: session - 1 }));
+    await deliver(receiptOf(versionId, "released", { device: "v2" }));
+    await deliver(receiptOf(versionId, "released", { fleet: "other" }));
+    await deliver({ ...receiptOf(versionId, "recorded"), kind: "released" });
     assert.equal(outbox.entry(versionId)?.standing, "pending");
     assert.deepEqual(receipts, []);
-    await hear(receiptOf(versionId, "recorded"));
-    await hear(receiptOf(versionId, "recorded"));
+    await deliver(receiptOf(versionId, "recorded"));
+    await deliver(receiptOf(versionId, "recorded"));
     assert.equal(outbox.entry(versionId)?.standing, "recorded");
-    assert.equal(of("announce").length, 1);
+    assert.equal(sentOf("announce").length, 1);
   });
   it("keeps a refused model, reports it once, and tries it again in the next session", async () => {
-    const { conversation, save, hear, outbox, events, of } = await bench();
+    const { conversation, save, deliver, outbox, events, sentOf } = await startConversation();
     conversation.onOpen(session);
-    await hear(welcome());
+    await deliver(welcome());
     const versionId = await save("1");
     const refusal = {
       type: "refusal",
@@ -231,21 +239,21 @@ describe("a conversation", () => {
       retry: false,
       retryAfterMs: 0,
     } as const;
-    await hear(refusal);
+    await deliver(refusal);
     assert.equal(outbox.entry(versionId)?.refusal?.code, "SIZE_OVER_LIMIT");
     assert.deepEqual(events, ["model-refused"]);
     assert.equal((await outbox.record(versionId)).record.name, "m");
     conversation.onClosed();
     conversation.onOpen(session);
-    await hear(welcome());
-    assert.equal(of("announce").length, 2);
+    await deliver(welcome());
+    assert.equal(sentOf("announce").length, 2);
   });
   it("announces again when the server asks it to wait, and after silence", async () => {
-    const { conversation, save, hear, clock, of } = await bench();
+    const { conversation, save, deliver, clock, sentOf } = await startConversation();
     conversation.onOpen(session);
-    await hear(welcome());
+    await deliver(welcome());
     const versionId = await save("1");
-    await hear({
+    await deliver({
       type: "refusal",
       code: "QUOTA_EXCEEDED",
       message: "later",
@@ -256,17 +264,17 @@ describe("a conversation", () => {
     });
     clock.advance(5_000);
     await conversation.idle();
-    assert.equal(of("announce").length, 2);
+    assert.equal(sentOf("announce").length, 2);
     clock.advance(10 * 60_000);
     await conversation.idle();
-    assert.ok(of("announce").length >= 3);
+    assert.ok(sentOf("announce").length >= 3);
   });
   it("announces a base on request, and refuses when it does not have it", async () => {
-    const { conversation, save, hear, of } = await bench();
+    const { conversation, save, deliver, sentOf } = await startConversation();
     const base = await save("1");
     conversation.onOpen(session);
-    await hear(welcome());
-    await hear(receiptOf(base, "released"));
+    await deliver(welcome());
+    await deliver(receiptOf(base, "released"));
     const child = await save("2", base);
     const want = {
       type: "want",
@@ -281,53 +289,53 @@ describe("a conversation", () => {
       more: false,
       tensorIndices: [],
     } as const;
-    const before = of("announce").length;
-    await hear(want);
-    assert.equal(of("announce").length, before + 1);
-    await hear({ ...want, bases: [sha256("never seen")] });
+    const before = sentOf("announce").length;
+    await deliver(want);
+    assert.equal(sentOf("announce").length, before + 1);
+    await deliver({ ...want, bases: [sha256("never seen")] });
     assert.deepEqual(
-      of("refusal").map(({ code, versionId }) => [code, versionId]),
+      sentOf("refusal").map(({ code, versionId }) => [code, versionId]),
       [["BASE_MISSING", child]],
     );
-    await hear({ ...want, reason: "tensors", versionId: sha256("nobody's"), transfer: "0".repeat(16) });
-    assert.equal(of("refusal").at(-1)?.code, "MODEL_NOT_FOUND");
+    await deliver({ ...want, reason: "tensors", versionId: sha256("nobody's"), transfer: "0".repeat(16) });
+    assert.equal(sentOf("refusal").at(-1)?.code, "MODEL_NOT_FOUND");
   });
   it("announces nothing to a server with a different history", async () => {
-    const { conversation, save, hear, of, events, outbox } = await bench();
+    const { conversation, save, deliver, sentOf, events, outbox } = await startConversation();
     conversation.onOpen(session);
-    await hear(welcome({}, 9));
+    await deliver(welcome({}, 9));
     conversation.onClosed();
     conversation.onOpen(session);
     const versionId = await save("1");
-    await hear(welcome({}, 8));
+    await deliver(welcome({}, 8));
     assert.deepEqual(events, ["server-history-rewritten"]);
-    await hear(receiptOf(versionId, "released"));
-    assert.equal(of("announce").length, 0);
+    await deliver(receiptOf(versionId, "released"));
+    assert.equal(sentOf("announce").length, 0);
     assert.equal(outbox.entry(versionId)?.standing, "pending");
-    await hear(welcome({ restored: true, restoredPosition: 3 }, 8));
-    assert.equal(of("announce").length, 1);
+    await deliver(welcome({ restored: true, restoredPosition: 3 }, 8));
+    assert.equal(sentOf("announce").length, 1);
   });
   it("reports activations once their versions are recorded, with the clock's error", async () => {
-    const { conversation, save, hear, of, outbox } = await bench();
+    const { conversation, save, deliver, sentOf, outbox } = await startConversation();
     conversation.onOpen(session);
-    await hear(welcome());
+    await deliver(welcome());
     const versionId = await save("1");
     await outbox.append({ type: "activated", atMs: 5, versionId, line: "cam", clockErrorMs: 3, session });
     conversation.onOutboxChange();
     await conversation.idle();
-    assert.equal(of("activated").length, 0);
-    await hear(receiptOf(versionId, "recorded"));
+    assert.equal(sentOf("activated").length, 0);
+    await deliver(receiptOf(versionId, "recorded"));
     assert.deepEqual(
-      of("activated").map(({ atMs, clockErrorMs }) => [atMs, clockErrorMs]),
+      sentOf("activated").map(({ atMs, clockErrorMs }) => [atMs, clockErrorMs]),
       [[5, 3]],
     );
-    await hear(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
-    assert.equal(of("activated").length, 1);
+    await deliver(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
+    assert.equal(sentOf("activated").length, 1);
   });
   it("stops sending when it is not admitted", async () => {
-    const { conversation, hear, events } = await bench();
+    const { conversation, deliver, events } = await startConversation();
     conversation.onOpen(session);
-    await hear({
+    await deliver({
       type: "refusal",
       code: "DEVICE_QUARANTINED",
       message: "cloned",

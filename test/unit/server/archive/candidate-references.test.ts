@@ -1,3 +1,4 @@
+/** Which tensors the archive considers as references for a tensor, found through the lineage. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {

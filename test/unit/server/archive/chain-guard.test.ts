@@ -1,3 +1,4 @@
+/** The guard that keeps decoding chains short and free of cycles while a plan is applied. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ChainGuard } from "../../../../server/archive/chain-guard.js";

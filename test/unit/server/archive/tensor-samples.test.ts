@@ -1,3 +1,4 @@
+/** Samples of tensors, from which the archive estimates how well one codes against another. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** server.json: every key is described, paths are relative to its folder, and errors name the key. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

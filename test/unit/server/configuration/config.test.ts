@@ -1,3 +1,4 @@
+/** The options of a server: defaults, checks, and combinations that are refused. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { serverConfig } from "../../../../server/configuration/config.js";

@@ -1,3 +1,4 @@
+/** The tables of the demo: their figures, and their width. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

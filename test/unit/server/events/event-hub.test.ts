@@ -1,3 +1,4 @@
+/** The event hub: every listener gets later events, and a slow one costs bounded memory. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";

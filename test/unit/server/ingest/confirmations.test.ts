@@ -1,3 +1,4 @@
+/** Confirmations: a version is reported as stored and released only after it was read back completely. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
@@ -12,8 +13,8 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
 
-/** A fake repository that has only states; `confirm` may be delayed or fail. */
-function bench(
+/** Confirmations over a fake repository that has only states; `confirm` may be delayed or fail. */
+function confirmationsUnderTest(
   policy: ReleasePolicy,
   options: {
     readonly atOnce?: number;
@@ -87,7 +88,7 @@ function bench(
 
 describe("confirmations", () => {
   it("store, then release, each reported once and in this order", async () => {
-    const { confirmations, reported, add } = bench("stored", { atOnce: 1 });
+    const { confirmations, reported, add } = confirmationsUnderTest("stored", { atOnce: 1 });
     add(1);
     confirmations.add(hash(1));
     await confirmations.idle();
@@ -98,21 +99,21 @@ describe("confirmations", () => {
   });
 
   it("report a version retired while it was read as neither complete nor damaged", async () => {
-    const scene = bench("stored", {
+    const started = confirmationsUnderTest("stored", {
       confirm: (id) => {
         if (id !== hash(1)) return Promise.resolve();
-        scene.states.set(id, "retired");
+        started.states.set(id, "retired");
         return Promise.reject(new StemmaError("MODEL_RETIRED", "gone"));
       },
     });
-    scene.add(1);
-    scene.add(2);
-    await scene.confirmations.idle();
-    assert.deepEqual(scene.reported, ["stored 2", "released 2"]);
+    started.add(1);
+    started.add(2);
+    await started.confirmations.idle();
+    assert.deepEqual(started.reported, ["stored 2", "released 2"]);
   });
 
   it("release only what a backup covers, if the policy requires one", async () => {
-    const { confirmations, reported, add, backUpTo } = bench("backed-up", { atOnce: 1 });
+    const { confirmations, reported, add, backUpTo } = confirmationsUnderTest("backed-up", { atOnce: 1 });
     add(1);
     add(7);
     await confirmations.idle();
@@ -123,7 +124,7 @@ describe("confirmations", () => {
   });
 
   it("never release a model that was not found complete", async () => {
-    const { confirmations, reported, add, states } = bench("stored", {
+    const { confirmations, reported, add, states } = confirmationsUnderTest("stored", {
       confirm: (id) =>
         id === hash(1) ? Promise.reject(new StemmaError("ROOT_MISMATCH", "wrong")) : Promise.resolve(),
     });
@@ -139,7 +140,7 @@ describe("confirmations", () => {
   });
 
   it("do not report damage when the journal has stopped", async () => {
-    const { confirmations, reported, add } = bench("stored", {
+    const { confirmations, reported, add } = confirmationsUnderTest("stored", {
       confirm: () => Promise.reject(new StemmaError("JOURNAL_STOPPED", "stopped")),
     });
     add(1);
@@ -148,7 +149,7 @@ describe("confirmations", () => {
   });
 
   it("run few at a time, by number and bytes; a large model runs alone", async () => {
-    const small = bench("stored", {
+    const small = confirmationsUnderTest("stored", {
       atOnce: 3,
       confirm: () =>
         new Promise((resolve) => {
@@ -158,7 +159,7 @@ describe("confirmations", () => {
     for (let at = 1; at <= 9; at++) small.add(at);
     await small.confirmations.idle();
     assert.equal(small.most(), 3);
-    const large = bench("stored", {
+    const large = confirmationsUnderTest("stored", {
       atOnce: 3,
       bytes: 11,
       confirm: () =>

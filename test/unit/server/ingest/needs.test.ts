@@ -1,3 +1,4 @@
+/** What the server requests next for an announced version: bases, small objects, then missing tensors. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { needsOf, reliedOn, type NeedsView } from "../../../../server/ingest/needs.js";

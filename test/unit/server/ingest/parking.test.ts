@@ -1,3 +1,4 @@
+/** Announcements that wait for their base: returned in order, and bounded per device and in total. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ParkingLot } from "../../../../server/ingest/parking.js";

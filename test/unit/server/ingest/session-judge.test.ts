@@ -1,3 +1,4 @@
+/** Telling a restarted device from a clone by the counter of its sessions. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

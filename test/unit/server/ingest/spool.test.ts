@@ -1,3 +1,4 @@
+/** The spool of an incoming upload, in memory and in a file: any order of writes, quota, and restart. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openSpoolFolder, type SpoolFolder } from "../../../../server/ingest/spool.js";

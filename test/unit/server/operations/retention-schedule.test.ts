@@ -11,7 +11,7 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 const hourMs = 3_600_000;
 const setting: RetentionSetting = { scope: { of: "fleet" }, rule: "for ever", setAtMs: 1 };
 
-function scene(
+function startSchedule(
   rulesOf: (fleet: string) => readonly RetentionSetting[],
   applied: (fleet: string) => Promise<RetentionReport>,
 ) {
@@ -43,7 +43,7 @@ function scene(
 }
 
 test("an hour after the start and then once a day, for fleets that have rules", async () => {
-  const { clock, calls, schedule } = scene(
+  const { clock, calls, schedule } = startSchedule(
     (fleet) => (fleet === "b" ? [] : [setting]),
     () => Promise.resolve({ nowMs: 0, retired: [], kept: 0 }),
   );
@@ -63,7 +63,7 @@ test("an hour after the start and then once a day, for fleets that have rules", 
 });
 
 test("a fleet that fails is logged, the others continue, and all are tried again the next day", async () => {
-  const { clock, calls, errors, schedule } = scene(
+  const { clock, calls, errors, schedule } = startSchedule(
     () => [setting],
     (fleet) =>
       fleet === "a"
@@ -87,7 +87,7 @@ test("a fleet that fails is logged, the others continue, and all are tried again
 
 test("closing waits for the current fleet and starts no other", async () => {
   let finish: (report: RetentionReport) => void = () => undefined;
-  const { clock, calls, schedule } = scene(
+  const { clock, calls, schedule } = startSchedule(
     () => [setting],
     () =>
       new Promise((resolve) => {

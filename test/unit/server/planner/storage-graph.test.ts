@@ -1,3 +1,4 @@
+/** The graph that the planner works on: numbering, order of edges, and refused input. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

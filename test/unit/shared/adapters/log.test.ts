@@ -1,3 +1,4 @@
+/** The two forms of the log, plain and JSON: the same events with the same fields. */
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";

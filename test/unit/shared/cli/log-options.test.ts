@@ -1,3 +1,4 @@
+/** The options of the command line for the log's form and level. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { parseLogForm, requestedLogLevel } from "../../../../shared/cli/log-options.js";

@@ -1,3 +1,4 @@
+/** Mapping with bounded concurrency: order of results, and what happens after an error. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mapConcurrent } from "../../../../shared/concurrency/map-concurrent.js";

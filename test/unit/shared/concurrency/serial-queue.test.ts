@@ -1,3 +1,4 @@
+/** The queue that runs actions one after the other, also after one of them failed. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SerialQueue } from "../../../../shared/concurrency/serial-queue.js";

@@ -1,3 +1,4 @@
+/** Estimates of coded sizes: whether coding pays, and how close they are to the actual sizes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";

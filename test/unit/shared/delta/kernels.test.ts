@@ -1,3 +1,7 @@
+/**
+ * The committed WebAssembly of the codec is what its sources compile to, and is loaded only with the pinned
+ * hash.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";

@@ -1,3 +1,4 @@
+/** Random streams: Philox with its published answers, independent streams by name, and continuation. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

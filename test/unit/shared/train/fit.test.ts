@@ -1,3 +1,4 @@
+/** The training loop: it learns, repeats bit for bit, stops early, and refuses data that does not fit. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

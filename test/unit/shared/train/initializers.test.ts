@@ -1,3 +1,4 @@
+/** Initial weights: their variance, their limits, and that the seed alone decides them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

@@ -1,3 +1,4 @@
+/** Learning-rate schedules: the table of rates that each one gives. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

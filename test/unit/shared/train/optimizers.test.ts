@@ -1,3 +1,4 @@
+/** Optimisers follow their published formulas, and continue from a saved state with the same bits. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

@@ -1,3 +1,6 @@
+/**
+ * The networks that recipes train: allowed layers, initial values from the seed, and their published sizes.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

@@ -1,3 +1,4 @@
+/** Signatures, tokens and enrolments: golden vectors, and everything that must not be valid. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+/** The codec of envelopes: golden vectors, limits of size, and refused messages. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -1,3 +1,4 @@
+/** The generated protocol code belongs to the committed stemma.proto. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,3 +1,4 @@
+/** MQTT topics: built, parsed back, and safe against names that would widen them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";

@@ -1,3 +1,4 @@
+/** The choice of the backend, and the reason that is reported for it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chooseBackend } from "../../../../../shared/train/backends/choose.js";

@@ -1,3 +1,4 @@
+/** Fusing an activation into the normalisation before it changes no bit, and happens only where it may. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { LayersModel, SymbolicTensor, Tensor, Variable, layers } from "@tensorflow/tfjs";

@@ -1,3 +1,4 @@
+/** The limit on the memory of the WebAssembly backend: exceeding it is an error, not a crash. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";

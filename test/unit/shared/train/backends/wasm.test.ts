@@ -1,3 +1,4 @@
+/** Starting and closing the WebAssembly backend, and what it refuses to compute. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -1,3 +1,4 @@
+/** Activations: output and gradient as on the cpu backend, also for NaN and at the bounds. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Tensor } from "@tensorflow/tfjs";

@@ -1,3 +1,4 @@
+/** Batch normalisation: output, statistics and gradients as on the cpu backend, fused and separate. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Tensor, Tensor1D, Tensor4D } from "@tensorflow/tfjs";

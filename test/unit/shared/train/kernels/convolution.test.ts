@@ -1,3 +1,4 @@
+/** Convolutions of every kind: output and gradients as on the cpu backend. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Rank, Tensor4D } from "@tensorflow/tfjs";

@@ -1,3 +1,4 @@
+/** Einstein sums and their gradients, and the equations that are refused. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";

@@ -1,3 +1,7 @@
+/**
+ * The committed WebAssembly of training is what its sources compile to, and shares the backend's memory
+ * safely.
+ */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";

@@ -1,3 +1,4 @@
+/** Matrix products: output and gradients as on the cpu backend, for transposed, batched and fused ones. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Rank, Tensor, Tensor2D } from "@tensorflow/tfjs";

@@ -1,3 +1,4 @@
+/** Fused steps of the optimisers agree with TensorFlow.js, and with the same operations unfused. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Optimizer, Tensor } from "@tensorflow/tfjs";

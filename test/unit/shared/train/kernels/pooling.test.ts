@@ -1,3 +1,4 @@
+/** Pooling: output and gradients as on the cpu backend, also where a window contains NaN. */
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import type { Tensor4D } from "@tensorflow/tfjs";

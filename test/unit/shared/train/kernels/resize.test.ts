@@ -1,3 +1,4 @@
+/** Resizing images: output as on the cpu backend, and gradients, which the cpu backend computes wrongly. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Tensor, Tensor4D } from "@tensorflow/tfjs";

@@ -1,3 +1,4 @@
+/** Sums over segments, and the gradient of gathering, which is made of them. */
 import { after, before, test } from "node:test";
 import type { Tensor1D } from "@tensorflow/tfjs";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";

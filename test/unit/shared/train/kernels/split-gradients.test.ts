@@ -1,3 +1,4 @@
+/** The gradient of splitting a tensor. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";

@@ -1,3 +1,7 @@
+/**
+ * The receiver of a transfer as a pure state machine: what it requests, when it times out, and what it
+ * refuses.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";

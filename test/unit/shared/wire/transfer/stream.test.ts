@@ -1,3 +1,4 @@
+/** The stream of a transfer's objects: ranges across objects, and each object verified. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";

@@ -1,3 +1,4 @@
+/** The budget of bytes that concurrent transfers share: fair, bounded, and never stuck. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.js";
