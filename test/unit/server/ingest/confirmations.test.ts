@@ -17,7 +17,7 @@ const hash = (at: number): Hash => at.toString(16).padStart(64, "0") as Hash;
 function confirmationsUnderTest(
   policy: ReleasePolicy,
   options: {
-    readonly atOnce?: number;
+    readonly maxConcurrent?: number;
     readonly bytes?: number;
     readonly confirm?: (id: Hash) => Promise<void>;
   } = {},
@@ -26,7 +26,7 @@ function confirmationsUnderTest(
   const reported: string[] = [];
   let backedUpTo = 0;
   let running = 0;
-  let most = 0;
+  let maxRunning = 0;
   const summary = (versionId: Hash): VersionSummary =>
     ({
       versionId,
@@ -41,7 +41,7 @@ function confirmationsUnderTest(
       backedUpTo: () => backedUpTo,
       confirmStored: async (id) => {
         running++;
-        most = Math.max(most, running);
+        maxRunning = Math.max(maxRunning, running);
         try {
           await options.confirm?.(id);
         } finally {
@@ -56,7 +56,7 @@ function confirmationsUnderTest(
       },
     },
     log: silentLog(),
-    maxConcurrent: options.atOnce ?? 2,
+    maxConcurrent: options.maxConcurrent ?? 2,
     maxConcurrentBytes: 10,
     releasePolicyOf: () => policy,
     onStored: ({ versionId }) => {
@@ -82,13 +82,13 @@ function confirmationsUnderTest(
       backedUpTo = position;
       confirmations.backedUp();
     },
-    most: () => most,
+    maxRunning: () => maxRunning,
   };
 }
 
 describe("confirmations", () => {
   it("store, then release, each reported once and in this order", async () => {
-    const { confirmations, reported, add } = confirmationsUnderTest("stored", { atOnce: 1 });
+    const { confirmations, reported, add } = confirmationsUnderTest("stored", { maxConcurrent: 1 });
     add(1);
     confirmations.add(hash(1));
     await confirmations.idle();
@@ -113,7 +113,9 @@ describe("confirmations", () => {
   });
 
   it("release only what a backup covers, if the policy requires one", async () => {
-    const { confirmations, reported, add, backUpTo } = confirmationsUnderTest("backed-up", { atOnce: 1 });
+    const { confirmations, reported, add, backUpTo } = confirmationsUnderTest("backed-up", {
+      maxConcurrent: 1,
+    });
     add(1);
     add(7);
     await confirmations.idle();
@@ -150,7 +152,7 @@ describe("confirmations", () => {
 
   it("run few at a time, by number and bytes; a large model runs alone", async () => {
     const small = confirmationsUnderTest("stored", {
-      atOnce: 3,
+      maxConcurrent: 3,
       confirm: () =>
         new Promise((resolve) => {
           setImmediate(resolve);
@@ -158,9 +160,9 @@ describe("confirmations", () => {
     });
     for (let at = 1; at <= 9; at++) small.add(at);
     await small.confirmations.idle();
-    assert.equal(small.most(), 3);
+    assert.equal(small.maxRunning(), 3);
     const large = confirmationsUnderTest("stored", {
-      atOnce: 3,
+      maxConcurrent: 3,
       bytes: 11,
       confirm: () =>
         new Promise((resolve) => {
@@ -169,7 +171,7 @@ describe("confirmations", () => {
     });
     for (let at = 1; at <= 4; at++) large.add(at);
     await large.confirmations.idle();
-    assert.equal(large.most(), 1);
+    assert.equal(large.maxRunning(), 1);
     assert.equal(large.reported.length, 8);
   });
 });
