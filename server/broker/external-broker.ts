@@ -26,6 +26,7 @@ import type {
 } from "./broker-port.js";
 import { DeviceQueues } from "./device-queues.js";
 import { ExternalSessions, type AdmitSession } from "./external-sessions.js";
+import { PeerLog } from "./peer-log.js";
 
 export interface ExternalBrokerOptions {
   /** mqtt:// or mqtts:// */
@@ -106,6 +107,7 @@ class ExternalBroker implements RunningBroker {
   readonly #fleets = new Set<string>();
   readonly #queues: DeviceQueues;
   readonly #sessions: ExternalSessions;
+  readonly #peerLog: PeerLog;
   /**
    * Births of devices whose session is not open. When this server starts, the broker sends retained births
    * and states in any order, and a device that has been welcomed before does not repeat its birth.
@@ -123,6 +125,7 @@ class ExternalBroker implements RunningBroker {
     this.#client = client;
     this.#options = options;
     this.#queues = new DeviceQueues(options.limits.maxQueuedBytes);
+    this.#peerLog = new PeerLog(options.log);
     this.#sessions = new ExternalSessions({
       address: options.url,
       admit: options.admit,
@@ -130,7 +133,7 @@ class ExternalBroker implements RunningBroker {
         this.#emit(event);
       },
       askToLeave: (identity, session) => this.#askToLeave(identity, session),
-      log: options.log,
+      log: this.#peerLog,
     });
     client.handleMessage = (packet, done) => {
       this.#receive(packet.topic, packet.payload, packet.qos, done);
@@ -162,7 +165,11 @@ class ExternalBroker implements RunningBroker {
     const isTooLong = payload.length > this.#options.limits.maxFrameBytes;
     if (topic === undefined || isTooLong || !this.#fleets.has(topic.fleet)) {
       this.#counts.dropped++;
-      this.#options.log.warn("broker-message-ignored", { topic: text.slice(0, 200), bytes: payload.length });
+      const peer = topic === undefined ? "a topic that is not a device's" : `${topic.fleet}/${topic.device}`;
+      this.#peerLog.warn(peer, "broker-message-ignored", {
+        topic: text.slice(0, 200),
+        bytes: payload.length,
+      });
       done();
       return;
     }

@@ -4,9 +4,9 @@
  * offline (also sent by the broker as the device's will). Knows state messages and no connections.
  */
 import { isStemmaError } from "../../shared/errors.js";
-import type { Log } from "../../shared/ports.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import type { BrokerEvent, DeviceIdentity, Refused } from "./broker-port.js";
+import type { PeerLog } from "./peer-log.js";
 
 /**
  * A session that a device reports: its counter, and the counter of the last session that the device knows was
@@ -28,7 +28,7 @@ export interface ExternalSessionsOptions {
   readonly emit: (event: BrokerEvent) => void;
   /** Asks the device to leave: nothing else can end its connection. */
   readonly askToLeave: (identity: DeviceIdentity, session: number) => Promise<void>;
-  readonly log: Log;
+  readonly log: PeerLog;
 }
 
 export class ExternalSessions {
@@ -97,7 +97,7 @@ export class ExternalSessions {
       return { session, online: body.online, previousSession: body.previousSession };
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      this.options.log.warn("state-unreadable", { ...identity, code: error.code });
+      this.options.log.warn(keyOf(identity), "state-unreadable", { ...identity, code: error.code });
       return undefined;
     }
   }

@@ -3,7 +3,8 @@
  * the local socket (trusted by the socket file's permission). Limits the size and time of requests, and turns
  * typed errors into answers. Uses the operations only through their interface.
  */
-import Fastify, { type FastifyInstance } from "fastify";
+import type { Socket } from "node:net";
+import Fastify, { type ConnectionError, type FastifyInstance, type FastifyReply } from "fastify";
 import type { Registry } from "prom-client";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -50,6 +51,11 @@ export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance 
     keepAliveTimeout: 5_000,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 512 },
+    // Refusals before any route is found do not pass the error handler.
+    frameworkErrors: (error, _request, reply) => {
+      sendError(reply, typedErrorOf(error));
+    },
+    clientErrorHandler: refuseConnection,
   });
   app.server.maxConnections = maxConnections;
   // Bodies are JSON, or streams that their route reads itself.
@@ -65,6 +71,36 @@ export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance 
   addStreamRoutes(app, parts.operations, parts.stopping);
   return app;
 }
+
+/** Answers bytes that are not an HTTP request within its limits, and closes the connection. */
+function refuseConnection(error: ConnectionError, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, answered] = connectionErrors[error.code] ?? [
+    "400 Bad Request",
+    new StemmaError(
+      "HTTP_REQUEST_INVALID",
+      "This is not a valid HTTP request. Correct it and send it again.",
+    ),
+  ];
+  const body = JSON.stringify(errorBodyOf(answered));
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
+
+const connectionErrors: Readonly<Record<string, readonly [status: string, error: StemmaError]>> = {
+  HPE_HEADER_OVERFLOW: [
+    "431 Request Header Fields Too Large",
+    new StemmaError("SIZE_OVER_LIMIT", "The request's address and headers are too long. Shorten them."),
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: [
+    "408 Request Timeout",
+    new StemmaError("TIMED_OUT", "The request did not arrive in time. Send it again."),
+  ],
+};
 
 /** Refuses requests without the token, except for the health route. */
 function requireToken(app: FastifyInstance, token: string): void {
@@ -93,15 +129,19 @@ function addErrorHandlers(app: FastifyInstance, log: Log): void {
         message: error.message,
         stack: error.stack,
       });
-    if (!reply.sent) void reply.status(httpStatusOf(answered)).send(errorBodyOf(answered));
+    if (!reply.sent) sendError(reply, answered);
   });
   app.setNotFoundHandler((request, reply) => {
     const error = new StemmaError(
       "NOT_FOUND",
       `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`,
     );
-    void reply.status(404).send(errorBodyOf(error));
+    sendError(reply, error);
   });
+}
+
+function sendError(reply: FastifyReply, error: Error): void {
+  void reply.status(httpStatusOf(error)).send(errorBodyOf(error));
 }
 
 /**

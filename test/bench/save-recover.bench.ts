@@ -4,15 +4,17 @@
  * the new bytes; to recover, a cached read and SHA-256. Then the same encoded, as a server receives it
  * (coded-chain.ts), against those floors and the codec's own time. Prints ratios of medians; asserts nothing.
  * `-o json` prints JSON; `node --expose-gc` makes the figures steadier. STEMMA_BENCH_ROUNDS (5) chains are
- * measured.
+ * measured. `--quick` measures one short chain of each kind.
  */
 import { randomFillSync } from "node:crypto";
 import { mkdtemp, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openNodeHome } from "../../server/repository/node-home.js";
+import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { keyframeDepth } from "../../server/ingest/coded-tensors.js";
 import { codedFigures, measureCodedChain, type CodedStep } from "./coded-chain.js";
 import {
@@ -25,10 +27,14 @@ import {
   type Named,
 } from "./save-floors.js";
 
-const depth = 10;
-const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? 5);
+const isQuick = process.argv.includes("--quick");
+const depth = isQuick ? 3 : 10;
+const codedDepth = isQuick ? 2 : keyframeDepth;
+const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (isQuick ? 1 : 5));
 const codedRounds = Math.max(1, Math.ceil(rounds / 2));
 const asJson = process.argv.includes("json");
+const roughNote =
+  "these figures are rough: --quick measures one short chain of each kind; run it without --quick to compare";
 
 function randomBytes(shape: readonly number[]): Uint8Array {
   return randomFillSync(new Uint8Array(byteLengthOf(shape)));
@@ -41,21 +47,53 @@ interface Times {
   readonly recoverFloor: number[];
 }
 
-async function measureChain(folder: string, partial: boolean, times: Times, round: number): Promise<void> {
-  const home = await openNodeHome(join(folder, `home-${partial}-${round}`));
-  const repository = await openRepository(home, "local");
-  let tensors: Named[] = mobileNetShapes().map((shape, index) => ({
+function randomTensors(): Named[] {
+  return mobileNetShapes().map((shape, index) => ({
     name: `t${String(index).padStart(3, "0")}`,
     dtype: "F32",
     shape,
     bytes: randomBytes(shape),
   }));
-  let base = (await repository.save(opaqueModelSource(tensors), { name: "m" })).summary.versionId;
-  const floorFile = join(folder, "cached");
-  const file = await open(floorFile, "w");
+}
+
+async function writeTensors(path: string, tensors: readonly Named[]): Promise<void> {
+  const file = await open(path, "w");
   for (const { bytes } of tensors) await file.write(bytes);
   await file.close();
-  const versions: (typeof base)[] = [];
+}
+
+async function measureChain(folder: string, partial: boolean, times: Times, round: number): Promise<void> {
+  const home = await openNodeHome(join(folder, `home-${partial}-${round}`));
+  const repository = await openRepository(home, "local");
+  const floorFile = join(folder, "cached");
+  const versions = await measureSaves({ folder, partial, repository, floorFile, times });
+  // Every version is recovered once unmeasured, so that the measured reads are cached and no save still writes.
+  for (const versionId of versions) await repository.recover(versionId);
+  // Once up and once down the chain, so that no depth is always read first.
+  const order = [...versions.entries()];
+  for (const [step, versionId] of [...order, ...order.toReversed()]) {
+    times.recoverFloor.push(await recoverFloor(floorFile));
+    (times.recover[step] ??= []).push(await timed(() => repository.recover(versionId)));
+  }
+  await repository.close();
+  await home.close();
+}
+
+interface SavedChain {
+  readonly folder: string;
+  readonly partial: boolean;
+  readonly repository: FleetRepository;
+  /** Gets the first version's tensors, whose read is the floor of a recovery. */
+  readonly floorFile: string;
+  readonly times: Times;
+}
+
+/** Saves a base and `depth` updates, and measures the updates. */
+async function measureSaves({ folder, partial, repository, floorFile, times }: SavedChain): Promise<Hash[]> {
+  let tensors = randomTensors();
+  let base = (await repository.save(opaqueModelSource(tensors), { name: "m" })).summary.versionId;
+  await writeTensors(floorFile, tensors);
+  const versions: Hash[] = [];
   for (let step = 1; step <= depth; step++) {
     tensors = tensors.map((tensor, index) =>
       partial && index < tensors.length - 2 ? tensor : { ...tensor, bytes: randomBytes(tensor.shape) },
@@ -79,16 +117,7 @@ async function measureChain(folder: string, partial: boolean, times: Times, roun
     }
     versions.push(base);
   }
-  // Every version is recovered once unmeasured, so that the measured reads are cached and no save still writes.
-  for (const versionId of versions) await repository.recover(versionId);
-  // Once up and once down the chain, so that no depth is always read first.
-  const order = [...versions.entries()];
-  for (const [step, versionId] of [...order, ...order.toReversed()]) {
-    times.recoverFloor.push(await recoverFloor(floorFile));
-    (times.recover[step] ??= []).push(await timed(() => repository.recover(versionId)));
-  }
-  await repository.close();
-  await home.close();
+  return versions;
 }
 
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-"));
@@ -111,18 +140,25 @@ try {
       recoverFloorMs,
       recoverRatio: median(times.recover.flat()) / recoverFloorMs,
       recoverRatioDepth1: ratios[0],
-      recoverRatioDepth10: ratios.at(-1),
+      [`recoverRatioDepth${depth}`]: ratios.at(-1),
     });
     const steps: CodedStep[] = [];
     await measureCodedChain(folder, partial, 1);
     for (let round = 0; round < codedRounds; round++)
-      steps.push(...(await measureCodedChain(folder, partial, keyframeDepth)));
+      steps.push(...(await measureCodedChain(folder, partial, codedDepth)));
     results.push({ update: partial ? "partial, coded" : "full, coded", ...codedFigures(steps) });
   }
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-if (asJson) console.log(JSON.stringify({ bench: "save-recover", rounds, depth, results }, undefined, 2));
+if (asJson)
+  console.log(
+    JSON.stringify(
+      { bench: "save-recover", rounds, depth, ...(isQuick ? { note: roughNote } : {}), results },
+      undefined,
+      2,
+    ),
+  );
 else {
   for (const row of results)
     console.log(
@@ -130,5 +166,6 @@ else {
         .map(([key, value]) => `${key} ${typeof value === "number" ? value.toFixed(2) : String(value)}`)
         .join("  "),
     );
+  if (isQuick) console.log(roughNote);
   console.log("aims: saveRatio ≤ 1.5, recoverRatio ≤ 2 at any depth; coded: save and recover ≤ 1.2");
 }
