@@ -7,6 +7,7 @@ import { rmSync } from "node:fs";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isBuilt, removeStamp, stateOfSources, writeStamp } from "./build-stamp.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const minimum = [20, 19];
@@ -151,6 +152,7 @@ export async function install() {
 /** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
 export async function prepare(options = {}) {
   checkNode();
+  if (isBuilt(root)) return { installMs: 0, buildMs: 0 };
   return withLock(() => installAndBuild(options));
 }
 
@@ -163,6 +165,8 @@ async function installAndReport() {
 async function installAndBuild({ quiet = false }) {
   const installMs = await installAndReport();
   const began = Date.now();
+  const sources = stateOfSources(root);
+  removeStamp(root);
   const { build } = await import("./build.mjs");
   const { written, failures } = await build({ quiet: true });
   const buildMs = Date.now() - began;
@@ -170,6 +174,7 @@ async function installAndBuild({ quiet = false }) {
     console.error(`stemma: ${failures.length} files did not build; the messages are above.`);
     process.exit(1);
   }
+  writeStamp(root, sources);
   if (written > 0 && !quiet)
     console.error(`stemma: built ${written} files in ${(buildMs / 1000).toFixed(1)} s`);
   return { installMs, buildMs };

@@ -2,7 +2,7 @@
  * The output of commands: data on stdout in the chosen form (table, json, yaml, name), everything else on
  * stderr; progress only on a terminal. Does not depend on the commands.
  */
-import Table from "cli-table3";
+import stringWidth from "string-width";
 import { stringify } from "yaml";
 import { StemmaError } from "../errors.js";
 
@@ -86,50 +86,41 @@ export function printable(text: string): string {
   return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
 
-/** A table without frames that survives `cut` and narrow terminals. */
+const columnGap = "  ";
+
+/**
+ * A table without frames that survives `cut` and narrow terminals. Each cell is measured and padded once, so
+ * the work grows with the number of cells.
+ */
 export function renderTable<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   empty = "nothing to show",
 ): string {
   if (rows.length === 0) return `${empty}\n`;
-  const blank = {
-    top: "",
-    "top-mid": "",
-    "top-left": "",
-    "top-right": "",
-    bottom: "",
-    "bottom-mid": "",
-    "bottom-left": "",
-    "bottom-right": "",
-    left: "",
-    "left-mid": "",
-    mid: "",
-    "mid-mid": "",
-    right: "",
-    "right-mid": "",
-    middle: "  ",
-  };
-  const table = new Table({
-    head: columns.map((column) => column.title),
-    colAligns: columns.map((column) => column.align ?? "left"),
-    chars: blank,
-    style: { head: [], border: [], "padding-left": 0, "padding-right": 0 },
+  const lines = [columns.map(({ title }) => title), ...rows.map((row) => cellTexts(row, columns))];
+  const widths = columns.map(() => 0);
+  const cellWidths = lines.map((cells) =>
+    cells.map((cell, column) => {
+      const width = stringWidth(cell);
+      widths[column] = Math.max(widths[column]!, width);
+      return width;
+    }),
+  );
+  const padded = lines.map((cells, line) =>
+    cells.map((cell, column) => {
+      const padding = " ".repeat(widths[column]! - cellWidths[line]![column]!);
+      return columns[column]!.align === "right" ? padding + cell : cell + padding;
+    }),
+  );
+  return `${padded.map((cells) => cells.join(columnGap).trimEnd()).join("\n")}\n`;
+}
+
+function cellTexts<Row>(row: Row, columns: readonly Column<Row>[]): string[] {
+  return columns.map(({ value: valueOf }) => {
+    const value = valueOf(row);
+    return value === undefined || value === null ? "-" : printable(String(value)).replaceAll("\n", "\\u{a}");
   });
-  for (const row of rows)
-    table.push(
-      columns.map((column) => {
-        const value = column.value(row);
-        return value === undefined || value === null
-          ? "-"
-          : printable(String(value)).replaceAll("\n", "\\u{a}");
-      }),
-    );
-  return `${table
-    .toString()
-    .split("\n")
-    .map((line) => line.trimEnd())
-    .join("\n")}\n`;
 }
 
 /** "14.2 MB": decimal units, three digits. */

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { Output, type OutputForm } from "../../../../shared/cli/output.js";
+import { Output, renderTable, type OutputForm } from "../../../../shared/cli/output.js";
 
 function printed(form: OutputForm, name: string): string {
   const stdout = new PassThrough();
@@ -36,4 +36,37 @@ test("programs get names unchanged", () => {
   const name = "a\u001b[2Jb";
   assert.deepEqual(JSON.parse(printed("json", name)), { name });
   assert.equal(printed("name", name), `${name}\n`);
+});
+
+test("columns are as wide as their widest cell, also where letters take two places", () => {
+  const rows = [
+    { name: "front-cam", bytes: 7 },
+    { name: "模型", bytes: 12345 },
+  ];
+  assert.equal(
+    renderTable(rows, [
+      { title: "NAME", value: ({ name }) => name },
+      { title: "BYTES", value: ({ bytes }) => bytes, align: "right" },
+      { title: "LINE", value: () => undefined },
+    ]),
+    ["NAME       BYTES  LINE", "front-cam      7  -", "模型       12345  -", ""].join("\n"),
+  );
+});
+
+test("a table of 20,000 rows reads every cell once", () => {
+  let reads = 0;
+  const rows = Array.from({ length: 20_000 }, (_, row) => row);
+  const text = renderTable(rows, [
+    {
+      title: "ROW",
+      align: "right",
+      value: (row) => {
+        reads++;
+        return row;
+      },
+    },
+    { title: "NAME", value: (row) => `model-${row}` },
+  ]);
+  assert.equal(reads, rows.length);
+  assert.equal(text.split("\n").at(-2), "19999  model-19999");
 });
