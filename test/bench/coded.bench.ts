@@ -112,7 +112,6 @@ function encodeChild(
 async function measure(pair: Pair, folder: string): Promise<Record<string, unknown>> {
   const codec = await loadDeltaCodec();
   const parts = encodeChild(codec, pair);
-  const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const times: Times = {
     decode: [],
     rawCold: [],
@@ -176,6 +175,15 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
   }
   for (const repository of [raw, coded]) await repository.close();
   for (const home of Object.values(homes)) await home.close();
+  return figuresOf(pair.name, parts, times);
+}
+
+function figuresOf(
+  name: string,
+  parts: ReturnType<typeof encodeChild>,
+  times: Times,
+): Record<string, unknown> {
+  const bytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
   // A round measures everything one after the other, so that other work on this machine slows all alike.
   const ratio = (coded: readonly Cost[], raw: readonly Cost[], by: keyof Cost): number =>
     median(coded.map((cost, i) => cost[by] / (raw[i]![by] + times.decode[i]![by])));
@@ -185,7 +193,7 @@ async function measure(pair: Pair, folder: string): Promise<Record<string, unkno
     [`save${suffix}`]: ratio(times.saveCoded, times.saveRaw, by),
   });
   return {
-    model: pair.name,
+    model: name,
     megabytes: bytes / 1e6,
     share: parts.reduce((sum, part) => sum + part.coded.bytes.length, 0) / bytes,
     decodeMBs: bytes / 1e3 / median(times.decode.map(({ clockMs }) => clockMs)),

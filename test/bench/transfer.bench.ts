@@ -179,14 +179,113 @@ async function receiveRaw(child: ChildProcess, target: FileHandle, fsync: boolea
   return tookMs;
 }
 
-async function main(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "stemma-transfer-"));
-  const file = join(folder, "source");
-  const source = await open(file, "w");
+async function writeSource(path: string): Promise<void> {
+  const source = await open(path, "w");
   const piece = Buffer.alloc(2 ** 20);
   for (let at = 0; at < byteLength; at += piece.length)
     await source.write(randomFillSync(piece), 0, Math.min(piece.length, byteLength - at), at);
   await source.close();
+}
+
+/** Receives one transfer into the file and returns the milliseconds that it took. */
+type ReceiveBlocks = (target: FileHandle, fsync: boolean) => Promise<number>;
+
+/** Connects the device to the broker; each call then receives one transfer of its file. */
+async function blockReceiver(
+  broker: Awaited<ReturnType<typeof startBroker>>,
+  child: ChildProcess,
+): Promise<ReceiveBlocks> {
+  const perform = async (order: Order): Promise<void> => {
+    child.send(order);
+    await once(child, "message");
+  };
+  await perform({ do: "connect", url: broker.url });
+  let receiver: RunningReceiver | undefined;
+  broker.onMessage(({ payload }) => {
+    const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
+    if (body.type === "block") receiver?.onBlock(body);
+    if (body.type === "manifest") receiver?.onManifest(body);
+    return Promise.resolve();
+  });
+  const down = buildTopic({ ...names, kind: "down" });
+  const send = (body: Body): void => {
+    void broker.publish(
+      down,
+      encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }),
+      { qos: 1 },
+    );
+  };
+  let count = 0;
+  return async (target, fsync) => {
+    const transfer = (++count).toString(16).padStart(16, "0");
+    await perform({ do: "serve", transfer });
+    const began = performance.now();
+    receiver = runReceiver(
+      {
+        transfer,
+        objects: 1,
+        rawBytes: byteLength,
+        maxBytes: byteLength,
+        maxBlockBytes: blockBytes,
+        window,
+      },
+      {
+        clock: nodeClock(),
+        budget: new WindowBudget(64 * 2 ** 20),
+        send,
+        write: async (offset, bytes) => {
+          await target.write(bytes, 0, bytes.length, offset);
+        },
+      },
+    );
+    await receiver.finished;
+    if (fsync) await target.sync();
+    const tookMs = performance.now() - began;
+    send({ type: "transferDone", transfer });
+    return tookMs;
+  };
+}
+
+type Kind = "raw" | "blocks" | "rawFsynced" | "blocksFsynced";
+
+async function measureTransfers({
+  folder,
+  child,
+  receiveBlocks,
+}: {
+  readonly folder: string;
+  readonly child: ChildProcess;
+  readonly receiveBlocks: ReceiveBlocks;
+}): Promise<Record<Kind, number[]>> {
+  const times: Record<Kind, number[]> = {
+    raw: [],
+    blocks: [],
+    rawFsynced: [],
+    blocksFsynced: [],
+  };
+  for (let run = 0; run < runs; run++) {
+    for (const [kind, receive, fsync] of [
+      ["raw", receiveRaw, false],
+      ["blocks", receiveBlocks, false],
+      ["rawFsynced", receiveRaw, true],
+      ["blocksFsynced", receiveBlocks, true],
+    ] as const) {
+      const path = join(folder, "target");
+      const target = await open(path, "w");
+      times[kind].push(
+        receive === receiveRaw ? await receiveRaw(child, target, fsync) : await receiveBlocks(target, fsync),
+      );
+      await target.close();
+      await rm(path);
+    }
+  }
+  return times;
+}
+
+async function main(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-transfer-"));
+  const file = join(folder, "source");
+  await writeSource(file);
   const broker = await startBroker({
     root: names.root,
     authenticate: () => Promise.resolve(names),
@@ -197,80 +296,8 @@ async function main(): Promise<void> {
     env: { ...process.env, STEMMA_BENCH_SOURCE: file },
   });
   try {
-    const perform = async (order: Order): Promise<void> => {
-      child.send(order);
-      await once(child, "message");
-    };
-    await perform({ do: "connect", url: broker.url });
-    let receiver: RunningReceiver | undefined;
-    broker.onMessage(({ payload }) => {
-      const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
-      if (body.type === "block") receiver?.onBlock(body);
-      if (body.type === "manifest") receiver?.onManifest(body);
-      return Promise.resolve();
-    });
-    const down = buildTopic({ ...names, kind: "down" });
-    const send = (body: Body): void => {
-      void broker.publish(
-        down,
-        encodeEnvelope({ protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body }),
-        { qos: 1 },
-      );
-    };
-    let count = 0;
-    const receiveBlocks = async (target: FileHandle, fsync: boolean): Promise<number> => {
-      const transfer = (++count).toString(16).padStart(16, "0");
-      await perform({ do: "serve", transfer });
-      const began = performance.now();
-      receiver = runReceiver(
-        {
-          transfer,
-          objects: 1,
-          rawBytes: byteLength,
-          maxBytes: byteLength,
-          maxBlockBytes: blockBytes,
-          window,
-        },
-        {
-          clock: nodeClock(),
-          budget: new WindowBudget(64 * 2 ** 20),
-          send,
-          write: async (offset, bytes) => {
-            await target.write(bytes, 0, bytes.length, offset);
-          },
-        },
-      );
-      await receiver.finished;
-      if (fsync) await target.sync();
-      const tookMs = performance.now() - began;
-      send({ type: "transferDone", transfer });
-      return tookMs;
-    };
-    const times: Record<"raw" | "blocks" | "rawFsynced" | "blocksFsynced", number[]> = {
-      raw: [],
-      blocks: [],
-      rawFsynced: [],
-      blocksFsynced: [],
-    };
-    for (let run = 0; run < runs; run++) {
-      for (const [kind, receive, fsync] of [
-        ["raw", receiveRaw, false],
-        ["blocks", receiveBlocks, false],
-        ["rawFsynced", receiveRaw, true],
-        ["blocksFsynced", receiveBlocks, true],
-      ] as const) {
-        const path = join(folder, "target");
-        const target = await open(path, "w");
-        times[kind].push(
-          receive === receiveRaw
-            ? await receiveRaw(child, target, fsync)
-            : await receiveBlocks(target, fsync),
-        );
-        await target.close();
-        await rm(path);
-      }
-    }
-    report(times);
+    const receiveBlocks = await blockReceiver(broker, child);
+    report(await measureTransfers({ folder, child, receiveBlocks }));
   } finally {
     const exited = once(child, "exit");
     child.disconnect();

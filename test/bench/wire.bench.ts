@@ -150,6 +150,47 @@ async function chains(): Promise<readonly { readonly chain: Chain; readonly mega
 
 // The transfers.
 
+interface UploadSetting {
+  readonly store: ReturnType<typeof memoryStore>;
+  /** Folder for encoded tensors. */
+  readonly work: string;
+  readonly megabits: number;
+  readonly coding: "auto" | "never";
+}
+
+/** What makes the uploads of a device. */
+function uploadsOf({ store, work, megabits, coding }: UploadSetting): (device: ScriptedDevice) => Uploads {
+  return (device) =>
+    new Uploads({
+      objects: store,
+      clock: nodeClock(),
+      log: silentLog(),
+      blockBytes,
+      coding: new UploadCoding({
+        objects: store,
+        files: nodeFiles(),
+        folder: work,
+        clock: nodeClock(),
+        log: silentLog(),
+        memoryLimitMb: 1024,
+        mayTake: () => Promise.resolve(true),
+        link: {
+          blockBytes,
+          window,
+          bytesPerSecond: (megabits * 1e6) / 8,
+          keepaliveSeconds: 60,
+          coding,
+          metered: false,
+        },
+      }),
+      send: async (transfer, message) => {
+        if (message.type === "block") await device.sendBlock(transfer, message);
+        else await device.send(message);
+        return true;
+      },
+    });
+}
+
 /**
  * Transfers the chain's steps over one link, from a device that encodes when it pays (`auto`) or never. The
  * server has the base before.
@@ -165,35 +206,7 @@ async function transferChain(
   try {
     const enrolment = await server.enroll("v1", ["line"]);
     const store = memoryStore({ clock: nodeClock(), random: nodeRandom() });
-    const uploads = (device: ScriptedDevice): Uploads =>
-      new Uploads({
-        objects: store,
-        clock: nodeClock(),
-        log: silentLog(),
-        blockBytes,
-        coding: new UploadCoding({
-          objects: store,
-          files: nodeFiles(),
-          folder: work,
-          clock: nodeClock(),
-          log: silentLog(),
-          memoryLimitMb: 1024,
-          mayTake: () => Promise.resolve(true),
-          link: {
-            blockBytes,
-            window,
-            bytesPerSecond: (megabits * 1e6) / 8,
-            keepaliveSeconds: 60,
-            coding,
-            metered: false,
-          },
-        }),
-        send: async (transfer, message) => {
-          if (message.type === "block") await device.sendBlock(transfer, message);
-          else await device.send(message);
-          return true;
-        },
-      });
+    const uploads = uploadsOf({ store, work, megabits, coding });
     const unlimited = await ScriptedDevice.connect(enrolment, { session: 1, store, uploads });
     await unlimited.birth();
     const versions = new Map<string, Hash>();

@@ -2,8 +2,17 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
-import { withContext } from "../context.js";
+import { withContext, type CommandContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
+
+interface AddRequest {
+  readonly name: string;
+  readonly location: string;
+  /** The reader. */
+  readonly kind: string;
+  readonly set: readonly string[];
+  readonly dryRun: boolean;
+}
 
 export function addDataCommands(program: Command): void {
   const data = program.command("data").description("name the data that recipes train on");
@@ -28,36 +37,9 @@ export function addDataCommands(program: Command): void {
       async (
         name: string,
         location: string,
-        choices: { kind: string; set: string[]; dryRun: boolean },
+        choices: Pick<AddRequest, "kind" | "set" | "dryRun">,
         command: Command,
-      ) =>
-        withContext(command, async ({ output, operations, options }) => {
-          const path = location === "-" ? "" : resolve(location);
-          const parameters = Object.fromEntries(
-            Object.entries(parseAssignments(choices.set)).map(([key, value]) => [
-              key,
-              typeof value === "string" && value.includes(",") ? value.split(",") : value,
-            ]),
-          );
-          if (choices.dryRun) {
-            const { checkDatasetAt } = await import("../../context/check-dataset.js");
-            const report = await checkDatasetAt({ kind: choices.kind, location: path, parameters });
-            output.print({
-              data: report,
-              names: [name],
-              text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
-            });
-            return;
-          }
-          const summary = await (
-            await operations()
-          ).addDataset({ fleet: options.fleet, name, kind: choices.kind, location: path, parameters });
-          output.print({
-            data: summary,
-            names: [name],
-            text: `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`,
-          });
-        }),
+      ) => withContext(command, (context) => addCommand({ name, location, ...choices }, context)),
     );
 
   data
@@ -98,4 +80,35 @@ export function addDataCommands(program: Command): void {
         });
       }),
     );
+}
+
+async function addCommand(
+  { name, location, kind, set, dryRun }: AddRequest,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const path = location === "-" ? "" : resolve(location);
+  const parameters = Object.fromEntries(
+    Object.entries(parseAssignments(set)).map(([key, value]) => [
+      key,
+      typeof value === "string" && value.includes(",") ? value.split(",") : value,
+    ]),
+  );
+  if (dryRun) {
+    const { checkDatasetAt } = await import("../../context/check-dataset.js");
+    const report = await checkDatasetAt({ kind, location: path, parameters });
+    output.print({
+      data: report,
+      names: [name],
+      text: `would register ${name}: ${report.samples} samples, hash ${report.hash.slice(0, 16)}`,
+    });
+    return;
+  }
+  const summary = await (
+    await operations()
+  ).addDataset({ fleet: options.fleet, name, kind, location: path, parameters });
+  output.print({
+    data: summary,
+    names: [name],
+    text: `registered ${name}: ${summary.kind} at ${summary.location || "(made by the reader)"}, hash ${summary.hash?.slice(0, 16) ?? "-"}`,
+  });
 }
