@@ -19,6 +19,7 @@ import {
 import { encodingMalformed } from "./encoding-malformed.js";
 import { decodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
+import { readLowRank, requiredByLowRank } from "./low-rank/low-rank-encoding.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { predictorOf, referencesOf } from "./piece.js";
 import { decodePlanes, planesNeedBase } from "./planes.js";
@@ -116,7 +117,8 @@ function decodePart(memory: KernelMemory, part: TensorPart, stored: StoredPart, 
     throw encodingMalformed(
       `the encoding ${code} is not one of ${kind === undefined ? dtype : "parts of a tensor"}`,
     );
-  if (code === encodingCodes.parts) decodeSlabs(memory, { ...part, kind }, stored, target);
+  if (code === encodingCodes.lowRank) decodeLowRank(memory, { ...part, kind }, stored, target);
+  else if (code === encodingCodes.parts) decodeSlabs(memory, { ...part, kind }, stored, target);
   else decodeOnePiece(memory, { ...part, kind }, { code, bytes }, target);
 }
 
@@ -137,6 +139,18 @@ function decodeOnePiece(
   if (needed.base && base === undefined) throw referenceMissing(part, "base");
   if (needed.previous && previous === undefined) throw referenceMissing(part, "previous");
   decodePiece(memory, pieceShape(part, kind, count), { code, bytes, base, previous }, target);
+}
+
+/** Only complete tensors have a low-rank prediction, and only one. */
+function decodeLowRank(
+  memory: KernelMemory,
+  part: NumericPart,
+  { bytes, depth }: StoredPart,
+  target: Uint8Array,
+): void {
+  if (depth > 0) throw encodingMalformed("parts of a tensor have no low-rank prediction");
+  const { predicted, ...inner } = readLowRank(memory, part, bytes);
+  decodePart(memory, { ...part, base: predicted, previous: undefined }, { ...inner, depth: 1 }, target);
 }
 
 function decodeSlabs(
@@ -176,9 +190,9 @@ function decodeCommonBlock(
   const reader = new ByteReader(bytes);
   reader.u8();
   const common = new Uint8Array(tensorByteLength(dtype, block));
-  decodePart(memory, blockPart(header, block, references), readPart(reader, 0), common);
+  decodePart(memory, blockPart(header, block, references), readPart(reader, 1), common);
   const rest = new Uint8Array(target.length - common.length);
-  decodePart(memory, remainderPart(dtype, rest.length), readPart(reader, 0), rest);
+  decodePart(memory, remainderPart(dtype, rest.length), readPart(reader, 1), rest);
   if (reader.left > 0) throw encodingMalformed("bytes follow its last part");
   joinBlock(target, { shape, block, elementBytes: elementBytes(dtype) }, common, rest);
 }
@@ -196,6 +210,9 @@ export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): 
     case encodingCodes.fixedPlanes:
       if (depth > 0) throw encodingMalformed("parts of a tensor are never stored in fixed planes");
       return noReferences;
+    case encodingCodes.lowRank:
+      if (depth > 0) throw encodingMalformed("parts of a tensor have no low-rank prediction");
+      return requiredByLowRank(bytes);
     case encodingCodes.parts:
       return requiredByParts(bytes, depth);
     case encodingCodes.packed:

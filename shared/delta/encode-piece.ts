@@ -42,6 +42,49 @@ interface Encoding extends Piece {
   readonly prediction: number;
 }
 
+/** A piece with everything that is decided before its streams are written. */
+interface AnalysedPiece {
+  readonly encoding: Encoding;
+  readonly scales: Scales;
+  readonly choice: TableChoice;
+  readonly expected: ExpectedTables;
+}
+
+function analysePiece(
+  memory: KernelMemory,
+  shape: PieceShape,
+  source: PieceSource,
+  predicted: Prediction,
+): AnalysedPiece {
+  const piece: Piece = {
+    memory,
+    arrays: memory.pieceArrays(shape.count, shape.view, source.bytes.length),
+    ...shape,
+  };
+  const prediction = preparePrediction(piece, predicted, source);
+  loadLanes(piece, source.bytes, piece.arrays.child);
+  const scales = predicted.inUnits ? unitScales : measureScales(piece, prediction);
+  const mapping = symbolMapping(shape.kind, predicted, scales.mean);
+  computeContexts(piece, mapping, scales, prediction);
+  const encoding: Encoding = { ...piece, mapping, prediction };
+  const { counts, totals } = countSymbols(encoding);
+  const expected = memory.expected(mapping.alphabet, mapping.shift);
+  const choice = chooseTables(counts, totals, expected);
+  return { encoding, scales, choice, expected };
+}
+
+/** Bits of a piece in this encoding, within a few bytes, without writing it. */
+export function measurePiece(
+  memory: KernelMemory,
+  shape: PieceShape,
+  source: PieceSource,
+  predicted: Prediction,
+): number {
+  const { choice, scales } = analysePiece(memory, shape, source, predicted);
+  // `choice.bits` counts tables, not vectors of scales.
+  return choice.bits + 8 * writeSideInformation({ scales, lengths: [], frequencies: [] }).length;
+}
+
 /** Returns undefined where the encoding would not be smaller than the piece's bytes. */
 export function encodePiece(
   memory: KernelMemory,
@@ -50,20 +93,7 @@ export function encodePiece(
   predicted: Prediction,
 ): EncodedPiece | undefined {
   const { bytes } = source;
-  const piece: Piece = {
-    memory,
-    arrays: memory.pieceArrays(shape.count, shape.view, bytes.length),
-    ...shape,
-  };
-  const prediction = preparePrediction(piece, predicted, source);
-  loadLanes(piece, bytes, piece.arrays.child);
-  const scales = predicted.inUnits ? unitScales : measureScales(piece, prediction);
-  const mapping = symbolMapping(shape.kind, predicted, scales.mean);
-  computeContexts(piece, mapping, scales, prediction);
-  const encoding: Encoding = { ...piece, mapping, prediction };
-  const { counts, totals } = countSymbols(encoding);
-  const expected = memory.expected(mapping.alphabet, mapping.shift);
-  const choice = chooseTables(counts, totals, expected);
+  const { encoding, scales, choice, expected } = analysePiece(memory, shape, source, predicted);
   if (choice.bits / 8 >= bytes.length) return undefined;
 
   const out = new ByteWriter();

@@ -16,6 +16,7 @@ import { encodePiece } from "./encode-piece.js";
 import { estimateNumbers } from "./estimate.js";
 import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
+import { encodeLowRank } from "./low-rank/low-rank-encoding.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { referencesOf } from "./piece.js";
 import { encodePlanes } from "./planes.js";
@@ -42,7 +43,7 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout }: EncodeOptions,
+  { layout, lowRank = false }: EncodeOptions,
 ): EncodedTensor {
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
@@ -52,7 +53,13 @@ export function encodeTensor(
   if (layout === "planes" || layout === "fixed") return encodeInPlanes(memory, whole) ?? raw(bytes);
   const hasOtherShape = whole.base === undefined && references.base !== undefined;
   const withBlock = hasOtherShape ? encodeCommonBlock(memory, whole, references) : undefined;
-  return withBlock ?? encodePart(memory, whole);
+  const plain = withBlock ?? encodePart(memory, whole);
+  const kind = numberKind(header.dtype);
+  if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
+  const found = encodeLowRank(memory, { ...whole, kind }, (base) =>
+    encodePart(memory, { ...whole, base, previous: undefined }),
+  );
+  return found !== undefined && found.bytes.length < plain.bytes.length ? found : plain;
 }
 
 function raw(bytes: Uint8Array): EncodedTensor {

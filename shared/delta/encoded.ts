@@ -30,11 +30,13 @@ export const encodingCodes = {
    * to another machine.
    */
   fixedPlanes: 6,
+  /** The difference from a prediction by the base and a product of two small factors. */
+  lowRank: 7,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
 export function isEncodingCode(code: number): code is EncodingCode {
-  return Number.isInteger(code) && code >= 0 && code <= 6;
+  return Number.isInteger(code) && code >= 0 && code <= 7;
 }
 
 /**
@@ -62,6 +64,11 @@ export interface EncodeOptions {
    * fixed planes, without a base; tensors that cannot be stored in these are stored in planes.
    */
   readonly layout?: "packed" | "planes" | "fixed";
+  /**
+   * Whether to look for a low-rank prediction of floats that have a base. It takes several times as long, and
+   * is used where it is smaller. Only with "packed".
+   */
+  readonly lowRank?: boolean;
 }
 
 export const noReferences = { base: false, previous: false } as const;

@@ -177,6 +177,21 @@ export class KernelMemory {
     };
   }
 
+  /**
+   * Arrays of these lengths in bytes, in place of those of a piece or segment. They are not cleared.
+   */
+  arrays<Name extends string>(
+    lengths: Readonly<Record<Name, number>>,
+  ): { readonly heap: Heap; readonly offsets: Readonly<Record<Name, number>> } {
+    let end = piecesStart;
+    const offsets = {} as Record<Name, number>;
+    for (const name of Object.keys(lengths) as Name[]) {
+      offsets[name] = end;
+      end += aligned(lengths[name]);
+    }
+    return { heap: this.kernels.reserve(end), offsets };
+  }
+
   /** The expected tables of an alphabet, built at first use. */
   expected(alphabet: Alphabet, shift: number): ExpectedTables {
     const slot = (alphabet === "differences" ? 0 : 3) + (shift === 0 ? 0 : shift === 13 ? 1 : 2);

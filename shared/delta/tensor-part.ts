@@ -71,9 +71,12 @@ export function numberCount(dtype: DType, bytes: number): number {
 
 /** A part as one piece for the kernels. */
 export function pieceShape({ dtype, shape }: TensorHeader, kind: NumberKind, count: number): PieceShape {
-  // Complex numbers are pairs.
-  const numberShape = dtype === "C64" ? [...shape, 2] : shape;
-  return { kind, count, view: viewOf(numberShape, count) };
+  return { kind, count, view: viewOf(numberShape({ dtype, shape }), count) };
+}
+
+/** The shape of a tensor's numbers: complex numbers are pairs. */
+export function numberShape({ dtype, shape }: TensorHeader): readonly number[] {
+  return dtype === "C64" ? [...shape, 2] : shape;
 }
 
 /** A part and the bytes of the tensor that it covers. */

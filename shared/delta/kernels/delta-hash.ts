@@ -1,2 +1,2 @@
 /** Written by `npm run kernels`: SHA-256 of delta.wasm, checked before it is instantiated. */
-export const deltaHash = "4e85ed2c2e97e5d999091b26c388fc938a290fab3bd07e876ae7de581e4847a5";
+export const deltaHash = "bee3aa45c9742667ceeca12ecc247cf20858cbe87fe3e59379251c8ba4f21c5e";

@@ -148,6 +148,33 @@ export interface KernelFunctions {
     streamBits: number,
     out: number,
   ): number;
+  weightDifferences(
+    base: number,
+    child: number,
+    rows: number,
+    columns: number,
+    rowWeights: number,
+    columnWeights: number,
+    out: number,
+  ): void;
+  multiply(matrix: number, rows: number, columns: number, right: number, width: number, out: number): void;
+  multiplyTransposed(
+    matrix: number,
+    rows: number,
+    columns: number,
+    left: number,
+    width: number,
+    out: number,
+  ): void;
+  addProduct(
+    base: number,
+    rows: number,
+    columns: number,
+    left: number,
+    rank: number,
+    right: number,
+    out: number,
+  ): void;
 }
 
 export interface DeltaKernels extends KernelFunctions {

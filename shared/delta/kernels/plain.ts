@@ -6,6 +6,7 @@ import { heapOf, type DeltaKernels, type Heap } from "./kernels.js";
 import * as context from "./plain-contexts.js";
 import * as fixed from "./plain-fixed.js";
 import * as lanes from "./plain-lanes.js";
+import * as lowRank from "./plain-low-rank.js";
 import { packBits } from "./plain-pack.js";
 import * as planes from "./plain-planes.js";
 import * as planeCoders from "./plain-rans-planes.js";
@@ -50,5 +51,9 @@ export function plainKernels(): DeltaKernels {
     fixedExponents: (...args) => fixed.fixedExponents(heap, ...args),
     fixedSplit: (...args) => fixed.fixedSplit(heap, ...args),
     fixedJoin: (...args) => fixed.fixedJoin(heap, ...args),
+    weightDifferences: (...args) => lowRank.weightDifferences(heap, ...args),
+    multiply: (...args) => lowRank.multiply(heap, ...args),
+    multiplyTransposed: (...args) => lowRank.multiplyTransposed(heap, ...args),
+    addProduct: (...args) => lowRank.addProduct(heap, ...args),
   };
 }

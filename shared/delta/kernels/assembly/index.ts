@@ -11,3 +11,4 @@ export { ransDecodeOne, ransDecodeTwo, ransDecodeMostlyZero } from "./rans-plane
 export { rowTotals, decodingRow } from "./tables";
 export { markTouched, joinPlanes, splitPlanes } from "./planes";
 export { fixedExponents, fixedSplit, fixedJoin } from "./fixed";
+export { weightDifferences, multiply, multiplyTransposed, addProduct } from "./low-rank";

@@ -13,6 +13,7 @@ import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import {
   fineTuned,
   continueTuning,
+  lowRankPair,
   nearlyEqual,
   noiseTensor,
   uniform,
@@ -49,6 +50,9 @@ function cases(): readonly Case[] {
     references,
     ...wasm.encodeTensor(tensor, tensor.bytes, references, options),
   });
+  const options = { split: 1, rank: 2, size: 0.01, noise: 0, seed: 10 };
+  const lowRank = lowRankPair("F32", [34, 36], options);
+  const lowRankHalf = lowRankPair("BF16", [40, 33], options);
   const all = [
     of(base),
     of(child, { base }),
@@ -65,6 +69,8 @@ function cases(): readonly Case[] {
     ),
     of(base, { base }),
     of(noiseTensor("F32", [4], 9)),
+    of(lowRank.child, { base: lowRank.base }, { lowRank: true }),
+    of(lowRankHalf.child, { base: lowRankHalf.base }, { lowRank: true }),
     of(sparse),
   ];
   assert.deepEqual(

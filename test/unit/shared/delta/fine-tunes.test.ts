@@ -7,6 +7,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
+import type { EncodeOptions } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
@@ -29,7 +30,12 @@ async function tensorsOf(name: string): Promise<ReadonlyMap<string, Tensor>> {
 }
 
 /** Bits per parameter of a child; every tensor is decoded again and compared. */
-async function bitsOf(child: string, base?: string, previous?: string): Promise<number> {
+async function bitsOf(
+  child: string,
+  base?: string,
+  previous?: string,
+  options: EncodeOptions = {},
+): Promise<number> {
   const codec = await loadDeltaCodec();
   const [own, from, before] = await Promise.all([
     tensorsOf(child),
@@ -40,7 +46,7 @@ async function bitsOf(child: string, base?: string, previous?: string): Promise<
   let numbers = 0;
   for (const [name, tensor] of own) {
     const references = { base: from?.get(name), previous: before?.get(name) };
-    const encoded = codec.encodeTensor(tensor, tensor.bytes, references);
+    const encoded = codec.encodeTensor(tensor, tensor.bytes, references, options);
     assert.deepEqual(codec.requiredReferences(encoded), encoded.against);
     assert.ok(
       Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded, references, tensor.bytes.length)),
@@ -68,6 +74,27 @@ for (const [child, bound] of bounds) {
     context.diagnostic(`${bits.toFixed(3)} bits a parameter, bound ${bound}`);
     assert.ok(bits <= 0.97 * bound, `${bits}`);
   });
+}
+
+/** Bits per parameter with low-rank predictions, factors counted. */
+const lowRankBits = [
+  ["lstm-sgd1e-3-100", "lstm-base", undefined, 12.8],
+  ["lstm-adam1e-4-100", "lstm-base", undefined, 20.6],
+  ["mnv2-sgd1e-3-100", "mnv2-base", undefined, 14.7],
+  ["mnv2-adam1e-4-100", "mnv2-base", undefined, 19.5],
+  ["lstm-sgd1e-3-200", "lstm-sgd1e-3-100", "lstm-base", 12],
+] as const;
+
+for (const [child, base, previous, most] of lowRankBits) {
+  test(
+    `${child} with low-rank predictions takes at most ${most} bits a parameter`,
+    { skip },
+    async (context) => {
+      const bits = await bitsOf(child, base, previous, { lowRank: true });
+      context.diagnostic(`${bits.toFixed(3)} bits a parameter`);
+      assert.ok(bits <= most, `${bits}`);
+    },
+  );
 }
 
 test("a previous update helps, whichever of the two is the base", { skip }, async (context) => {
