@@ -8,6 +8,7 @@ import type { StemmaError } from "../shared/errors.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
+import type { OpenedLog } from "../shared/adapters/log.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
 import type { LiveServer } from "./context/operations-context.js";
@@ -41,11 +42,14 @@ export interface ServerHandle {
   close(): Promise<void>;
 }
 
+/** A log, which may count the lines that it could not write. */
+export type ServerLog = Log & Partial<OpenedLog>;
+
 /** What the steps of the start share. */
 interface Parts {
   readonly config: ServerConfig;
   readonly home: Home;
-  readonly log: Log;
+  readonly log: ServerLog;
   readonly fleets: OpenFleets;
   readonly events: EventHub;
   readonly ingests: FleetIngests;
@@ -55,7 +59,7 @@ interface Parts {
 }
 
 /** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
-export async function startServer(options: ServerOptions, log: Log): Promise<ServerHandle> {
+export async function startServer(options: ServerOptions, log: ServerLog): Promise<ServerHandle> {
   const config = serverConfig(options);
   const home = await openNodeHome(config.home, log);
   const closing = new ClosingSteps();
@@ -83,7 +87,7 @@ class ClosingSteps {
 async function start(
   config: ServerConfig,
   home: Home,
-  log: Log,
+  log: ServerLog,
   closing: ClosingSteps,
 ): Promise<ServerHandle> {
   await clearWorkFolder(home);
@@ -116,7 +120,12 @@ async function start(
   };
 }
 
-async function openParts(config: ServerConfig, home: Home, log: Log, closing: ClosingSteps): Promise<Parts> {
+async function openParts(
+  config: ServerConfig,
+  home: Home,
+  log: ServerLog,
+  closing: ClosingSteps,
+): Promise<Parts> {
   const fleets = openFleets(home);
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
@@ -186,6 +195,7 @@ async function startHttp(
       events,
       broker: () => broker.stats(),
       fleets: () => ingests.all(),
+      droppedLogLines: () => log.droppedLines?.() ?? 0,
       log: log.child({ part: "metrics" }),
     },
     stopping.signal,

@@ -27,6 +27,8 @@ export interface MetricSources {
   broker(): BrokerStats;
   /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  /** Lines of the log that could not be written since the start. Called when the metrics are requested. */
+  droppedLogLines(): number;
   readonly log: Log;
 }
 
@@ -36,6 +38,7 @@ export function serverMetrics(sources: MetricSources, signal: AbortSignal): Regi
   collectDefaultMetrics({ register: registry, prefix: "stemma_" });
   addBrokerGauges(registry, sources);
   addFleetGauges(registry, sources);
+  addLogGauge(registry, sources);
   void countEvents(sources, eventCounters(registry), signal);
   return registry;
 }
@@ -122,6 +125,17 @@ function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "br
     registers,
     collect() {
       this.set(broker().queuedBytes);
+    },
+  });
+}
+
+function addLogGauge(registry: Registry, { droppedLogLines }: Pick<MetricSources, "droppedLogLines">): void {
+  new Gauge({
+    name: "stemma_log_lines_dropped",
+    help: "Lines of the log that could not be written since the start",
+    registers: [registry],
+    collect() {
+      this.set(droppedLogLines());
     },
   });
 }

@@ -4,6 +4,7 @@
  */
 import { pino } from "pino";
 import type { Log, LogFields } from "../ports.js";
+import { standardErrorOutput, streamOutput, type LogOutput } from "./log-output.js";
 
 /** From the least to the most important. */
 export const logLevels = ["debug", "info", "warn", "error"] as const;
@@ -19,10 +20,35 @@ export interface LogOptions {
   readonly stream?: NodeJS.WritableStream;
 }
 
-export function openLog({ form, level, stream = process.stderr }: LogOptions): Log {
-  if (form === "plain") return plainLog(stream, level);
+export interface OpenedLog extends Log {
+  /** Lines that could not be written since the start. */
+  readonly droppedLines: () => number;
+}
+
+/** Opens the log. Lines that cannot be written are dropped, counted and reported later. */
+export function openLog({ form, level, stream }: LogOptions): OpenedLog {
+  const report = form === "plain" ? plainReport : jsonReport;
+  const output = stream === undefined ? standardErrorOutput(report) : streamOutput(stream, report);
+  const droppedLines = (): number => output.droppedLines;
+  if (form === "plain") return { ...plainLog(output, level), droppedLines };
   const options = { level, base: null, messageKey: "text", timestamp: pino.stdTimeFunctions.isoTime };
-  return jsonLog(pino(options, stream));
+  return { ...jsonLog(pino(options, output)), droppedLines };
+}
+
+const droppedEvent = "log-lines-dropped";
+
+function droppedText(lines: number): string {
+  return `${lines} ${lines === 1 ? "line" : "lines"} of the log could not be written and ${lines === 1 ? "is" : "are"} lost: check the disk or the program that reads the log`;
+}
+
+function plainReport(lines: number): string {
+  return plainText("warn", droppedEvent, { lines, text: droppedText(lines) });
+}
+
+function jsonReport(lines: number): string {
+  const time = new Date().toISOString();
+  const text = droppedText(lines);
+  return `${JSON.stringify({ level: pino.levels.values["warn"], time, event: droppedEvent, lines, text })}\n`;
 }
 
 function jsonLog(logger: pino.Logger): Log {
@@ -48,12 +74,11 @@ const labels: Readonly<Record<LogLevel, string>> = {
 };
 
 /** @param context fields that every line carries */
-function plainLog(stream: NodeJS.WritableStream, minLevel: LogLevel, context: LogFields = {}): Log {
+function plainLog(output: LogOutput, minLevel: LogLevel, context: LogFields = {}): Log {
   const writer = (level: LogLevel): ((event: string, fields?: LogFields) => void) => {
     if (logLevels.indexOf(level) < logLevels.indexOf(minLevel)) return () => undefined;
     return (event, fields = {}) => {
-      const line = plainLine(event, { ...context, ...fields });
-      stream.write(`${new Date().toISOString()} ${labels[level]}${line}\n`);
+      output.write(plainText(level, event, { ...context, ...fields }));
     };
   };
   return {
@@ -61,8 +86,12 @@ function plainLog(stream: NodeJS.WritableStream, minLevel: LogLevel, context: Lo
     info: writer("info"),
     warn: writer("warn"),
     error: writer("error"),
-    child: (fields) => plainLog(stream, minLevel, { ...context, ...fields }),
+    child: (fields) => plainLog(output, minLevel, { ...context, ...fields }),
   };
+}
+
+function plainText(level: LogLevel, event: string, fields: LogFields): string {
+  return `${new Date().toISOString()} ${labels[level]}${plainLine(event, fields)}\n`;
 }
 
 /** `event: text (name=value …)` on one line; `message` stands for a missing `text`. */

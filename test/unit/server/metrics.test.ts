@@ -35,7 +35,7 @@ describe("the server's metrics", () => {
     };
     const events = eventHub({ now: () => 7 });
     const registry = serverMetrics(
-      { events, broker: () => brokerStats, fleets: () => [], log },
+      { events, broker: () => brokerStats, fleets: () => [], droppedLogLines: () => 3, log },
       stopping.signal,
     );
     const valueOf = async (name: string): Promise<number | undefined> => {
@@ -68,6 +68,10 @@ describe("the server's metrics", () => {
     assert.equal(await valueOf("stemma_recorded_wire_bytes_total"), 7);
     assert.equal(await valueOf("stemma_recorded_model_bytes_total"), 20);
     assert.deepEqual(errors, []);
+  });
+
+  it("contain the lines of the log that could not be written", async (context) => {
+    assert.equal(await metricsOf(context).valueOf("stemma_log_lines_dropped"), 3);
   });
 
   it("go on counting after an event that cannot be counted, and log the first one only", async (context) => {
