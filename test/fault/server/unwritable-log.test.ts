@@ -42,6 +42,7 @@ for (const form of ["plain", "json"])
         resolve(signal ?? code);
       });
     });
+    assert.ok(child.stdout);
     const { httpUrl, socketPath } = await readyServer(child.stdout);
     const operations = connectOperations({ socketPath });
     assert.equal((await operations.health()).pid, child.pid);
