@@ -9,7 +9,6 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { minBlockBytes } from "../../shared/wire/limits.js";
 import {
   checkEncoding,
-  codecFormat,
   maxEncodedBytes,
   rawOnly,
   type AllowedCoding,
@@ -60,6 +59,8 @@ export interface Download {
  * What the server may code a download against: versions that this device holds completely, and their tensors.
  */
 export interface DownloadTerms {
+  /** Format of tensor coding to ask for. */
+  readonly codec: number;
   readonly references: readonly Hash[];
   readonly tensors: ReadonlySet<Hash>;
 }
@@ -82,7 +83,7 @@ export function transferOf(
   blockBytes: number,
   terms?: DownloadTerms,
 ): string {
-  const coding = terms === undefined ? "" : ` coded ${codecFormat} ${terms.references.join(" ")}`;
+  const coding = terms === undefined ? "" : ` coded ${terms.codec} ${terms.references.join(" ")}`;
   return sha256(
     `stemma-fetch ${versionId} ${blockBytes} ${refs.map(({ kind, id }) => `${kind}:${id}`).join(" ")}${coding}`,
   ).slice(0, 32);
@@ -164,7 +165,7 @@ export class Downloads {
     const { blockBytes, window } = this.options;
     const rawBytes = refs.reduce((sum, ref) => sum + ref.byteLength, 0);
     const allowed: AllowedCoding =
-      terms === undefined ? rawOnly : { codec: codecFormat, tensors: terms.tensors };
+      terms === undefined ? rawOnly : { codec: terms.codec, tensors: terms.tensors };
     return {
       transfer,
       window,
@@ -228,7 +229,7 @@ export class Downloads {
 function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | undefined): CodingTerms {
   return terms === undefined
     ? {}
-    : { codec: codecFormat, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
+    : { codec: terms.codec, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
 }
 
 /** The fetch for a list of objects, in as many messages as it needs. */

@@ -11,11 +11,12 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
+import { firstCodecFormat, lowRankFormat } from "../../shared/wire/coding/encodings.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
-import { decideDownloadCoding } from "../outbox/decide-coding.js";
+import { decideDownloadCoding, prefersLowRank } from "../outbox/decide-coding.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Profile } from "../settings/profile.js";
 import type { Download, Downloads, DownloadTerms } from "./downloads.js";
@@ -151,7 +152,9 @@ export class Offers {
         refs.length,
         shared.references.length > 0,
       );
-      if (refs.length > 0 && decision.coded && (await this.#tryCoded(offered, refs, shared))) return;
+      const codec = prefersLowRank(profile.link) ? lowRankFormat : firstCodecFormat;
+      if (refs.length > 0 && decision.coded && (await this.#tryCoded(offered, refs, { ...shared, codec })))
+        return;
       const download = refs.length === 0 ? undefined : await downloads.fetch(offer.versionId, refs, 0);
       await this.#keep(offered, download);
     } finally {

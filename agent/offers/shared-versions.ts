@@ -16,7 +16,7 @@ export async function sharedVersions(
   outbox: Pick<Outbox, "state" | "entry" | "newest" | "objects">,
   line: string,
   { bases }: Pick<SaveRecord, "bases">,
-): Promise<DownloadTerms> {
+): Promise<Pick<DownloadTerms, "references" | "tensors">> {
   const held = new Map<Hash, HeldVersion>();
   const add = async (ids: readonly (Hash | undefined)[]): Promise<void> => {
     for (const id of ids) {

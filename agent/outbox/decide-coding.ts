@@ -62,6 +62,18 @@ export function decideCoding({
   return { coded: codedMs < maxCodedShare * rawMs, because: times };
 }
 
+/**
+ * Finding low-rank predictions takes 15 to 130 ms for each megabyte and saves 5 to 30 % of its bytes (measured
+ * on one core, docs/performance.md). On slower links than this it saves time, even on a processor that is four
+ * times slower.
+ */
+const lowRankBytesPerSecond = 320_000;
+
+/** Whether models on this link are coded with low-rank predictions. */
+export function prefersLowRank({ metered, bytesPerSecond }: CodingEstimate["link"]): boolean {
+  return metered || (bytesPerSecond !== null && bytesPerSecond <= lowRankBytesPerSecond);
+}
+
 /** Usual share of its raw bytes that a version takes when it is coded against related versions, or alone. */
 const usualShare = { related: 0.7, alone: 0.85 };
 /** Raw bytes per second that any server is assumed to code. */

@@ -12,13 +12,13 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { codecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { firstCodecFormat, lowRankFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Profile } from "../settings/profile.js";
-import { decideCoding } from "./decide-coding.js";
+import { decideCoding, prefersLowRank } from "./decide-coding.js";
 import { readVersion } from "./read-version.js";
 
 export interface UploadCodingOptions {
@@ -62,7 +62,7 @@ export class UploadCoding {
   mayCode(want: Want): boolean {
     return (
       this.options.link.coding !== "never" &&
-      (want.codec ?? 0) >= codecFormat &&
+      (want.codec ?? 0) >= firstCodecFormat &&
       want.reason !== "objects" &&
       want.tensorIndices.length > 0
     );
@@ -115,6 +115,8 @@ export class UploadCoding {
         objects: this.options.objects,
         coder,
         signal,
+        // The same in every process, so that a resumed transfer is the same stream.
+        lowRank: (want.codec ?? 0) >= lowRankFormat && prefersLowRank(this.options.link),
         maxTensorBytes: (this.options.memoryLimitMb * 2 ** 20) / 16,
       };
       // A resumed transfer was decided before, perhaps by an earlier process: it must be the same stream

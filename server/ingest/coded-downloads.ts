@@ -12,7 +12,7 @@ import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { codecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { firstCodecFormat, lowRankFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
@@ -50,6 +50,8 @@ interface CodingWork {
   readonly tensors: readonly Hash[];
   /** Upper bound of the coded stream's length. */
   readonly maxBytes: number;
+  /** Whether the device asked for the format with low-rank predictions: where its link is slow. */
+  readonly lowRank: boolean;
 }
 
 /** Streams up to this length stay in memory. */
@@ -76,12 +78,15 @@ export class CodedDownloads {
     const rawBytes = refs.reduce((sum, { byteLength }) => sum + byteLength, 0);
     const allowed =
       this.parts.limits.coding &&
-      (fetch.codec ?? 0) >= codecFormat &&
+      (fetch.codec ?? 0) >= firstCodecFormat &&
       rawBytes > 0 &&
       refs.every(({ kind }) => kind === "tensor") &&
       fetch.streamBytes !== rawBytes;
     if (!allowed) return undefined;
-    const key = sha256(JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? []]));
+    const lowRank = (fetch.codec ?? 0) >= lowRankFormat;
+    const key = sha256(
+      JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? [], lowRank]),
+    );
     const coded =
       this.#coded.get(key) ??
       this.#start(key, {
@@ -89,6 +94,7 @@ export class CodedDownloads {
         references: fetch.references ?? [],
         tensors: refs.map(({ id }) => id),
         maxBytes: maxEncodedBytes(rawBytes),
+        lowRank,
       });
     if (coded === undefined) return undefined;
     coded.users++;
@@ -142,7 +148,7 @@ export class CodedDownloads {
   }
 
   async #code(
-    { summary, references, tensors, maxBytes }: CodingWork,
+    { summary, references, tensors, maxBytes, lowRank }: CodingWork,
     spool: Awaited<ReturnType<typeof openCodingSpool>>,
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
@@ -165,6 +171,7 @@ export class CodedDownloads {
           references: against,
           objects: repository.objects,
           coder,
+          lowRank,
           maxTensorBytes: maxWireCodedTensorBytes,
         },
         spool,

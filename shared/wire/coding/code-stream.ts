@@ -22,6 +22,8 @@ export interface CodingWork {
   readonly coder: TensorCoder;
   /** Larger tensors are sent raw; never more than the protocol allows. */
   readonly maxTensorBytes: number;
+  /** Whether to look for low-rank predictions, which takes longer and saves more bytes. */
+  readonly lowRank: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -61,7 +63,12 @@ async function codeTensor(
   const found = work.references.get(id) ?? {};
   const base = await readReference(work, found.base);
   const previous = base === undefined ? undefined : await readReference(work, found.previous);
-  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), { base, previous });
+  const { lowRank } = work;
+  const { code, bytes, against } = await work.coder.encode(
+    await tensorOfSource(source),
+    { base, previous },
+    { lowRank },
+  );
   if (code === encodingCodes.raw) return raw;
   const encoding = {
     code,

@@ -8,18 +8,24 @@ import type { Hash } from "../../tensor/tensor.js";
 import { maxWireCodedTensorBytes } from "../limits.js";
 import type { Encoding } from "../messages.js";
 
-/** Newest format of tensor coding that this program supports: the encoding codes 0 to 5 of shared/delta. */
-export const codecFormat = 1;
 /**
- * The encoding codes of that format. Fixed planes (6) are for stores only.
+ * Formats of tensor coding: the first has the encoding codes 0 to 5 of shared/delta, the second also low-rank
+ * predictions (7). Fixed planes (6) are for stores only.
  */
-const wireCodes: ReadonlySet<number> = new Set([
-  encodingCodes.raw,
-  encodingCodes.equal,
-  encodingCodes.packed,
-  encodingCodes.rans,
-  encodingCodes.planes,
-  encodingCodes.parts,
+export const firstCodecFormat = 1;
+export const lowRankFormat = 2;
+/** Newest format that this program supports. */
+export const codecFormat = lowRankFormat;
+
+/** First format that has an encoding code. */
+const formatOfCode: ReadonlyMap<number, number> = new Map([
+  [encodingCodes.raw, firstCodecFormat],
+  [encodingCodes.equal, firstCodecFormat],
+  [encodingCodes.packed, firstCodecFormat],
+  [encodingCodes.rans, firstCodecFormat],
+  [encodingCodes.planes, firstCodecFormat],
+  [encodingCodes.parts, firstCodecFormat],
+  [encodingCodes.lowRank, lowRankFormat],
 ]);
 
 /** Max bytes of an encoding of `rawBytes` bytes: the codec never exceeds them. */
@@ -29,7 +35,7 @@ export function maxEncodedBytes(rawBytes: number): number {
 
 /** What the receiver of a stream allowed when it asked for it. */
 export interface AllowedCoding {
-  /** 0: raw only. */
+  /** Newest format of tensor coding. 0: raw only. */
   readonly codec: number;
   /** Tensors that others may be coded against. */
   readonly tensors: ReadonlySet<Hash>;
@@ -57,13 +63,18 @@ export function checkEncoding(
     if (against !== undefined || previous !== undefined) throw invalid("as raw and coded against another");
     return;
   }
-  if (allowed.codec < codecFormat)
+  if (allowed.codec < firstCodecFormat)
     throw invalid(`with the encoding code ${code} where only raw tensors were requested`);
-  if (!wireCodes.has(code))
+  const format = formatOfCode.get(code);
+  if (format === undefined)
     throw new StemmaError(
       "DELTA_CODE_UNKNOWN",
       `The manifest of a transfer declares the encoding code ${code} for tensor ${index}, which this program does not know. Update it, or send the tensor raw.`,
       { index, code },
+    );
+  if (allowed.codec < format)
+    throw invalid(
+      `with the encoding code ${code} of format ${format} where format ${allowed.codec} was requested`,
     );
   if (rawBytes > maxWireCodedTensorBytes)
     throw invalid(

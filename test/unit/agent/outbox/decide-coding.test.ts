@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decideCoding, type CodingEstimate } from "../../../../agent/outbox/decide-coding.js";
+import { decideCoding, prefersLowRank, type CodingEstimate } from "../../../../agent/outbox/decide-coding.js";
 
 const million = 1_000_000;
 const auto = { coding: "auto", metered: false, bytesPerSecond: null } as const;
@@ -65,4 +65,11 @@ test("the manifest's bytes for each tensor count: many tiny tensors do not pay",
 
 test("gives the reason, with the figures", () => {
   assert.match(decideCoding(question).because, /^\d+ ms coded, 800 ms raw at 12500000 bytes a second$/);
+});
+
+test("low-rank predictions are for metered and slow links", () => {
+  assert.equal(prefersLowRank(auto), false);
+  assert.equal(prefersLowRank({ ...auto, metered: true }), true);
+  assert.equal(prefersLowRank({ ...auto, bytesPerSecond: 131_072 }), true);
+  assert.equal(prefersLowRank({ ...auto, bytesPerSecond: 1_250_000 }), false);
 });

@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { UploadCoding } from "../../../../agent/outbox/upload-coding.js";
 import { Uploads } from "../../../../agent/outbox/uploads.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import type { Files, Log, LogFields } from "../../../../shared/ports.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
@@ -15,7 +16,7 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { BlockRequest, ManifestPart, ObjectRef, Want } from "../../../../shared/wire/messages.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
-import { fineTuned, weights } from "../../../helpers/related-tensors.js";
+import { lowRankPair } from "../../../helpers/related-tensors.js";
 
 const clock = manualClock();
 const turn = (): Promise<void> =>
@@ -38,7 +39,14 @@ interface SavedChild {
 async function savedChild({
   mode = "always",
   hasSpace = true,
-}: { readonly mode?: "always" | "auto" | "never"; readonly hasSpace?: boolean } = {}): Promise<SavedChild> {
+  metered = false,
+  codec = 1,
+}: {
+  readonly mode?: "always" | "auto" | "never";
+  readonly hasSpace?: boolean;
+  readonly metered?: boolean;
+  readonly codec?: number;
+} = {}): Promise<SavedChild> {
   const files = memoryFiles();
   const objects = memoryStore({ clock });
   const logged: (readonly [string, LogFields])[] = [];
@@ -47,7 +55,13 @@ async function savedChild({
     logged.push([event, fields]);
   };
   const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log };
-  const body = weights([400, 320], 1);
+  const { base: body, child: tuned } = lowRankPair("F32", [400, 320], {
+    split: 1,
+    rank: 1,
+    size: 1e-4,
+    noise: 1e-5,
+    seed: 1,
+  });
   const about = { name: "m", fleet: "f", device: "d", line: "l", environment: { backend: "none" } };
   const base = await saveModel(
     objects,
@@ -55,7 +69,7 @@ async function savedChild({
     { ...about, sequence: 1, bases: [] },
     clock,
   );
-  const source = opaqueModelSource([{ name: "w", ...fineTuned(body, 1e-4, 2) }]);
+  const source = opaqueModelSource([{ name: "w", ...tuned }]);
   const child = await saveModel(
     objects,
     source,
@@ -68,7 +82,7 @@ async function savedChild({
     folder: "/transfers",
     clock,
     log,
-    link: testProfile({ "link.coding": mode }).link,
+    link: testProfile({ "link.coding": mode, "link.metered": metered }).link,
     memoryLimitMb: 256,
     mayTake: () => Promise.resolve(hasSpace),
   });
@@ -96,7 +110,7 @@ async function savedChild({
     parts: 1,
     more: false,
     tensorIndices: [0],
-    codec: 1,
+    codec,
     references: [base.versionId],
   };
   return {
@@ -161,6 +175,23 @@ describe("coding an upload", () => {
       [second.byteLength, second.blockHashes, second.encodings],
       [first.byteLength, first.blockHashes, first.encodings],
     );
+    await again.uploads.stop();
+  });
+
+  it("has low-rank predictions on a metered link to a server that decodes them, the same in every process", async () => {
+    const codeOf = async (metered: boolean, codec: number): Promise<number | undefined> => {
+      const saved = await savedChild({ metered, codec });
+      const { encodings } = await manifest(saved);
+      await saved.uploads.stop();
+      return encodings[0]?.code;
+    };
+    assert.equal(await codeOf(true, 2), encodingCodes.lowRank);
+    assert.notEqual(await codeOf(true, 1), encodingCodes.lowRank);
+    assert.notEqual(await codeOf(false, 2), encodingCodes.lowRank);
+    const first = await manifest(await savedChild({ metered: true, codec: 2 }));
+    const again = await savedChild({ metered: true, codec: 2 });
+    const second = await manifest(again, { ...again.want, streamBytes: first.byteLength });
+    assert.deepEqual([second.byteLength, second.blockHashes], [first.byteLength, first.blockHashes]);
     await again.uploads.stop();
   });
 

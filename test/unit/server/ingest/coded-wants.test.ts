@@ -82,9 +82,9 @@ describe("coded wants", () => {
     assert.deepEqual(
       device.wants.map(({ reason, codec: format, references }) => [reason, format, references]),
       [
-        ["tensors", 1, undefined],
-        ["tensors", 1, [base.versionId]],
-        ["tensors", 1, [child.versionId, base.versionId]],
+        ["tensors", 2, undefined],
+        ["tensors", 2, [base.versionId]],
+        ["tensors", 2, [child.versionId, base.versionId]],
       ],
     );
     assert.deepEqual(device.codedVersions, [base.versionId, child.versionId, onward.versionId]);

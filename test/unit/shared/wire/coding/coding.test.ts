@@ -3,6 +3,7 @@
  * input gives the same stream.
  */
 import assert from "node:assert/strict";
+import { encodingCodes } from "../../../../../shared/delta/encoded.js";
 import { describe, it } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
@@ -27,7 +28,13 @@ import { openTensorCoder, type TensorCoder } from "../../../../../shared/wire/co
 import { maxWireCodedTensorBytes } from "../../../../../shared/wire/limits.js";
 import type { Encoding } from "../../../../../shared/wire/messages.js";
 import { manualClock } from "../../../../helpers/manual-clock.js";
-import { fineTuned, continueTuning, noiseTensor, weights } from "../../../../helpers/related-tensors.js";
+import {
+  fineTuned,
+  continueTuning,
+  lowRankPair,
+  noiseTensor,
+  weights,
+} from "../../../../helpers/related-tensors.js";
 
 const id = (digit: string): Hash => digit.repeat(64) as Hash;
 const allowed: AllowedCoding = { codec: 1, tensors: new Set([id("a"), id("b")]) };
@@ -48,11 +55,14 @@ describe("encodings of a manifest", () => {
     assert.equal(outcome({ code: 2, byteLength: maxEncodedBytes(10_000) }), "taken");
     assert.equal(outcome({ code: 3, byteLength: 1, against: id("a"), previous: id("b") }), "taken");
     assert.equal(outcome({ code: 1, byteLength: 0, against: id("b") }), "taken");
+    const second: AllowedCoding = { ...allowed, codec: 2 };
+    assert.equal(outcome({ code: 7, byteLength: 50, against: id("a") }, 10_000, second), "taken");
     assert.equal(maxEncodedBytes(10_000), 10_010);
   });
   it("are refused with a typed error elsewhere", () => {
     for (const [encoding, rawBytes = 10_000, by = allowed] of [
       [{ code: 2, byteLength: 10_011 }],
+      [{ code: 7, byteLength: 50, against: id("a") }],
       [{ code: 0, byteLength: 9_999 }],
       [{ code: 0, byteLength: 10_000, against: id("a") }],
       [{ code: 1, byteLength: 1, against: id("a") }],
@@ -140,6 +150,7 @@ describe("a coded stream", () => {
       ids,
       objects,
       coder,
+      lowRank: false,
       tensors: ids,
       maxTensorBytes: 2 ** 24,
       references: new Map([
@@ -157,6 +168,26 @@ describe("a coded stream", () => {
       }),
     );
   }
+
+  it("has low-rank predictions where they are looked for", async () => {
+    const { base, child } = lowRankPair("F32", [64, 80], {
+      split: 1,
+      rank: 1,
+      size: 0.01,
+      noise: 0,
+      seed: 8,
+    });
+    const coder = openTensorCoder(0);
+    for (const lowRank of [false, true]) {
+      const given = await work(coder, [base, child]);
+      const files = memoryFiles();
+      const spool = await openCodingSpool(files, "/t.coded", 2 ** 20, 2 ** 30);
+      const { encodings } = await codeStream({ ...given, lowRank }, spool);
+      assert.equal(encodings[1]?.code === encodingCodes.lowRank, lowRank);
+      await spool.remove();
+    }
+    await coder.close();
+  });
 
   it("is the same from a thread and the event loop, from a file and from memory, and decodes to the tensors", async () => {
     const streams: (readonly Buffer[])[] = [];
