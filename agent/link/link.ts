@@ -9,7 +9,7 @@ import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
-import type { Block, Body, Envelope } from "../../shared/wire/messages.js";
+import type { Block, Body, BodyOf, Envelope } from "../../shared/wire/messages.js";
 import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../shared/wire/topics.js";
 import { jitteredBackoffMs, connectBackoff, refusedBackoff } from "../resources/backoff.js";
 import type { SessionCounter } from "./session-counter.js";
@@ -81,12 +81,9 @@ export class Link {
     this.#phase = "stopped";
     if (client === undefined) return;
     if (wasOpen)
-      await this.#publish(
-        client,
-        { kind: "state" },
-        { type: "state", online: false, previousSession: this.#previousSession },
-        { retain: true },
-      ).catch(() => undefined);
+      await this.#publish(client, { kind: "state" }, this.#state(false), { retain: true }).catch(
+        () => undefined,
+      );
     await client.endAsync(!wasOpen).catch(() => undefined);
   }
 
@@ -186,6 +183,11 @@ export class Link {
     });
   }
 
+  #state(online: boolean): BodyOf<"state"> {
+    const { generation } = this.options.enrolment;
+    return { type: "state", online, previousSession: this.#previousSession, generation };
+  }
+
   #mqttOptions(session: number): IClientOptions {
     const { enrolment } = this.options;
     return {
@@ -206,7 +208,7 @@ export class Link {
             sequence: 0,
             correlation: "",
             expiresMs: 0,
-            body: { type: "state", online: false, previousSession: this.#previousSession },
+            body: this.#state(false),
           }),
         ),
       },
@@ -224,12 +226,7 @@ export class Link {
     this.#attempt = 0;
     this.#refused = false;
     this.#lastError = "";
-    await this.#publish(
-      client,
-      { kind: "state" },
-      { type: "state", online: true, previousSession: this.#previousSession },
-      { retain: true },
-    );
+    await this.#publish(client, { kind: "state" }, this.#state(true), { retain: true });
     this.handlers.onOpen(session);
   }
 

@@ -29,10 +29,10 @@ export function checkOffer(
   offer: Offer,
   enrolment: Enrolment,
 ): { readonly record: SaveRecord; readonly carried: SmallObjects } {
-  const { fleet, device, serverPublicKey, lines } = enrolment;
+  const { fleet, device, generation, serverPublicKey, lines } = enrolment;
   verifyOffer(
     serverPublicKey,
-    { fleet, device, line: offer.line, versionId: offer.versionId },
+    { fleet, device, generation, line: offer.line, versionId: offer.versionId },
     offer.signature,
   );
   if (!lines.includes(offer.line))

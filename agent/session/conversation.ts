@@ -222,6 +222,7 @@ export class Conversation {
       unreleased: unreleased(state).length,
       clockMs: Math.round(clock.now()),
       clockErrorMs: clockError.errorMs(clock.monotonic()),
+      generation: this.options.enrolment.generation,
     });
     this.#wakeAt(this.#bornAtMs + welcomeMs);
   }
@@ -299,6 +300,7 @@ export class Conversation {
         serverPublicKey: enrolment.serverPublicKey,
         fleet: enrolment.fleet,
         device: enrolment.device,
+        generation: enrolment.generation,
         session: this.#session,
       },
       receipt,

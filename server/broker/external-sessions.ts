@@ -17,6 +17,8 @@ export interface SessionReport {
   readonly session: number;
   /** 0: unknown. */
   readonly previousSession: number;
+  /** Generation of the enrolment that the device uses; undefined: it names none. */
+  readonly generation: number | undefined;
 }
 /** Decides whether a reported session is served; undefined accepts it. */
 export type AdmitSession = (report: SessionReport) => Promise<Refused | undefined>;
@@ -88,13 +90,14 @@ export class ExternalSessions {
   #decode(
     identity: DeviceIdentity,
     payload: Uint8Array,
-  ): { readonly session: number; readonly online: boolean; readonly previousSession: number } | undefined {
+  ): (Omit<SessionReport, "identity"> & { readonly online: boolean }) | undefined {
     // An empty retained message clears the topic.
     if (payload.length === 0) return undefined;
     try {
       const { session, body } = decodeEnvelope(payload);
       if (body.type !== "state" || session <= 0) return undefined;
-      return { session, online: body.online, previousSession: body.previousSession };
+      const { online, previousSession, generation } = body;
+      return { session, online, previousSession, generation };
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       this.options.log.warn(keyOf(identity), "state-unreadable", { ...identity, code: error.code });

@@ -33,7 +33,7 @@ type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
 
 export class Admission {
   /** When superseded sessions came back. Kept in memory only; the highest counter is in the journal. */
-  readonly #returns = new Map<string, { readonly enrolledAtMs: number; readonly history: SessionHistory }>();
+  readonly #returns = new Map<string, { readonly generation: number; readonly history: SessionHistory }>();
   /** Decisions that are running or waiting, by device: a device's attempts are judged serially. */
   readonly #decisions = new Map<string, { readonly queue: SerialQueue; pending: number }>();
 
@@ -49,11 +49,17 @@ export class Admission {
    * of the session that was accepted last continues it: this server has restarted, or has reconnected to the
    * broker.
    */
-  admit({ identity: { device }, session, previousSession }: SessionReport): Promise<Refused | undefined> {
+  admit({
+    identity: { device },
+    session,
+    previousSession,
+    generation,
+  }: SessionReport): Promise<Refused | undefined> {
     return this.#serially(device, async () => {
       const known = this.parts.repository.device(device);
       if (known === undefined) return { refused: "unknown device" };
       if (known.state !== "enrolled") return { refused: known.state };
+      if (generation !== known.generation) return otherGeneration(known, generation);
       if (session !== known.session)
         return this.#judge(known, { counter: session, previous: previousSession });
       this.parts.onAdmitted(device, session);
@@ -82,6 +88,8 @@ export class Admission {
     if (known.state !== "enrolled") return { refused: known.state };
     const claim = this.#claimOf(device, attempt.will);
     if (claim === undefined) return { refused: "the will names no session" };
+    // Refused and not quarantined: an earlier enrolment must not shut out the device that has the present one.
+    if (claim.generation !== known.generation) return otherGeneration(known, claim.generation);
     return (await this.#judge(known, claim)) ?? { fleet, device };
   }
 
@@ -90,11 +98,11 @@ export class Admission {
     const { device } = known;
     const remembered = this.#returns.get(device);
     const returnsAtMs =
-      remembered?.enrolledAtMs === known.enrolledAtMs
+      remembered?.generation === known.generation
         ? remembered.history.returnsAtMs
         : emptySessionHistory.returnsAtMs;
     const verdict = judgeSession({ lastSeen: known.session, returnsAtMs }, claim, clock.now());
-    this.#returns.set(device, { enrolledAtMs: known.enrolledAtMs, history: verdict.history });
+    this.#returns.set(device, { generation: known.generation, history: verdict.history });
     if (verdict.verdict === "clone") {
       await repository.append({ type: "quarantined", atMs: clock.now(), device, because: verdict.because });
       this.parts.onQuarantined(device, verdict.because);
@@ -107,7 +115,10 @@ export class Admission {
     return undefined;
   }
 
-  #claimOf(device: string, will: ConnectAttempt["will"]): SessionClaim | undefined {
+  #claimOf(
+    device: string,
+    will: ConnectAttempt["will"],
+  ): (SessionClaim & { readonly generation: number | undefined }) | undefined {
     const { root, repository, log } = this.parts;
     if (
       will === undefined ||
@@ -117,7 +128,7 @@ export class Admission {
     try {
       const { session, body } = decodeEnvelope(will.payload);
       return body.type === "state" && session > 0
-        ? { counter: session, previous: body.previousSession }
+        ? { counter: session, previous: body.previousSession, generation: body.generation }
         : undefined;
     } catch (error) {
       if (!isStemmaError(error)) throw error;
@@ -125,4 +136,10 @@ export class Admission {
       return undefined;
     }
   }
+}
+
+function otherGeneration({ device, generation }: KnownDevice, claimed: number | undefined): Refused {
+  return {
+    refused: `the enrolment is of generation ${claimed ?? "unknown"} of ${device}, which was enrolled again since (generation ${generation}); use the newest enrolment file`,
+  };
 }

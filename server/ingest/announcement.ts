@@ -19,10 +19,12 @@ import { smallObjectsOf } from "../../shared/model/record-objects.js";
 export interface Announcer {
   readonly fleet: string;
   readonly device: string;
+  /** Generation of the device that announces. */
+  readonly generation: number;
   readonly publicKey: string;
   readonly lines: readonly string[];
   /**
-   * The version that has this sequence number in the line since the device was last enrolled; undefined:
+   * The version that this generation of the device sent with this sequence number of the line; undefined:
    * none.
    */
   versionAt(line: string, sequence: number): Hash | undefined;
@@ -41,6 +43,8 @@ export interface HeldObject {
 export interface Accepted {
   readonly verdict: "accepted";
   readonly versionId: Hash;
+  /** Generation of the device that announced it. */
+  readonly generation: number;
   readonly record: SaveRecord;
   readonly recordBytes: Uint8Array;
   readonly tensorBytes: number;
@@ -81,6 +85,7 @@ export function judgeAnnouncement(
   return {
     verdict: "accepted",
     versionId,
+    generation: announcer.generation,
     record,
     recordBytes: announce.record,
     tensorBytes: announce.tensorBytes,

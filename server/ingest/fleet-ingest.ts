@@ -245,17 +245,10 @@ export class FleetIngest {
   #headsOf(device: string): readonly LineHead[] {
     const known = this.parts.repository.device(device);
     return (known?.lines ?? []).flatMap((line) => {
-      const head = this.services.lines.head(device, line);
-      return head === undefined
-        ? []
-        : [
-            {
-              line,
-              sequence: head.sequence,
-              versionId: head.versionId,
-              activeVersionId: known?.active[line]?.versionId,
-            },
-          ];
+      const head = this.services.lines.head(device, line, known?.generation);
+      const activeVersionId = known?.active[line]?.versionId;
+      if (head === undefined && activeVersionId === undefined) return [];
+      return [{ line, sequence: head?.sequence ?? 0, versionId: head?.versionId, activeVersionId }];
     });
   }
 
@@ -265,13 +258,18 @@ export class FleetIngest {
     if (known === undefined) return;
     const versionAt = (line: string, sequence: number): Hash | undefined => {
       const version = this.services.lines.find(device, line, sequence);
-      return version !== undefined && version.recordedAtMs >= known.enrolledAtMs
-        ? version.versionId
-        : undefined;
+      return version?.generation === known.generation ? version.versionId : undefined;
     };
     const judged = judgeAnnouncement(
       announce,
-      { fleet: repository.fleet, device, publicKey: known.publicKey, lines: known.lines, versionAt },
+      {
+        fleet: repository.fleet,
+        device,
+        generation: known.generation,
+        publicKey: known.publicKey,
+        lines: known.lines,
+        versionAt,
+      },
       limits,
     );
     if (judged.verdict === "refused") {

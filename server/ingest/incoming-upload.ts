@@ -346,7 +346,7 @@ export class IncomingUpload {
   /** Writes one pack, then appends the fact, so that whatever is acknowledged afterwards is on disk. */
   async #commit(leaves: LeafTable, transfer: UploadTransfer | undefined): Promise<VersionSummary> {
     const { repository } = this.parts;
-    const { recordBytes } = this.accepted;
+    const { recordBytes, generation } = this.accepted;
     try {
       const objects = this.#objects.values();
       await writeUpload(repository.objects, { recordBytes, objects, leaves, transfer });
@@ -356,7 +356,7 @@ export class IncomingUpload {
         await this.#dropTransfer();
       throw error;
     }
-    const summary = await repository.record(recordBytes);
+    const summary = await repository.record(recordBytes, { generation });
     await this.#dropTransfer();
     return summary;
   }

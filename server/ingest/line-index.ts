@@ -9,7 +9,10 @@ import type { VersionSummary } from "../repository/fleet-repository.js";
 interface IndexedVersion {
   readonly versionId: Hash;
   readonly sequence: number;
-  readonly recordedAtMs: number;
+  /** Journal position of its fact. */
+  readonly position: number;
+  /** Generation of the device that sent it; undefined where no device did. */
+  readonly generation: number | undefined;
 }
 
 export class LineIndex {
@@ -23,24 +26,25 @@ export class LineIndex {
    * Adds a recorded version. Where two have the same number (a device that is enrolled again counts from the
    * start), the later one counts.
    */
-  add({ versionId, record: { device, line, sequence }, recordedAtMs }: VersionSummary): void {
+  add({ versionId, record: { device, line, sequence }, position, generation }: VersionSummary): void {
     const key = `${device}\0${line}`;
     let versions = this.#lines.get(key);
     if (versions === undefined) this.#lines.set(key, (versions = new Map<number, IndexedVersion>()));
     const before = versions.get(sequence);
-    if (before === undefined || before.recordedAtMs <= recordedAtMs)
-      versions.set(sequence, { versionId, sequence, recordedAtMs });
+    if (before === undefined || before.position <= position)
+      versions.set(sequence, { versionId, sequence, position, generation });
   }
 
   find(device: string, line: string, sequence: number): IndexedVersion | undefined {
     return this.#lines.get(`${device}\0${line}`)?.get(sequence);
   }
 
-  /** The version with the highest number of a line. */
-  head(device: string, line: string): IndexedVersion | undefined {
+  /** The version with the highest number of a line that this generation of the device sent. */
+  head(device: string, line: string, generation: number | undefined): IndexedVersion | undefined {
     let head: IndexedVersion | undefined;
     for (const version of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
-      if (head === undefined || version.sequence > head.sequence) head = version;
+      if (version.generation === generation && (head === undefined || version.sequence > head.sequence))
+        head = version;
     return head;
   }
 }

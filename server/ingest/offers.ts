@@ -74,7 +74,8 @@ export class Offers {
       if (stat !== undefined && stat.byteLength <= maxInlineBytes)
         objects.push({ kind, data: await repository.objects.read(kind, id) });
     }
-    const signature = signOffer(signer, { fleet: repository.fleet, device, line, versionId });
+    const generation = repository.device(device)?.generation;
+    const signature = signOffer(signer, { fleet: repository.fleet, device, line, versionId, generation });
     await sender.send(device, {
       type: "offer",
       line,
@@ -84,6 +85,7 @@ export class Offers {
       signature,
       name,
       version,
+      generation,
     });
     this.parts.onOffered(device, line, versionId);
   }

@@ -22,7 +22,7 @@ function receiptKindsOf(state: VersionSummary["state"]): readonly ReceiptKind[] 
 }
 
 export interface ReceiptsParts {
-  readonly repository: Pick<FleetRepository, "fleet" | "journal" | "backedUpTo">;
+  readonly repository: Pick<FleetRepository, "fleet" | "device" | "journal" | "backedUpTo">;
   readonly signer: ServerSigner;
   readonly sender: Pick<DeviceSender, "send">;
   readonly events: Pick<EventHub, "emit">;
@@ -72,6 +72,7 @@ export class Receipts {
       versionId: summary.versionId,
       fleet: repository.fleet,
       device: summary.record.device,
+      generation: repository.device(summary.record.device)?.generation,
       session,
       position: summary.position,
       head: repository.journal.signedHead(),

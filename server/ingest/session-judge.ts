@@ -1,7 +1,7 @@
 /**
  * Decides which of two connections that claim to be the same device is genuine (docs/formats.md, "Session
- * counter"). A device counts its CONNECTs and fsyncs the counter before each. Pure; the server keeps the
- * history.
+ * counter"). A device counts its CONNECTs and fsyncs the counter before each; sessions count within a generation
+ * of the device. Pure; the server keeps the history.
  */
 
 export interface SessionHistory {

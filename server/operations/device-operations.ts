@@ -216,7 +216,15 @@ async function enroll(
   const { random, clock } = home.ports;
   const key = generateKey(random);
   const token = generateToken(random);
-  const identity = { device, publicKey: key.publicKey, tokenHash: hashToken(token), profile, lines };
+  const generation = (repository.device(device)?.generation ?? 0) + 1;
+  const identity = {
+    device,
+    generation,
+    publicKey: key.publicKey,
+    tokenHash: hashToken(token),
+    profile,
+    lines,
+  };
   const subject: DeviceSummary = {
     ...identity,
     enrolledAtMs: clock.now(),
@@ -234,6 +242,7 @@ async function enroll(
       format: 1,
       fleet,
       device,
+      generation,
       lines,
       ...(await enrolmentAddresses(context)),
       token,

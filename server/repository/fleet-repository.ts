@@ -33,6 +33,8 @@ export interface VersionSummary {
   readonly tensorBytes: number;
   /** Bytes of the tensors that this version added, without inherited ones. */
   readonly ownBytes: number;
+  /** Generation of the device that sent every byte of it; absent where no device did. */
+  readonly generation?: number;
 }
 
 export interface SaveOptions {
@@ -85,8 +87,12 @@ export interface DeviceSummary {
   readonly device: string;
   readonly profile: string;
   readonly lines: readonly string[];
+  /** Counts the enrolments of this name, from 1. */
+  readonly generation: number;
+  /** When this generation was enrolled. */
   readonly enrolledAtMs: number;
   readonly state: "enrolled" | "revoked" | "quarantined";
+  /** Highest session of this generation; 0: none. */
   readonly session: number;
   readonly publicKey: string;
   readonly tokenHash: string;
@@ -153,10 +159,10 @@ export interface FleetRepository {
    * Records a version whose objects are in the store already; used by ingest. The record bytes are stored as
    * received. Callers should write them into the version's pack as kind "record"; otherwise they get a pack
    * of their own. Appends the fact under the collection lock. Recording the same version again returns the
-   * same summary.
+   * same summary. `generation`: of the device that sent every byte of it.
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
-  record(recordBytes: Uint8Array): Promise<VersionSummary>;
+  record(recordBytes: Uint8Array, sentBy?: { readonly generation: number }): Promise<VersionSummary>;
   /** Reads the model back from disk, compares the roots and appends the fact `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
   /** Appends the fact `released`: the device may delete its copy. @throws NOT_ALLOWED before it is stored */

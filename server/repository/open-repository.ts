@@ -142,7 +142,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     journal,
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
-    record: (recordBytes) => recordVersion(context, recordBytes),
+    record: (recordBytes, sentBy) => recordVersion(context, recordBytes, sentBy),
     confirmStored: (versionId) => confirmStored(context, versionId),
     release: (versionId, because) => releaseVersion(context, versionId, because),
     recover: (versionId, options) => recoverVersion(context, versionId, options),

@@ -25,6 +25,8 @@ export type Fact =
        */
       readonly tensorBytes?: number;
       readonly ownBytes?: number;
+      /** Generation of the device that sent every byte of it; absent for what no device sent. */
+      readonly generation?: number;
     })
   /** The server has read the stored model back and verified its root. */
   | (Timed & { readonly type: "stored"; readonly versionId: Hash })
@@ -64,9 +66,12 @@ export type Fact =
       readonly rule: string | null;
       readonly by?: string;
     })
+  /** Starts the device's next generation: sessions and activations count within it. */
   | (Timed & {
       readonly type: "enrolled";
       readonly device: string;
+      /** From 1; absent in older journals, where each enrolment counts one. */
+      readonly generation?: number;
       readonly publicKey: string;
       readonly tokenHash: string;
       readonly profile: string;

@@ -29,6 +29,8 @@ const enrolmentSchema = z.strictObject({
   format: z.literal(1),
   fleet: name,
   device: name,
+  /** Counts the enrolments of this device name, from 1; sessions count within a generation. */
+  generation: z.number().int().min(1).max(0xffff_ffff).default(1),
   lines: z.array(name).min(1).max(64),
   /** Tried in order. */
   mqtt: z.array(mqttUrl).min(1).max(8),

@@ -11,9 +11,9 @@ import type { Receipt } from "../wire/messages.js";
 import { isSignatureValid, type Signer } from "./keys.js";
 
 const domains = {
-  receipt: "stemma-receipt-1\0",
   announce: "stemma-announce-1\0",
-  offer: "stemma-offer-1\0",
+  receipt: { form1: "stemma-receipt-1\0", form2: "stemma-receipt-2\0" },
+  offer: { form1: "stemma-offer-1\0", form2: "stemma-offer-2\0" },
 } as const;
 
 function text(value: string): Buffer {
@@ -64,9 +64,14 @@ export interface OfferSubject {
   readonly device: string;
   readonly line: string;
   readonly versionId: Hash;
+  /** Generation of the device, from 1. Absent: signed form 1, which servers no longer make. */
+  readonly generation?: number | undefined;
 }
-/** "stemma-offer-1\0" ‖ fleet ‖ 0 ‖ device ‖ 0 ‖ line ‖ 0 ‖ version id; none of the texts may contain NUL. */
-function offerMessage({ fleet, device, line, versionId }: OfferSubject): Buffer {
+/**
+ * "stemma-offer-2\0" ‖ fleet ‖ 0 ‖ device ‖ 0 ‖ line ‖ 0 ‖ generation u32 ‖ version id; none of the texts may
+ * contain NUL. Form 1 has no generation.
+ */
+function offerMessage({ fleet, device, line, versionId, generation }: OfferSubject): Buffer {
   const names = [fleet, device, line];
   if (names.some((name) => name.includes("\0")))
     throw new StemmaError("SIGNATURE_INVALID", "A name with a NUL cannot be signed. Rename it.", {
@@ -74,7 +79,11 @@ function offerMessage({ fleet, device, line, versionId }: OfferSubject): Buffer 
       device,
       line,
     });
-  return Buffer.concat([Buffer.from(`${domains.offer}${names.join("\0")}\0`), hash(versionId)]);
+  const { form1, form2 } = domains.offer;
+  const text = `${names.join("\0")}\0`;
+  return generation === undefined
+    ? Buffer.concat([Buffer.from(`${form1}${text}`), hash(versionId)])
+    : Buffer.concat([Buffer.from(`${form2}${text}`), u32(generation), hash(versionId)]);
 }
 export function signOffer(server: Signer, subject: OfferSubject): string {
   return hex(server.sign(offerMessage(subject)));
@@ -107,18 +116,19 @@ export type UnsignedReceipt = Omit<Receipt, "type" | "publicKey" | "signature">;
 const kindNumbers = { recorded: 0, stored: 1, released: 2 } as const;
 
 /**
- * "stemma-receipt-1\0" ‖ kind u8 ‖ version id ‖ fleet ‖ device ‖ session u64 ‖ position u64 ‖ backed up to
- * u64 ‖ name ‖ version u32 ‖ head (0, or 1 ‖ length u64 ‖ chain ‖ root); texts as length u32 ‖ UTF-8,
- * integers little-endian.
+ * "stemma-receipt-2\0" ‖ kind u8 ‖ version id ‖ fleet ‖ device ‖ generation u32 ‖ session u64 ‖ position u64 ‖
+ * backed up to u64 ‖ name ‖ version u32 ‖ head (0, or 1 ‖ length u64 ‖ chain ‖ root); texts as length u32 ‖
+ * UTF-8, integers little-endian. Form 1 has no generation; no device accepts it any more.
  */
 export function receiptMessage(receipt: UnsignedReceipt): Uint8Array {
-  const { head } = receipt;
+  const { head, generation } = receipt;
   return Buffer.concat([
-    Buffer.from(domains.receipt),
+    Buffer.from(generation === undefined ? domains.receipt.form1 : domains.receipt.form2),
     Buffer.of(kindNumbers[receipt.kind]),
     hash(receipt.versionId),
     text(receipt.fleet),
     text(receipt.device),
+    ...(generation === undefined ? [] : [u32(generation)]),
     u64(receipt.session),
     u64(receipt.position),
     u64(receipt.backedUpTo),
@@ -144,10 +154,12 @@ export interface ReceiptReader {
   readonly serverPublicKey: string;
   readonly fleet: string;
   readonly device: string;
+  /** Generation of the device's enrolment. */
+  readonly generation: number;
   readonly session?: number;
 }
 /**
- * Checks that the pinned server made this receipt for this device.
+ * Checks that the pinned server made this receipt for this generation of this device.
  * @throws RECEIPT_INVALID
  */
 export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
@@ -161,6 +173,10 @@ export function verifyReceipt(reader: ReceiptReader, receipt: Receipt): void {
     throw reject("is signed by another key than the server's pinned one");
   if (receipt.fleet !== reader.fleet || receipt.device !== reader.device)
     throw reject(`is for ${receipt.fleet}/${receipt.device}`);
+  if (receipt.generation !== reader.generation)
+    throw reject(
+      `is for generation ${receipt.generation ?? "unknown"} of the device, this is ${reader.generation}`,
+    );
   if (reader.session !== undefined && receipt.session !== reader.session)
     throw reject(`belongs to session ${receipt.session}`);
   if (!isSignatureValid(reader.serverPublicKey, receiptMessage(receipt), receipt.signature))

@@ -69,11 +69,12 @@ const codingTerms: Fields<messages.CodingTerms> = {
   references: field.nonEmpty(field.list(field.hash, maxReferences)),
   streamBytes: field.nonZero(field.u64),
 };
+const generation = field.nonZero(field.u32);
 const indices = field.list(field.u32, maxListLength);
 
 /** Every type of message, by its name in the envelope. */
 const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Type>> } = {
-  state: { online: field.flag, previousSession: field.u64 },
+  state: { online: field.flag, previousSession: field.u64, generation },
   birth: {
     agentVersion: shortText,
     profile: shortText,
@@ -85,6 +86,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     unreleased: field.u64,
     clockMs: field.i64,
     clockErrorMs: field.errorMs,
+    generation,
   },
   welcome: {
     serverVersion: shortText,
@@ -133,6 +135,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     fleet: shortText,
     device: shortText,
     session: field.u64,
+    generation,
     position: field.u64,
     head,
     backedUpTo: field.u64,
@@ -158,6 +161,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     signature: field.signature,
     name: shortText,
     version: field.u32,
+    generation,
   },
   fetch: {
     versionId: field.hash,

@@ -27,6 +27,8 @@ export interface State {
   readonly type: "state";
   readonly online: boolean;
   readonly previousSession: number;
+  /** Generation of the device's enrolment, from 1; sessions count within it. Absent: not stated. */
+  readonly generation?: number | undefined;
 }
 export interface LineHead {
   readonly line: string;
@@ -47,6 +49,8 @@ export interface Birth {
   readonly clockMs: number;
   /** null: unknown. */
   readonly clockErrorMs: number | null;
+  /** As in `State`. */
+  readonly generation?: number | undefined;
 }
 /** A journal head with its signature; keys and signatures are lower-case hex (32 and 64 bytes). */
 export interface WireHead {
@@ -158,7 +162,10 @@ export interface Receipt {
   readonly versionId: Hash;
   readonly fleet: string;
   readonly device: string;
+  /** Counts within the generation. */
   readonly session: number;
+  /** Generation of the device; absent in the signed form 1. */
+  readonly generation?: number | undefined;
   readonly position: number;
   readonly head?: WireHead | undefined;
   readonly backedUpTo: number;
@@ -203,6 +210,8 @@ export interface Offer {
   readonly signature: string;
   readonly name: string;
   readonly version: number;
+  /** Generation of the device that it is for; absent in the signed form 1. */
+  readonly generation?: number | undefined;
 }
 export interface Fetch extends CodingTerms {
   readonly type: "fetch";

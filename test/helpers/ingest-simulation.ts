@@ -189,7 +189,7 @@ export class Simulation implements SimulatedNetwork {
         sequence: 0,
         correlation: "",
         expiresMs: 0,
-        body: { type: "state", online: false, previousSession: 0 },
+        body: { type: "state", online: false, previousSession: 0, generation: 1 },
       }),
     };
     const verdict = await ingest.admission.authenticate({

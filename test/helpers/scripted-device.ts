@@ -74,7 +74,12 @@ export class ScriptedDevice {
       sequence: 0,
       correlation: "",
       expiresMs: 0,
-      body: { type: "state", online: false, previousSession: options.previousSession ?? 0 },
+      body: {
+        type: "state",
+        online: false,
+        previousSession: options.previousSession ?? 0,
+        generation: enrolment.generation,
+      },
     });
     const client = mqtt.connect(enrolment.mqtt[0] as string, {
       protocolVersion: 4,

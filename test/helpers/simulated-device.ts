@@ -228,6 +228,7 @@ export class SimulatedDevice {
           serverPublicKey: this.network.serverKey,
           fleet: simulatedFleet,
           device: this.name,
+          generation: 1,
           session: this.session,
         },
         body,

@@ -125,6 +125,7 @@ const deviceColumns: readonly Column<CallOutput<"devices">[number]>[] = [
         .map(([line, model]) => `${line} ${model}`)
         .join(", ") || "-",
   },
+  { title: "GEN", value: (row) => String(row.generation) },
   { title: "ENROLLED", value: (row) => formatTime(row.enrolledAtMs) },
 ];
 
@@ -152,7 +153,7 @@ async function showCommand(name: string, { output, operations, options }: Comman
     data: found,
     names: [found.device],
     text: [
-      `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, session ${found.session}, ${found.versions} versions`,
+      `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
       `lines: ${found.lines.join(", ")}`,
       "active:",
       ...(active.length > 0 ? active : ["  nothing reported"]),

@@ -8,6 +8,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Draft } from "../commit-queue.js";
 import type { RepositoryContext } from "../context.js";
 import { checkFact } from "./fact-codec.js";
+import { nextGeneration } from "./device-state.js";
 import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
@@ -111,8 +112,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return;
     }
     case "enrolled":
-      checkDeviceName(fact.device);
-      return;
+      return checkEnrolled(state, fact);
     case "assigned":
       requireDevice(state, fact.device);
       return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
@@ -131,6 +131,17 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "restored":
       return;
   }
+}
+
+function checkEnrolled(state: FleetState, { device, generation }: FactOf<"enrolled">): void {
+  checkDeviceName(device);
+  const next = nextGeneration(state.devices.get(device));
+  if (generation !== undefined && generation !== next)
+    throw new StemmaError(
+      "FACT_INVALID",
+      `The device ${device} was enrolled by someone else meanwhile: its next generation is ${next}, not ${generation}. Look at \`stemma device show ${device}\`, and enrol it again if it still has to be.`,
+      { device },
+    );
 }
 
 function checkRetention({ line, name, rule }: FactOf<"retention">): void {

@@ -8,13 +8,14 @@
  * is the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
 import type { FleetMoment } from "../fleet-repository.js";
-import { activationInterval, type ActivationState, type DeviceState, type FleetState } from "./state.js";
+import { activationInterval, type ActivationState, type DeviceState } from "./device-state.js";
+import type { FleetState } from "./state.js";
 
 /** The answers for every line of every device that was enrolled at `atMs`, sorted by device and line. */
 export function fleetAsOf(state: FleetState, atMs: number, nowMs: number): readonly FleetMoment[] {
   const moments: FleetMoment[] = [];
   for (const device of [...state.devices.values()].sort((a, b) => compareText(a.device, b.device))) {
-    if (device.firstEnrolledAtMs > atMs) continue;
+    if (device.generations.every(({ enrolledAtMs }) => enrolledAtMs > atMs)) continue;
     const lines = new Set([...device.lines, ...device.activations.keys()]);
     for (const line of [...lines].sort(compareText)) moments.push(lineAsOf(device, line, atMs, nowMs));
   }
@@ -26,7 +27,7 @@ function compareText(a: string, b: string): number {
 }
 
 function lineAsOf(
-  { device, activations }: DeviceState,
+  { device, generations, activations }: DeviceState,
   line: string,
   atMs: number,
   nowMs: number,
@@ -39,8 +40,16 @@ function lineAsOf(
     ...(uncertainMs === undefined ? {} : { uncertainMs }),
   });
   if (atMs > nowMs) return unknown("this moment is in the future");
-  const history = activations.get(line) ?? [];
-  if (history.length === 0) return unknown("no activation was ever reported");
+  // What an earlier generation reported is another machine's history.
+  const enrolled = generations.findLast(({ enrolledAtMs }) => enrolledAtMs <= atMs);
+  const all = activations.get(line) ?? [];
+  const history = all.filter(({ generation }) => generation === enrolled?.generation);
+  if (history.length === 0)
+    return unknown(
+      all.length === 0
+        ? "no activation was ever reported"
+        : `no activation was reported by generation ${enrolled?.generation ?? 0} of the device, which was enrolled before this moment`,
+    );
   const spans = narrowIntervals(relevantHistory(history, atMs));
   const candidates = spans.filter(
     (span) =>

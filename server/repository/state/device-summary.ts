@@ -1,11 +1,11 @@
 /** Summarises a device for listings. Pure. */
 import type { DeviceSummary } from "../fleet-repository.js";
-import { newestActivation, type DeviceState } from "./state.js";
+import { activeOn, currentGeneration, type DeviceState } from "./device-state.js";
 
 export function deviceSummary(device: DeviceState): DeviceSummary {
   const active: Record<string, DeviceSummary["active"][string]> = {};
-  for (const [line, history] of device.activations) {
-    const newest = newestActivation(history);
+  for (const line of device.lastActivation.keys()) {
+    const newest = activeOn(device, line);
     if (newest === undefined) continue;
     const { versionId, deviceAtMs, deviceClockErrorMs, serverAtMs } = newest;
     Object.defineProperty(active, line, {
@@ -13,11 +13,13 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
       enumerable: true,
     });
   }
+  const { generation, enrolledAtMs } = currentGeneration(device);
   return {
     device: device.device,
     profile: device.profile,
     lines: device.lines,
-    enrolledAtMs: device.enrolledAtMs,
+    generation,
+    enrolledAtMs,
     state: device.status,
     session: device.session,
     publicKey: device.publicKey,

@@ -26,6 +26,7 @@ const hash = z.preprocess(
 const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const generation = count.min(1);
 const at = { atMs: time };
 /** Parameters of a dataset's reader, limited in number and length. */
 const readerParameters = z
@@ -42,6 +43,7 @@ const factSchemas = {
     version: count.min(1),
     tensorBytes: count.optional(),
     ownBytes: count.optional(),
+    generation: generation.optional(),
   },
   stored: { ...at, versionId: hash },
   released: about,
@@ -68,6 +70,7 @@ const factSchemas = {
   enrolled: {
     ...at,
     device: text,
+    generation: generation.optional(),
     publicKey: text,
     tokenHash: text,
     profile: text,

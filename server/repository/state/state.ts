@@ -13,6 +13,13 @@
  *   deleted, because such a fact may keep an object (see collection.ts).
  */
 import type { Fact } from "../../../shared/journal/fact.js";
+import {
+  applyActivated,
+  applyEnrolled,
+  applySession,
+  lastActivations,
+  type DeviceState,
+} from "./device-state.js";
 import type { Hold } from "./hold.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -26,39 +33,13 @@ export interface VersionState {
   readonly recordedAtMs: number;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  /** Generation of the device that sent every byte of it; undefined where no device did. */
+  readonly generation: number | undefined;
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
   retired?: { readonly atMs: number; readonly because: string };
   held?: Hold;
   readonly tags: Set<string>;
-}
-
-export interface ActivationState {
-  readonly position: number;
-  readonly versionId: Hash;
-  readonly deviceAtMs: number;
-  readonly deviceClockErrorMs: number | null;
-  readonly serverAtMs: number;
-  readonly session: number;
-}
-
-export interface DeviceState {
-  readonly device: string;
-  readonly firstEnrolledAtMs: number;
-  enrolledAtMs: number;
-  profile: string;
-  lines: readonly string[];
-  publicKey: string;
-  tokenHash: string;
-  status: "enrolled" | "revoked" | "quarantined";
-  because: string;
-  session: number;
-  /** Line → activations in journal order. */
-  readonly activations: Map<string, ActivationState[]>;
-  /** Line → version that the server assigned to it. */
-  readonly assignments: Map<string, Hash>;
-  /** Versions that were ever assigned to it. */
-  readonly everAssigned: Set<Hash>;
 }
 
 export interface DatasetState {
@@ -136,14 +117,18 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "tagged":
       return applyTagged(state, fact);
     case "enrolled":
-      return applyEnrolled(state, fact);
+      applyEnrolled(state.devices, fact);
+      return;
     case "revoked":
     case "quarantined":
     case "session":
     case "assigned":
       return applyToDevice(state, fact);
     case "activated":
-      return applyActivated(state, position, fact);
+      changeDevice(state, fact.device, (device) => {
+        applyActivated(device, position, fact);
+      });
+      return;
     case "retention":
       return applyRetention(state, fact);
     case "data":
@@ -202,7 +187,7 @@ function applyToDevice(
         device.because = fact.because;
         return;
       case "session":
-        device.session = Math.max(device.session, fact.session);
+        applySession(device, fact.session);
         return;
       case "assigned":
         device.assignments.set(fact.line, fact.versionId);
@@ -237,6 +222,7 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
     recordedAtMs: fact.atMs,
     tensorBytes: fact.tensorBytes ?? 0,
     ownBytes: fact.ownBytes ?? 0,
+    generation: fact.generation,
     tags: new Set(),
   };
   state.versions.set(fact.versionId, version);
@@ -278,57 +264,6 @@ function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactO
     });
 }
 
-function applyEnrolled(state: FleetState, fact: FactOf<"enrolled">): void {
-  const known = state.devices.get(fact.device);
-  const fields = {
-    enrolledAtMs: fact.atMs,
-    profile: fact.profile,
-    lines: fact.lines,
-    publicKey: fact.publicKey,
-    tokenHash: fact.tokenHash,
-    status: "enrolled" as const,
-    because: "",
-  };
-  if (known !== undefined) {
-    Object.assign(known, fields);
-    return;
-  }
-  state.devices.set(fact.device, {
-    device: fact.device,
-    firstEnrolledAtMs: fact.atMs,
-    session: 0,
-    activations: new Map(),
-    assignments: new Map(),
-    everAssigned: new Set(),
-    ...fields,
-  });
-}
-
-function applyActivated(state: FleetState, position: number, fact: FactOf<"activated">): void {
-  changeDevice(state, fact.device, (device) => {
-    let history = device.activations.get(fact.line);
-    if (history === undefined) device.activations.set(fact.line, (history = []));
-    // Only an exact repetition of the last activation is ignored. An older time does not mean a repetition:
-    // the device's clock may have been set back.
-    const last = history.at(-1);
-    if (
-      last !== undefined &&
-      last.session === fact.session &&
-      last.versionId === fact.versionId &&
-      last.deviceAtMs === fact.deviceAtMs
-    )
-      return;
-    history.push({
-      position,
-      versionId: fact.versionId,
-      deviceAtMs: fact.deviceAtMs,
-      deviceClockErrorMs: fact.deviceClockErrorMs,
-      serverAtMs: fact.atMs,
-      session: fact.session,
-    });
-  });
-}
-
 /** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */
 export function backedUpTo(state: FleetState): number {
   return [...state.backups, ...state.restores].reduce((most, { position }) => Math.max(most, position), 0);
@@ -344,40 +279,8 @@ export function versionsInUse(state: FleetState): Map<Hash, string> {
     if (device.status === "revoked") continue;
     for (const [line, versionId] of device.assignments)
       inUse.set(versionId, `assigned to ${device.device}/${line}`);
-    for (const [line, history] of device.activations) {
-      const active = newestActivation(history);
-      if (active !== undefined) inUse.set(active.versionId, `active on ${device.device}/${line}`);
-    }
+    for (const [line, versionId] of lastActivations(device))
+      inUse.set(versionId, `active on ${device.device}/${line}`);
   }
   return inUse;
-}
-
-/**
- * The interval in which an activation can have happened, in ms of the server's clock. It follows from the
- * device's clock, the error of this clock, and the time at which the server received the activation.
- */
-export function activationInterval(activation: ActivationState): {
-  readonly from: number;
-  readonly until: number;
-} {
-  const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
-  if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
-  const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
-  // Where the device's clock is certainly ahead of the server's, only the server's time counts.
-  const from = deviceAtMs - deviceClockErrorMs;
-  return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
-}
-
-/** The last activation: by session, then by the clocks where they decide, then by arrival. */
-export function newestActivation(history: readonly ActivationState[]): ActivationState | undefined {
-  return history.reduce<ActivationState | undefined>(
-    (newest, next) => (newest === undefined || !isEarlier(next, newest) ? next : newest),
-    undefined,
-  );
-}
-
-/** Whether `next`, which is later in the journal, happened before `newest`. */
-function isEarlier(next: ActivationState, newest: ActivationState): boolean {
-  if (next.session !== newest.session) return next.session < newest.session;
-  return activationInterval(next).until < activationInterval(newest).from;
 }

@@ -39,6 +39,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     ...(version.retired === undefined ? {} : { retired: version.retired }),
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
+    ...(version.generation === undefined ? {} : { generation: version.generation }),
   };
 }
 

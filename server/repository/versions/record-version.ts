@@ -29,6 +29,8 @@ export interface CheckedVersion {
   readonly leaves: LeafTable;
   readonly tensorBytes: number;
   readonly ownBytes: number;
+  /** Generation of the device that sent every byte of it. */
+  readonly generation?: number | undefined;
 }
 
 /**
@@ -72,10 +74,11 @@ export async function checkVersion(
 export async function recordVersion(
   context: RepositoryContext,
   recordBytes: Uint8Array,
+  { generation }: { readonly generation?: number } = {},
 ): Promise<VersionSummary> {
   const known = findVersion(context, versionIdOf(recordBytes));
   if (known !== undefined) return known;
-  const checked = await checkVersion(context.objects, recordBytes);
+  const checked = { ...(await checkVersion(context.objects, recordBytes)), generation };
   const { record, versionId } = checked;
   if (record.fleet !== context.fleet)
     throw new StemmaError(
@@ -91,7 +94,7 @@ export async function recordVersion(
 /** The fact that records a version. It does not name packs, because packs are rewritten. */
 export function recordedFact(
   atMs: number,
-  { versionId, record, tensorBytes, ownBytes }: Omit<CheckedVersion, "leaves">,
+  { versionId, record, tensorBytes, ownBytes, generation }: Omit<CheckedVersion, "leaves">,
   version: number,
 ): Fact & { readonly type: "recorded" } {
   return {
@@ -102,6 +105,7 @@ export function recordedFact(
     version,
     ...(tensorBytes === 0 ? {} : { tensorBytes }),
     ...(ownBytes === 0 ? {} : { ownBytes }),
+    ...(generation === undefined ? {} : { generation }),
   };
 }
 

@@ -263,6 +263,9 @@ export namespace stemma {
             /** State previousSession. */
             previousSession: number;
 
+            /** State generation. */
+            generation: number;
+
             /**
              * Creates a new State instance using the specified properties.
              * @param [properties] Properties to set
@@ -300,6 +303,9 @@ export namespace stemma {
 
                 /** State previousSession */
                 previousSession?: (number|null);
+
+                /** State generation */
+                generation?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -357,6 +363,9 @@ export namespace stemma {
 
             /** Birth clockErrorMs. */
             clockErrorMs: number;
+
+            /** Birth generation. */
+            generation: number;
 
             /**
              * Creates a new Birth instance using the specified properties.
@@ -419,6 +428,9 @@ export namespace stemma {
 
                 /** Birth clockErrorMs */
                 clockErrorMs?: (number|null);
+
+                /** Birth generation */
+                generation?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -1549,6 +1561,9 @@ export namespace stemma {
             /** Receipt signature. */
             signature: Uint8Array;
 
+            /** Receipt generation. */
+            generation: number;
+
             /**
              * Creates a new Receipt instance using the specified properties.
              * @param [properties] Properties to set
@@ -1616,6 +1631,9 @@ export namespace stemma {
 
                 /** Receipt signature */
                 signature?: (Uint8Array|null);
+
+                /** Receipt generation */
+                generation?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -2004,6 +2022,9 @@ export namespace stemma {
             /** Offer version. */
             version: number;
 
+            /** Offer generation. */
+            generation: number;
+
             /**
              * Creates a new Offer instance using the specified properties.
              * @param [properties] Properties to set
@@ -2056,6 +2077,9 @@ export namespace stemma {
 
                 /** Offer version */
                 version?: (number|null);
+
+                /** Offer generation */
+                generation?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

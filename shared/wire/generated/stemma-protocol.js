@@ -347,6 +347,7 @@ export const stemma = $root.stemma = (() => {
 
             State.prototype.online = false;
             State.prototype.previousSession = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            State.prototype.generation = 0;
 
             State.create = function(properties) {
                 return new State(properties);
@@ -363,6 +364,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(8).bool(message.online);
                 if (message.previousSession != null && $Object.hasOwnProperty.call(message, "previousSession") && (typeof message.previousSession === "object" ? message.previousSession.low || message.previousSession.high : message.previousSession !== 0))
                     writer.uint32(16).uint64(message.previousSession);
+                if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
+                    writer.uint32(24).uint32(message.generation);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -414,6 +417,15 @@ export const stemma = $root.stemma = (() => {
                                 delete message.previousSession;
                             continue;
                         }
+                    case 3: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.generation = value;
+                            else
+                                delete message.generation;
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -454,6 +466,7 @@ export const stemma = $root.stemma = (() => {
             Birth.prototype.unreleased = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Birth.prototype.clockMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Birth.prototype.clockErrorMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
+            Birth.prototype.generation = 0;
 
             Birth.create = function(properties) {
                 return new Birth(properties);
@@ -487,6 +500,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(72).int64(message.clockMs);
                 if (message.clockErrorMs != null && $Object.hasOwnProperty.call(message, "clockErrorMs") && (typeof message.clockErrorMs === "object" ? message.clockErrorMs.low || message.clockErrorMs.high : message.clockErrorMs !== 0))
                     writer.uint32(80).int64(message.clockErrorMs);
+                if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
+                    writer.uint32(88).uint32(message.generation);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -607,6 +622,15 @@ export const stemma = $root.stemma = (() => {
                                 message.clockErrorMs = value;
                             else
                                 delete message.clockErrorMs;
+                            continue;
+                        }
+                    case 11: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.generation = value;
+                            else
+                                delete message.generation;
                             continue;
                         }
                     }
@@ -2252,6 +2276,7 @@ export const stemma = $root.stemma = (() => {
             Receipt.prototype.version = 0;
             Receipt.prototype.publicKey = $util.newBuffer([]);
             Receipt.prototype.signature = $util.newBuffer([]);
+            Receipt.prototype.generation = 0;
 
             Receipt.create = function(properties) {
                 return new Receipt(properties);
@@ -2288,6 +2313,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(90).bytes(message.publicKey);
                 if (message.signature != null && $Object.hasOwnProperty.call(message, "signature") && message.signature.length)
                     writer.uint32(98).bytes(message.signature);
+                if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
+                    writer.uint32(104).uint32(message.generation);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -2424,6 +2451,15 @@ export const stemma = $root.stemma = (() => {
                                 message.signature = value;
                             else
                                 delete message.signature;
+                            continue;
+                        }
+                    case 13: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.generation = value;
+                            else
+                                delete message.generation;
                             continue;
                         }
                     }
@@ -2947,6 +2983,7 @@ export const stemma = $root.stemma = (() => {
             Offer.prototype.signature = $util.newBuffer([]);
             Offer.prototype.name = "";
             Offer.prototype.version = 0;
+            Offer.prototype.generation = 0;
 
             Offer.create = function(properties) {
                 return new Offer(properties);
@@ -2974,6 +3011,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(50).string(message.name);
                 if (message.version != null && $Object.hasOwnProperty.call(message, "version") && message.version !== 0)
                     writer.uint32(56).uint32(message.version);
+                if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
+                    writer.uint32(64).uint32(message.generation);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3067,6 +3106,15 @@ export const stemma = $root.stemma = (() => {
                                 message.version = value;
                             else
                                 delete message.version;
+                            continue;
+                        }
+                    case 8: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.generation = value;
+                            else
+                                delete message.generation;
                             continue;
                         }
                     }

@@ -26,7 +26,13 @@ describe("announcing over a real broker", () => {
     for (const kind of ["recorded", "stored", "released"] as const) {
       const receipt = await device.receipt(kind, saved.versionId);
       verifyReceipt(
-        { serverPublicKey: enrolment.serverPublicKey, fleet: testFleet, device: "happy", session: 1 },
+        {
+          serverPublicKey: enrolment.serverPublicKey,
+          fleet: testFleet,
+          device: "happy",
+          generation: 1,
+          session: 1,
+        },
         receipt,
       );
     }

@@ -34,7 +34,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const enrolment = await server.enroll("v1");
     const connect = async (session: number): Promise<ScriptedDevice> => {
       const device = await ScriptedDevice.connect(enrolment, { session });
-      await device.send({ type: "state", online: true, previousSession: 0 });
+      await device.send({ type: "state", online: true, previousSession: 0, generation: 1 });
       return device;
     };
     const first = await connect(5);
@@ -57,7 +57,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const server = await startTestServer({ broker: { url: broker.url } });
     t.after(() => server.remove());
     const device = await ScriptedDevice.connect(await server.enroll("v1"), { session: 1 });
-    await device.send({ type: "state", online: true, previousSession: 0 });
+    await device.send({ type: "state", online: true, previousSession: 0, generation: 1 });
     await device.birth();
     await server.handle.operations.revoke({ fleet: testFleet, device: "v1" });
     assert.equal((await device.refusal()).code, "DEVICE_REVOKED");

@@ -28,7 +28,7 @@ describe("offers", () => {
     assert.equal(offer.versionId, versionId);
     verifyOffer(
       enrolment.serverPublicKey,
-      { fleet: testFleet, device: "receiver", line: "line", versionId: offer.versionId },
+      { fleet: testFleet, device: "receiver", generation: 1, line: "line", versionId: offer.versionId },
       offer.signature,
     );
     assert.equal(objectId("record", offer.record), offer.versionId);

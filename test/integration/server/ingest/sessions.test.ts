@@ -86,9 +86,71 @@ describe("sessions", () => {
     await assert.rejects(ScriptedDevice.connect(enrolment, { session: 6 }), refusedByBroker);
     await first.close();
     const again = await server.enroll("twin");
-    const healed = await ScriptedDevice.connect(again, { session: 6 });
+    // A new machine counts from 1.
+    const healed = await ScriptedDevice.connect(again, { session: 1 });
     await healed.birth();
     await healed.close();
+  });
+
+  it("counts sessions within a generation: a thief with the highest counter burns one enrolment only", async () => {
+    const stolen = await server.enroll("burnt");
+    const thief = await ScriptedDevice.connect(stolen, { session: Number.MAX_SAFE_INTEGER });
+    await thief.birth();
+    await thief.close();
+    await server.handle.operations.revoke({ fleet: testFleet, device: "burnt", because: "stolen" });
+    const again = await server.enroll("burnt");
+    assert.deepEqual([stolen.generation, again.generation], [1, 2]);
+    const replacement = await ScriptedDevice.connect(again, { session: 1 });
+    await replacement.birth();
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "burnt" });
+    assert.deepEqual([shown.state, shown.generation, shown.session], ["enrolled", 2, 1]);
+    await replacement.close();
+  });
+
+  it("refuses an earlier enrolment without any harm to the present one", async () => {
+    const old = await server.enroll("replaced");
+    const again = await server.enroll("replaced");
+    await assert.rejects(ScriptedDevice.connect(old, { session: 9 }), refusedByBroker);
+    // Even with the present token an enrolment of another generation is not served, and nothing is quarantined.
+    for (const generation of [1, 3])
+      await assert.rejects(ScriptedDevice.connect({ ...again, generation }, { session: 9 }), refusedByBroker);
+    const device = await ScriptedDevice.connect(again, { session: 1 });
+    await device.birth();
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "replaced" });
+    assert.deepEqual([shown.state, shown.session], ["enrolled", 1]);
+    await device.close();
+  });
+
+  it("shows a replaced device to run nothing until it reports, and keeps what its predecessor ran", async () => {
+    const first = await ScriptedDevice.connect(await server.enroll("heir"), { session: 7 });
+    await first.birth();
+    const saved = await first.save({ w: noiseBytes(1000, 12) }, { sequence: 1 });
+    await first.announce(saved);
+    await first.receipt("recorded", saved.versionId);
+    await eventOf("activated", "heir", () =>
+      first.send({
+        type: "activated",
+        versionId: saved.versionId,
+        line: "line",
+        atMs: Date.now(),
+        clockErrorMs: 0,
+      }),
+    );
+    await eventOf("device-disconnected", "heir", () => first.close());
+    const second = await ScriptedDevice.connect(await server.enroll("heir"), { session: 1 });
+    const { known } = await second.birth();
+    assert.deepEqual(known, [], "its lines are new");
+    const { operations } = server.handle;
+    assert.deepEqual((await operations.device({ fleet: testFleet, device: "heir" })).active, {});
+    const [now] = (await operations.asOf({ fleet: testFleet, at: Date.now() })).filter(
+      ({ device }) => device === "heir",
+    );
+    assert.equal(now?.versionId, "unknown");
+    // Its predecessor's version is still protected, since this may be the same machine with a new key.
+    await assert.rejects(operations.retire({ fleet: testFleet, model: saved.versionId, because: "test" }), {
+      code: "MODEL_IN_USE",
+    });
+    await second.close();
   });
 
   it("still knows the highest session after a restart", async () => {

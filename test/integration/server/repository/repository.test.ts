@@ -241,15 +241,27 @@ test("a version that a device runs or was assigned is not retired; facts about u
     }),
     { code: "NAME_INVALID" },
   );
-  await repository.append({
-    type: "enrolled",
+  const generation = (number: number) => ({
+    type: "enrolled" as const,
     atMs,
     device: "car-1",
+    generation: number,
     publicKey: "k",
     tokenHash: "t",
     profile: "generic",
     lines: ["pack"],
   });
+  // Of two people who enrol a device at the same time, one is told so.
+  const enrolments = await Promise.allSettled([
+    repository.append(generation(1)),
+    repository.append(generation(1)),
+  ]);
+  assert.deepEqual(
+    enrolments.map(({ status }) => status),
+    ["fulfilled", "rejected"],
+  );
+  await repository.append(generation(2));
+  assert.equal(repository.device("car-1")?.generation, 2);
   // Concurrent retirement and assignment: whichever comes first, never both.
   const both = await Promise.allSettled([
     repository.append({ type: "assigned", atMs, device: "car-1", line: "pack", versionId }),

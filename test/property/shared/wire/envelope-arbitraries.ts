@@ -59,8 +59,10 @@ const codingTerms = {
   streamBytes: optional(u64.filter((value) => value > 0)),
 };
 
+const generation = optional(u32.filter((value) => value > 0));
+
 export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf<Type>> } = {
-  state: record({ type: fc.constant("state"), online: fc.boolean(), previousSession: u64 }),
+  state: record({ type: fc.constant("state"), online: fc.boolean(), previousSession: u64, generation }),
   birth: record({
     type: fc.constant("birth"),
     agentVersion: text,
@@ -73,6 +75,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     unreleased: u64,
     clockMs: i64,
     clockErrorMs: errorMs,
+    generation,
   }),
   welcome: record({
     type: fc.constant("welcome"),
@@ -131,6 +134,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     fleet: text,
     device: text,
     session: u64,
+    generation,
     position: u64,
     head: optional(head),
     backedUpTo: u64,
@@ -164,6 +168,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     signature: hexDigits(64),
     name: text,
     version: u32,
+    generation,
   }),
   fetch: record({
     type: fc.constant("fetch"),

@@ -31,6 +31,7 @@ const key = generateKey(random);
 const enrolment = {
   fleet: "f",
   device: "d",
+  generation: 1,
   serverPublicKey: key.publicKey,
   lines: ["cam"],
 } as unknown as Enrolment;
@@ -94,7 +95,13 @@ async function offersOfChild(
         versionId: saved.versionId,
         record: saved.recordBytes,
         objects,
-        signature: signOffer(key, { fleet: "f", device: "d", line: "cam", versionId: saved.versionId }),
+        signature: signOffer(key, {
+          fleet: "f",
+          device: "d",
+          generation: 1,
+          line: "cam",
+          versionId: saved.versionId,
+        }),
         name,
         version: 1,
       },

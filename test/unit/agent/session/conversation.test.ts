@@ -169,6 +169,7 @@ function receiptOf(
     versionId,
     fleet: "test-fleet",
     device: "v1",
+    generation: 1,
     session,
     position: 9,
     backedUpTo: 0,

@@ -77,6 +77,17 @@ test("golden vectors of everything that is signed", () => {
   assert.equal(hashToken(vectors.token.token), vectors.token.hash);
 });
 
+test("golden vectors of the receipts and offers of a generation (signed form 2)", () => {
+  const { seed, offer, receipt } = JSON.parse(
+    readFileSync(new URL("../../../vectors/trust/signatures-2.json", import.meta.url), "utf8"),
+  ) as Pick<Vectors, "seed" | "offer" | "receipt">;
+  const key = keyOfSeed(seed);
+  const { type, publicKey, signature, ...unsigned } = receipt.signed;
+  assert.equal(signOffer(key, offer.subject), offer.signature);
+  assert.equal(Buffer.from(receiptMessage(unsigned)).toString("hex"), receipt.message);
+  assert.deepEqual(signReceipt(key, unsigned), { type, ...unsigned, publicKey, signature });
+});
+
 test("a receipt binds every one of its fields, the server's key, the device and the session", () => {
   const server = generateKey(random);
   const head = { ...signHead(server, { length: 5, chain: hash("01"), root: hash("02") }) };
@@ -85,6 +96,7 @@ test("a receipt binds every one of its fields, the server's key, the device and 
     versionId: hash("aa"),
     fleet: "f",
     device: "v1",
+    generation: 2,
     session: 7,
     position: 4,
     head,
@@ -92,7 +104,7 @@ test("a receipt binds every one of its fields, the server's key, the device and 
     name: "m",
     version: 2,
   });
-  const reader = { serverPublicKey: server.publicKey, fleet: "f", device: "v1", session: 7 };
+  const reader = { serverPublicKey: server.publicKey, fleet: "f", device: "v1", generation: 2, session: 7 };
   verifyReceipt(reader, receipt);
   const changes: Partial<Receipt>[] = [
     { kind: "released" },
@@ -100,6 +112,8 @@ test("a receipt binds every one of its fields, the server's key, the device and 
     { fleet: "g" },
     { device: "v2" },
     { session: 8 },
+    { generation: 1 },
+    { generation: undefined },
     { position: 5 },
     { backedUpTo: 4 },
     { name: "n" },
@@ -125,7 +139,14 @@ test("a receipt binds every one of its fields, the server's key, the device and 
   throwsCode("RECEIPT_INVALID", () => {
     verifyReceipt({ ...reader, session: 9 }, receipt);
   });
-  verifyReceipt({ serverPublicKey: server.publicKey, fleet: "f", device: "v1" }, receipt);
+  verifyReceipt({ serverPublicKey: server.publicKey, fleet: "f", device: "v1", generation: 2 }, receipt);
+  // Sessions repeat: the receipt of an earlier generation is another one's, even where its signature is valid.
+  throwsCode("RECEIPT_INVALID", () => {
+    verifyReceipt({ ...reader, generation: 3 }, receipt);
+  });
+  throwsCode("RECEIPT_INVALID", () => {
+    verifyReceipt(reader, signReceipt(server, { ...receipt, generation: undefined }));
+  });
   // Moving bytes between neighbouring fields must change the signed bytes.
   const shifted = signReceipt(server, { ...receipt, fleet: "fv", device: "1" });
   throwsCode("RECEIPT_INVALID", () => {
@@ -136,7 +157,7 @@ test("a receipt binds every one of its fields, the server's key, the device and 
 test("a signature of one kind is not valid for another", () => {
   const key = generateKey(random);
   const id = hash("aa");
-  const subject = { fleet: "f", device: "v1", line: "cam", versionId: id };
+  const subject = { fleet: "f", device: "v1", generation: 2, line: "cam", versionId: id };
   verifyAnnounce(key.publicKey, id, signAnnounce(key, id));
   verifyOffer(key.publicKey, subject, signOffer(key, subject));
   throwsCode("SIGNATURE_INVALID", () => {
@@ -148,6 +169,10 @@ test("a signature of one kind is not valid for another", () => {
   throwsCode("SIGNATURE_INVALID", () => {
     verifyOffer(key.publicKey, { ...subject, line: "soh" }, signOffer(key, subject));
   });
+  for (const generation of [1, 3, undefined])
+    throwsCode("SIGNATURE_INVALID", () => {
+      verifyOffer(key.publicKey, { ...subject, generation }, signOffer(key, subject));
+    });
   throwsCode("SIGNATURE_INVALID", () => signOffer(key, { ...subject, line: "a\0b" }));
   const head = signHead(key, { length: 1, chain: hash("01"), root: hash("02") });
   verifyHead(key.publicKey, head);
@@ -208,6 +233,7 @@ test("an enrolment file is read back; every invalid field is named", async () =>
     format: 1,
     fleet: "f1",
     device: "v1",
+    generation: 3,
     lines: ["pack-soh", "front-cam"],
     mqtt: ["mqtt://127.0.0.1:1883", "mqtts://fleet.example.org"],
     http: "http://127.0.0.1:8080",
@@ -224,6 +250,8 @@ test("an enrolment file is read back; every invalid field is named", async () =>
   const wrong: Record<string, unknown>[] = [
     { fleet: "a/b" },
     { device: "" },
+    { generation: 0 },
+    { generation: 2 ** 32 },
     { lines: [] },
     { mqtt: [] },
     { mqtt: ["http://x"] },

@@ -3,12 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { fleetAsOf } from "../../../../../server/repository/state/as-of.js";
-import {
-  applyFact,
-  emptyState,
-  newestActivation,
-  type FleetState,
-} from "../../../../../server/repository/state/state.js";
+import { activeOn } from "../../../../../server/repository/state/device-state.js";
+import { applyFact, emptyState, type FleetState } from "../../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
@@ -94,13 +90,27 @@ test("a higher session is later whatever the clocks say", () => {
   ];
   assert.equal(ranAt(1001, ...facts).versionId, id(2));
   assert.equal(
-    newestActivation(
-      stateOf(enrolled, ...facts.toReversed())
-        .devices.get("car")!
-        .activations.get("pack")!,
-    )?.versionId,
+    activeOn(stateOf(enrolled, ...facts.toReversed()).devices.get("car")!, "pack")?.versionId,
     id(2),
   );
+});
+
+test("what a device ran before it was enrolled again is not what its successor runs", () => {
+  const again: Fact = { ...enrolled, atMs: 500 };
+  const before = activated(1, 100, 0, { atMs: 110, session: 40 });
+  assert.equal(ranAt(400, before, again).versionId, id(1), "before, the first machine ran it");
+  assert.equal(ranAt(600, before, again).versionId, "unknown");
+  assert.match(ranAt(600, before, again).why, /generation 2/);
+  const device = stateOf(enrolled, before, again).devices.get("car")!;
+  assert.equal(activeOn(device, "pack"), undefined);
+  // The successor's sessions begin at 1 and still are the later ones.
+  const after = activated(2, 700, 0, { atMs: 710 });
+  assert.equal(ranAt(800, before, again, after).versionId, id(2));
+  assert.equal(
+    activeOn(stateOf(enrolled, before, again, after).devices.get("car")!, "pack")?.versionId,
+    id(2),
+  );
+  assert.equal(ranAt(400, before, again, after).versionId, id(1), "history stays as it was");
 });
 
 test("a late repetition of an old activation leaves no doubt if clocks are exact", () => {

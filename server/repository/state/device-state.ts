@@ -1,0 +1,160 @@
+/**
+ * The state of a device: its enrolments, its session, and what its lines run. Each enrolment starts a new
+ * generation of the device. Sessions count within a generation, and what a line runs is what the device of this
+ * generation reported: it may be another machine than the one before (docs/formats.md, "Generations"). Pure.
+ */
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
+
+export interface ActivationState {
+  readonly position: number;
+  /** Generation of the device that reported it. */
+  readonly generation: number;
+  readonly versionId: Hash;
+  readonly deviceAtMs: number;
+  readonly deviceClockErrorMs: number | null;
+  readonly serverAtMs: number;
+  readonly session: number;
+}
+
+export interface Generation {
+  readonly generation: number;
+  readonly enrolledAtMs: number;
+}
+
+export interface DeviceState {
+  readonly device: string;
+  /** The enrolments in journal order; the last one is the current one. */
+  readonly generations: Generation[];
+  profile: string;
+  lines: readonly string[];
+  publicKey: string;
+  tokenHash: string;
+  status: "enrolled" | "revoked" | "quarantined";
+  because: string;
+  /** Highest session of the current generation; 0: none. */
+  session: number;
+  /** Line → activations of all generations in journal order. */
+  readonly activations: Map<string, ActivationState[]>;
+  /** Line → its last activation, of any generation. */
+  readonly lastActivation: Map<string, ActivationState>;
+  /** Line → version that the server assigned to it. */
+  readonly assignments: Map<string, Hash>;
+  /** Versions that were ever assigned to it. */
+  readonly everAssigned: Set<Hash>;
+}
+
+const noGeneration: Generation = { generation: 0, enrolledAtMs: 0 };
+
+export function currentGeneration(device: Pick<DeviceState, "generations">): Generation {
+  return device.generations.at(-1) ?? noGeneration;
+}
+
+/** The generation that the next enrolment of a device starts. */
+export function nextGeneration(device: Pick<DeviceState, "generations"> | undefined): number {
+  return device === undefined ? 1 : currentGeneration(device).generation + 1;
+}
+
+export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"enrolled">): void {
+  const known = devices.get(fact.device);
+  const generation = { generation: fact.generation ?? nextGeneration(known), enrolledAtMs: fact.atMs };
+  const fields = {
+    profile: fact.profile,
+    lines: fact.lines,
+    publicKey: fact.publicKey,
+    tokenHash: fact.tokenHash,
+    status: "enrolled" as const,
+    because: "",
+    session: 0,
+  };
+  if (known !== undefined) {
+    Object.assign(known, fields);
+    known.generations.push(generation);
+    return;
+  }
+  devices.set(fact.device, {
+    device: fact.device,
+    generations: [generation],
+    activations: new Map(),
+    lastActivation: new Map(),
+    assignments: new Map(),
+    everAssigned: new Set(),
+    ...fields,
+  });
+}
+
+export function applySession(device: DeviceState, session: number): void {
+  device.session = Math.max(device.session, session);
+}
+
+export function applyActivated(device: DeviceState, position: number, fact: FactOf<"activated">): void {
+  let history = device.activations.get(fact.line);
+  if (history === undefined) device.activations.set(fact.line, (history = []));
+  const { generation } = currentGeneration(device);
+  // Only an exact repetition of the last activation is ignored. An older time does not mean a repetition: the
+  // device's clock may have been set back.
+  const last = history.at(-1);
+  if (
+    last !== undefined &&
+    last.generation === generation &&
+    last.session === fact.session &&
+    last.versionId === fact.versionId &&
+    last.deviceAtMs === fact.deviceAtMs
+  )
+    return;
+  const activation: ActivationState = {
+    position,
+    generation,
+    versionId: fact.versionId,
+    deviceAtMs: fact.deviceAtMs,
+    deviceClockErrorMs: fact.deviceClockErrorMs,
+    serverAtMs: fact.atMs,
+    session: fact.session,
+  };
+  history.push(activation);
+  const newest = device.lastActivation.get(fact.line);
+  if (newest === undefined || !isEarlier(activation, newest))
+    device.lastActivation.set(fact.line, activation);
+}
+
+/** What a line runs, as the device of the current generation reported it; undefined: it did not yet. */
+export function activeOn(device: DeviceState, line: string): ActivationState | undefined {
+  const last = device.lastActivation.get(line);
+  return last?.generation === currentGeneration(device).generation ? last : undefined;
+}
+
+/**
+ * The last version that each line reported, also from before the device was enrolled again: until the device
+ * reports, it may be the same machine and still run that version. Lines that the device no longer has are left
+ * out.
+ */
+export function* lastActivations(device: DeviceState): Iterable<readonly [string, Hash]> {
+  for (const [line, { generation, versionId }] of device.lastActivation)
+    if (generation === currentGeneration(device).generation || device.lines.includes(line))
+      yield [line, versionId];
+}
+
+/**
+ * The interval in which an activation can have happened, in ms of the server's clock. It follows from the
+ * device's clock, the error of this clock, and the time at which the server received the activation.
+ */
+export function activationInterval(activation: ActivationState): {
+  readonly from: number;
+  readonly until: number;
+} {
+  const { deviceAtMs, deviceClockErrorMs, serverAtMs } = activation;
+  if (deviceClockErrorMs === null) return { from: -Infinity, until: serverAtMs };
+  const until = Math.min(deviceAtMs + deviceClockErrorMs, serverAtMs);
+  // Where the device's clock is certainly ahead of the server's, only the server's time counts.
+  const from = deviceAtMs - deviceClockErrorMs;
+  return from > serverAtMs ? { from: -Infinity, until: serverAtMs } : { from, until };
+}
+
+/** Whether `next`, which is later in the journal, happened before `newest`. */
+function isEarlier(next: ActivationState, newest: ActivationState): boolean {
+  if (next.generation !== newest.generation) return next.generation < newest.generation;
+  if (next.session !== newest.session) return next.session < newest.session;
+  return activationInterval(next).until < activationInterval(newest).from;
+}
