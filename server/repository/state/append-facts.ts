@@ -29,8 +29,9 @@ export async function appendFacts(
   );
   return await context.queue.submit({
     requiredObjects: [],
-    // A retirement is decided alone, so that it sees every assignment and hold before it.
-    isExclusive: checked.some(({ type }) => type === "retired"),
+    // A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment, so that
+    // it sees the one before it.
+    isExclusive: checked.some(({ type }) => type === "retired" || type === "enrolled"),
     decide: ({ state, recordedHere }: Draft) => {
       for (const fact of checked) checkAgainst(state, recordedHere, fact);
       return checked;
