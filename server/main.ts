@@ -13,12 +13,14 @@ import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
 import type { LiveServer } from "./context/operations-context.js";
 import { openFleets, type OpenFleets } from "./context/open-fleets.js";
+import { hasDiskSpace } from "./context/disk-space.js";
 import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
 import { FleetIngests } from "./fleet-ingests.js";
 import { createArchiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
 import { runningServerFile, type RunningServer } from "./http/local-server.js";
+import type { ServerProblem } from "./http/routes/service.js";
 import { ensureHttpToken } from "./http/token.js";
 import { createTrainJobs } from "./http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
@@ -195,6 +197,7 @@ async function startHttp(
       events,
       broker: () => broker.stats(),
       fleets: () => ingests.all(),
+      freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
       log: log.child({ part: "metrics" }),
     },
@@ -205,6 +208,7 @@ async function startHttp(
     jobs,
     archiveJobs,
     metrics,
+    problems: () => problemsOf(home),
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
@@ -219,6 +223,14 @@ async function startHttp(
     await rm(home.socketPath, { force: true });
   });
   return { operations, httpUrl };
+}
+
+/** What keeps the server from doing all of its work. */
+async function problemsOf(home: Home): Promise<readonly ServerProblem[]> {
+  if (await hasDiskSpace(home)) return [];
+  const message =
+    "The server's disk is full: models are refused, and devices try again. Free some space, for example with `stemma storage gc`.";
+  return [{ code: "DISK_FULL", message }];
 }
 
 /** Writes the file by which commands on this machine find this server. */

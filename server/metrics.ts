@@ -27,6 +27,8 @@ export interface MetricSources {
   broker(): BrokerStats;
   /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  /** Free bytes on the home's disk. Called when the metrics are requested. */
+  freeDiskBytes(): Promise<number>;
   /** Lines of the log that could not be written since the start. Called when the metrics are requested. */
   droppedLogLines(): number;
   readonly log: Log;
@@ -38,7 +40,7 @@ export function serverMetrics(sources: MetricSources, signal: AbortSignal): Regi
   collectDefaultMetrics({ register: registry, prefix: "stemma_" });
   addBrokerGauges(registry, sources);
   addFleetGauges(registry, sources);
-  addLogGauge(registry, sources);
+  addMachineGauges(registry, sources);
   void countEvents(sources, eventCounters(registry), signal);
   return registry;
 }
@@ -129,7 +131,18 @@ function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "br
   });
 }
 
-function addLogGauge(registry: Registry, { droppedLogLines }: Pick<MetricSources, "droppedLogLines">): void {
+function addMachineGauges(
+  registry: Registry,
+  { droppedLogLines, freeDiskBytes }: Pick<MetricSources, "droppedLogLines" | "freeDiskBytes">,
+): void {
+  new Gauge({
+    name: "stemma_disk_free_bytes",
+    help: "Free bytes on the disk of the server's home",
+    registers: [registry],
+    async collect() {
+      this.set(await freeDiskBytes());
+    },
+  });
   new Gauge({
     name: "stemma_log_lines_dropped",
     help: "Lines of the log that could not be written since the start",

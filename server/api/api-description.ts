@@ -1,5 +1,6 @@
 /** The API description (OpenAPI 3.1) of the table of operations. Pure. */
 import { z } from "zod";
+import { serverCondition } from "./device-schemas.js";
 import { jobParams } from "./fields.js";
 import { errorBody, jobSchema } from "./job-schemas.js";
 import type { CallDefinition, JobDefinition, OperationDefinition, StreamDefinition } from "./operation.js";
@@ -84,8 +85,28 @@ export function describeApi(version: string): ApiDescription {
   };
 }
 
-/** Routes that are not operations: metrics for Prometheus, and this description. */
+/** Routes that are not operations: probes, metrics for Prometheus, and this description. */
 const unlistedRoutes: readonly Sketch[] = [
+  {
+    path: "/healthz",
+    method: "get",
+    id: "healthz",
+    tag: "The server",
+    summary: "Whether the server works, and what keeps it from doing all of its work; needs no token",
+    params: noMembers,
+    query: noMembers,
+    answer: { status: "200", type: json, schema: serverCondition },
+  },
+  {
+    path: "/readyz",
+    method: "get",
+    id: "readyz",
+    tag: "The server",
+    summary: "200 while the server accepts requests, 503 while it stops; needs no token",
+    params: noMembers,
+    query: noMembers,
+    answer: { status: "200", type: json, schema: z.object({ status: z.enum(["ready", "stopping"]) }) },
+  },
   {
     path: "/metrics",
     method: "get",

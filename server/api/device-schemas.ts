@@ -83,6 +83,15 @@ export const fleetSummary = z
   .object({ fleet: text, versions: count, devices: count, online: count, journalLength: count })
   .meta({ id: "FleetSummary" });
 
+export const serverCondition = z
+  .object({
+    status: z.enum(["ok", "degraded"]),
+    problems: z.array(
+      z.object({ code: text.describe("Such as DISK_FULL: models are refused until space is free"), message: text }),
+    ),
+  })
+  .meta({ id: "ServerCondition" });
+
 export const health = z
   .object({
     version: text,

@@ -21,6 +21,7 @@ import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
 import { checkExactness } from "../repository/state/exactness.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
+import { requireDiskSpace } from "../context/disk-space.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { ReduceReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
@@ -61,6 +62,7 @@ export async function reduceOnServer(
     request.scheme,
     repository.versions({ name: request.name, includeRetired: true }).at(-1),
   );
+  await requireDiskSpace(context.home);
   const model = await repository.recover(version.versionId);
   const codec = await loadDeltaCodec();
   const reducer: Reducer = {

@@ -4,31 +4,30 @@
  * typed errors into answers. Uses the operations only through their interface.
  */
 import type { Socket } from "node:net";
-import Fastify, { type ConnectionError, type FastifyInstance, type FastifyReply } from "fastify";
-import type { Registry } from "prom-client";
-import { StemmaError } from "../../shared/errors.js";
+import Fastify, {
+  type ConnectionError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
-import { programVersion } from "../../shared/adapters/program-version.js";
-import { describeApi } from "../api/api-description.js";
 import { importContentType } from "../api/model-definitions.js";
-import { operationTable } from "../api/operation-table.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
 import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
+import { addServiceRoutes, publicPaths, type ServiceParts } from "./routes/service.js";
 import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
 import { bearerMatches } from "./token.js";
 import type { TrainJobs } from "./train-jobs.js";
 
-export interface HttpParts {
+export interface HttpParts extends ServiceParts {
   readonly operations: ServerOperations;
   readonly jobs: TrainJobs;
   readonly archiveJobs: ArchiveJobs;
-  readonly metrics: Registry;
   readonly log: Log;
-  /** Aborts when the server stops: ends event streams. */
-  readonly stopping: AbortSignal;
 }
 
 /**
@@ -39,7 +38,7 @@ const requestTimeoutMs = 60 * 60_000;
 /** Connections open at a time; event streams count. */
 const maxConnections = 1024;
 
-/** "trusted" for the local socket; otherwise the bearer token that every route but /v1/health requires. */
+/** "trusted" for the local socket; otherwise the bearer token that all but the public routes require. */
 type Access = "trusted" | { readonly token: string };
 
 export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance {
@@ -102,10 +101,10 @@ const connectionErrors: Readonly<Record<string, readonly [status: string, error:
   ],
 };
 
-/** Refuses requests without the token, except for the health route. */
+/** Refuses requests without the token, except for the public routes. */
 function requireToken(app: FastifyInstance, token: string): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    const isPublic = request.routeOptions.url === operationTable.health.path;
+    const isPublic = publicPaths.has(request.routeOptions.url ?? "");
     if (isPublic || bearerMatches(request.headers.authorization, token)) {
       done();
       return;
@@ -122,13 +121,7 @@ function requireToken(app: FastifyInstance, token: string): void {
 function addErrorHandlers(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
     const answered = typedErrorOf(error);
-    if (httpStatusOf(answered) >= 500)
-      log.error("http-failed", {
-        method: request.method,
-        url: request.url,
-        message: error.message,
-        stack: error.stack,
-      });
+    if (httpStatusOf(answered) >= 500) logFailure(log, request, answered);
     if (!reply.sent) sendError(reply, answered);
   });
   app.setNotFoundHandler((request, reply) => {
@@ -140,9 +133,23 @@ function addErrorHandlers(app: FastifyInstance, log: Log): void {
   });
 }
 
-function sendError(reply: FastifyReply, error: Error): void {
-  void reply.status(httpStatusOf(error)).send(errorBodyOf(error));
+/** A typed error explains itself; the cause of any other is in its stack. */
+function logFailure(log: Log, { method, url }: FastifyRequest, error: Error): void {
+  const { message, stack } = error;
+  if (isStemmaError(error) && error.code !== "INTERNAL")
+    log.warn("http-failed", { method, url, code: error.code, message });
+  else log.error("http-failed", { method, url, message, stack });
 }
+
+function sendError(reply: FastifyReply, error: Error): void {
+  const status = httpStatusOf(error);
+  if (retryStatuses.has(status)) void reply.header("retry-after", retryAfterSeconds);
+  void reply.status(status).send(errorBodyOf(error));
+}
+
+/** Statuses after which the same request may succeed later: too many, unavailable, disk full. */
+const retryStatuses: ReadonlySet<number> = new Set([429, 503, 507]);
+const retryAfterSeconds = 30;
 
 /**
  * Fastify's own refusals (malformed JSON, a body over the limit) are the client's fault and become typed
@@ -155,25 +162,4 @@ function typedErrorOf(error: Error & { statusCode?: number }): Error {
     status === 413 ? "SIZE_OVER_LIMIT" : "HTTP_REQUEST_INVALID",
     `${error.message}. Correct the request and send it again.`,
   );
-}
-
-/** Routes about the server itself: health, metrics, the API description. */
-function addServiceRoutes(
-  app: FastifyInstance,
-  { operations, metrics }: Pick<HttpParts, "operations" | "metrics">,
-  access: Access,
-): void {
-  // A client without the token learns that the server runs, but not where or with what.
-  app.get(operationTable.health.path, async (request) => {
-    const health = await operations.health();
-    return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
-      ? health
-      : { version: health.version };
-  });
-  app.get("/metrics", async (_request, reply) => {
-    const text = await metrics.metrics();
-    return reply.type(metrics.contentType).send(text);
-  });
-  const description = JSON.stringify(describeApi(programVersion()));
-  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
 }

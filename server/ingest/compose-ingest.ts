@@ -40,6 +40,8 @@ export interface FleetIngestParts {
   readonly spoolFolder: string;
   readonly releasePolicy: ReleasePolicy;
   readonly serverVersion: string;
+  /** Whether the disk has space for new models. */
+  hasDiskSpace(): Promise<boolean>;
   /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
   onFatal(error: StemmaError): void;
 }

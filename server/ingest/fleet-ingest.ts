@@ -4,7 +4,7 @@
  * repository and the spool, so the process may be killed at any moment.
  */
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, type StemmaError } from "../../shared/errors.js";
+import { isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import {
@@ -23,6 +23,7 @@ import {
   type FleetIngestParts,
   type IngestServices,
 } from "./compose-ingest.js";
+import type { RefusalDetails } from "./device-sender.js";
 import type { OnlineDevice } from "./device-sessions.js";
 
 export interface IngestFigures {
@@ -30,6 +31,15 @@ export interface IngestFigures {
   readonly parked: number;
   readonly confirming: number;
   readonly spoolBytes: number;
+}
+
+/** Milliseconds after which a device announces again what a full disk kept the server from receiving. */
+const diskFullRetryMs = 60_000;
+
+function diskFull(versionId: Hash): RefusalDetails {
+  const message =
+    "The server's disk is full, so it receives no new models now. The device keeps this one and tries again.";
+  return { code: "DISK_FULL", message, versionId, retryAfterMs: diskFullRetryMs };
 }
 
 /** Milliseconds between two checks for parked announcements and spools that have expired. */
@@ -90,7 +100,7 @@ export class FleetIngest {
       });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      await this.#refuse(device, error);
+      await this.#refuse(device, { code: error.code, message: error.message });
       return;
     }
     // A message of a session that is over (such as a late will) has no meaning in this one.
@@ -253,7 +263,7 @@ export class FleetIngest {
   }
 
   async #announced(device: string, announce: Announce, correlation: string): Promise<void> {
-    const { repository, limits, events } = this.parts;
+    const { repository, limits } = this.parts;
     const known = repository.device(device);
     if (known === undefined) return;
     const versionAt = (line: string, sequence: number): Hash | undefined => {
@@ -273,19 +283,15 @@ export class FleetIngest {
       limits,
     );
     if (judged.verdict === "refused") {
-      events.emit({
-        event: "refused",
-        fleet: repository.fleet,
-        device,
-        versionId: judged.versionId,
-        code: judged.code,
-        message: judged.message,
-      });
-      await this.services.sender.refuse(device, judged, correlation);
+      await this.#refuse(device, judged, correlation);
       return;
     }
     const summary = repository.get(judged.versionId);
     if (summary !== undefined) return answerRecorded(this.services, device, summary);
+    if (!(await this.parts.hasDiskSpace())) {
+      await this.#refuse(device, diskFull(judged.versionId), correlation);
+      return;
+    }
     this.#emitAnnounced(device, judged);
     await this.services.scheduler.announced(device, judged);
   }
@@ -301,10 +307,11 @@ export class FleetIngest {
     });
   }
 
-  async #refuse(device: string, { code, message }: StemmaError): Promise<void> {
+  async #refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void> {
     const { fleet } = this.parts.repository;
-    this.parts.events.emit({ event: "refused", fleet, device, versionId: null, code, message });
-    await this.services.sender.refuse(device, { code, message });
+    const { code, message, versionId = null } = refusal;
+    this.parts.events.emit({ event: "refused", fleet, device, versionId, code, message });
+    await this.services.sender.refuse(device, refusal, correlation);
   }
 
   #expireLater(): void {

@@ -16,10 +16,8 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import type { ImportOptions } from "../api/server-operations.js";
 import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { requireDiskSpace } from "../context/disk-space.js";
 import { workFolderOf } from "../context/work-folder.js";
-
-/** Bytes that must stay free on the disk during an import. */
-const reserveBytes = 64 * 1024 * 1024;
 
 /**
  * @throws SAFETENSORS_MALFORMED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH,
@@ -38,7 +36,8 @@ export async function importModel(
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
   try {
-    await receive(files, temporary, folder, stream);
+    await requireDiskSpace(home, Math.max(0, stream.byteLength));
+    await receive(files, temporary, stream);
     const file = await files.open(temporary, "read");
     try {
       const modelJson =
@@ -62,16 +61,8 @@ export async function importModel(
 async function receive(
   files: Files,
   path: string,
-  folder: string,
   { byteLength, chunks }: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> },
 ): Promise<void> {
-  const free = await files.freeBytes(folder);
-  if (byteLength + reserveBytes > free)
-    throw new StemmaError(
-      "DISK_FULL",
-      `The import was not started: it needs ${byteLength + reserveBytes} free bytes on the disk of ${folder} (${byteLength} for the file, and ${reserveBytes} that stay free for the journal), and ${free} bytes are free. Free some space, for example with \`stemma storage gc\`.`,
-      { byteLength, free, reserveBytes },
-    );
   const file = await files.open(path, "create");
   try {
     let receivedBytes = 0;

@@ -17,6 +17,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
+import { requireDiskSpace } from "../context/disk-space.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
@@ -33,6 +34,7 @@ export async function trainOnServer(
   request: OperationInput<"train">,
   { onProgress, signal, job = randomUUID() }: JobOptions<TrainProgress> = {},
 ): Promise<TrainReport> {
+  await requireDiskSpace(context.home);
   let last: TrainingProgress | undefined;
   const emit = (state: "running" | "done" | "failed"): void =>
     context.live?.events.emit({

@@ -125,6 +125,7 @@ export class Simulation implements SimulatedNetwork {
       spoolFolder: "/home/fleets/sim/spool",
       releasePolicy: "stored",
       serverVersion: "0",
+      hasDiskSpace: () => Promise.resolve(true),
       onFatal: () => {
         this.fatalErrors++;
       },

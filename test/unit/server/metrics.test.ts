@@ -35,7 +35,7 @@ describe("the server's metrics", () => {
     };
     const events = eventHub({ now: () => 7 });
     const registry = serverMetrics(
-      { events, broker: () => brokerStats, fleets: () => [], droppedLogLines: () => 3, log },
+      { events, broker: () => brokerStats, fleets: () => [], droppedLogLines: () => 3, freeDiskBytes: () => Promise.resolve(5), log },
       stopping.signal,
     );
     const valueOf = async (name: string): Promise<number | undefined> => {
@@ -70,8 +70,10 @@ describe("the server's metrics", () => {
     assert.deepEqual(errors, []);
   });
 
-  it("contain the lines of the log that could not be written", async (context) => {
-    assert.equal(await metricsOf(context).valueOf("stemma_log_lines_dropped"), 3);
+  it("contain the lost lines of the log and the free space", async (context) => {
+    const { valueOf } = metricsOf(context);
+    assert.equal(await valueOf("stemma_log_lines_dropped"), 3);
+    assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
   });
 
   it("go on counting after an event that cannot be counted, and log the first one only", async (context) => {

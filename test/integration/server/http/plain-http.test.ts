@@ -47,6 +47,22 @@ describe("plain HTTP", () => {
     assert.equal((await remote.model({ fleet: testFleet, model: "bare" })).tensorBytes, 2_000);
   });
 
+  it("answers probes and browsers without the token, and nothing else", async () => {
+    const health = await ask(`${server.handle.httpUrl}/healthz`);
+    assert.deepEqual(
+      [health.status, JSON.parse(health.body.toString())],
+      [200, { status: "ok", problems: [] }],
+    );
+    const ready = await ask(`${server.handle.httpUrl}/readyz`);
+    assert.deepEqual([ready.status, JSON.parse(ready.body.toString())], [200, { status: "ready" }]);
+    const page = await ask(`${server.handle.httpUrl}/`, { headers: { accept: "text/html" } });
+    assert.equal(page.status, 200);
+    assert.match(String(page.headers["content-type"]), /^text\/html/);
+    assert.match(page.body.toString(), /A Stemma server runs here/);
+    for (const secret of [token, server.home, testFleet])
+      assert.ok(!page.body.toString().includes(secret), "the page contains nothing about this server");
+  });
+
   it("serves only health over TCP without the token", async () => {
     for (const headers of [
       {},
