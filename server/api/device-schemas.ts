@@ -87,7 +87,10 @@ export const serverCondition = z
   .object({
     status: z.enum(["ok", "degraded"]),
     problems: z.array(
-      z.object({ code: text.describe("Such as DISK_FULL: models are refused until space is free"), message: text }),
+      z.object({
+        code: text.describe("Such as DISK_FULL: models are refused until space is free"),
+        message: text,
+      }),
     ),
   })
   .meta({ id: "ServerCondition" });

@@ -24,7 +24,10 @@ it("refuses models with retry, and reports it in /healthz", { timeout: 60_000 },
       const url = server.handle.httpUrl;
       const health = await fetch(`${url}/healthz`);
       const { status, problems } = (await health.json()) as { status: string; problems: { code: string }[] };
-      assert.deepEqual([health.status, status, problems.map(({ code }) => code)], [200, "degraded", ["DISK_FULL"]]);
+      assert.deepEqual(
+        [health.status, status, problems.map(({ code }) => code)],
+        [200, "degraded", ["DISK_FULL"]],
+      );
       const refused = await fetch(`${url}/v1/fleets/${testFleet}/import?name=m`, {
         method: "POST",
         headers: {

@@ -35,7 +35,14 @@ describe("the server's metrics", () => {
     };
     const events = eventHub({ now: () => 7 });
     const registry = serverMetrics(
-      { events, broker: () => brokerStats, fleets: () => [], droppedLogLines: () => 3, freeDiskBytes: () => Promise.resolve(5), log },
+      {
+        events,
+        broker: () => brokerStats,
+        fleets: () => [],
+        droppedLogLines: () => 3,
+        freeDiskBytes: () => Promise.resolve(5),
+        log,
+      },
       stopping.signal,
     );
     const valueOf = async (name: string): Promise<number | undefined> => {
