@@ -7,7 +7,7 @@ import type { IntakeStatus } from "./intake/intake.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
 import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
-import type { Running } from "./trainer/trainer.js";
+import type { Running } from "./trainer/training-runs.js";
 
 export interface VersionStatus {
   readonly versionId: Hash;

@@ -27,6 +27,12 @@ export interface ActivatorOptions {
   readonly session: () => number;
 }
 
+/** An installed version, as trainings read it. */
+export interface BaseFolder {
+  readonly versionId: Hash;
+  readonly folder: string;
+}
+
 /**
  * Models up to this share of the training memory are held in memory while they are installed; larger ones
  * stream.
@@ -79,23 +85,45 @@ export class Activator {
 
   /**
    * Removes installed versions that were replaced more than ten minutes ago; the last replaced one of each
-   * line stays.
+   * line stays, and the base of a training that has not ended.
    */
   sweep(inUse: ReadonlySet<string>): Promise<readonly string[]> {
     return this.#queue.run(async () => {
       const keep = new Set<string>(inUse);
       for (const line of this.options.outbox.state.lines.values())
-        for (const { versionId } of line.activations.slice(-2)) keep.add(versionId);
+        for (const versionId of [
+          ...line.activations.slice(-2).map((activation) => activation.versionId),
+          ...(line.begun === undefined ? [] : [line.begun.job.base]),
+        ])
+          keep.add(versionId);
       return await this.options.current.sweep(keep);
     });
   }
 
   /** The version whose slot the next training of a line starts from: the one it runs. */
-  base(line: string): { readonly versionId: Hash; readonly folder: string } | undefined {
+  base(line: string): BaseFolder | undefined {
     const versionId = activeVersion(this.options.outbox.state, line);
     return versionId === undefined
       ? undefined
       : { versionId, folder: this.options.current.folderOf(versionId) };
+  }
+
+  /**
+   * Installs a version that a training starts from, where its slot is not there.
+   * @throws MODEL_NOT_FOUND where the device no longer has it, DISK_BUDGET_EXHAUSTED, ROOT_MISMATCH
+   */
+  installBase(line: string, versionId: Hash): Promise<BaseFolder> {
+    return this.#queue.run(async () => {
+      const { outbox, current } = this.options;
+      if (outbox.entry(versionId)?.forgotten !== false)
+        throw new StemmaError(
+          "MODEL_NOT_FOUND",
+          `The model ${versionId.slice(0, 12)}, from which ${line} was training, is not on this device any more. The line trains again from the model that it runs.`,
+          { line, versionId },
+        );
+      await this.#install(line, versionId);
+      return { versionId, folder: current.folderOf(versionId) };
+    });
   }
 
   async idle(): Promise<void> {

@@ -3,6 +3,7 @@
  * them, because a device that reconnects reports its state again. Types only.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 
 interface At {
   /** Device clock, ms since 1970. */
@@ -23,7 +24,9 @@ export type AgentFact =
       readonly bases: readonly Hash[];
       readonly tensorBytes: number;
       readonly metric: Metric | null;
-      readonly samples: { readonly from: number; readonly to: number } | null;
+      readonly samples: SampleRange | null;
+      /** The training that made it; absent where none did. */
+      readonly invocation?: number;
     })
   /** A version from the server was fetched, and its root verified. */
   | (At & {
@@ -59,13 +62,31 @@ export type AgentFact =
     })
   /** The tensors were deleted here; the server holds them. */
   | (At & { readonly type: "forgotten"; readonly versionId: Hash })
-  /** A training began. It is counted even when it fails, so that no random stream is used twice. */
+  /**
+   * A training began. It is counted even when it fails, so that no random stream is used twice for another
+   * training. It ends with `saved` or `training-failed` of the same invocation; one that ended with neither was
+   * cut short, and begins again.
+   */
   | (At & {
       readonly type: "training";
       readonly line: string;
       readonly invocation: number;
       readonly because: string;
       readonly samplesEnd: number;
+      /** Absent in journals of earlier releases, whose trainings do not begin again. */
+      readonly job?: BegunJob;
+    })
+  /** A training that was cut short begins again. */
+  | (At & { readonly type: "training-again"; readonly line: string; readonly invocation: number })
+  /** The agent was stopped in order while it trained: this try does not count against the training. */
+  | (At & { readonly type: "training-paused"; readonly line: string; readonly invocation: number })
+  /** A training ended without a model, and does not begin again. */
+  | (At & {
+      readonly type: "training-failed";
+      readonly line: string;
+      readonly invocation: number;
+      readonly code: string;
+      readonly message: string;
     })
   /** The newest journal head of the server that this device has verified. */
   | (At & { readonly type: "seen"; readonly length: number; readonly chain: Hash })
@@ -74,6 +95,23 @@ export type AgentFact =
    * again.
    */
   | (At & { readonly type: "restored"; readonly position: number });
+
+/** Indices of a line's samples: `from` and all after it, below `to`. */
+export interface SampleRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What makes a training begin again as the same training: with it, base and engine give the same bits. */
+export interface BegunJob {
+  readonly base: Hash;
+  readonly recipe: string;
+  readonly parameters: TrainingJob["parameters"];
+  readonly dataset: DatasetReference;
+  readonly seed: string;
+  /** The samples that it reads, which stay until it has ended; null for other data. */
+  readonly samples: SampleRange | null;
+}
 
 export interface Metric {
   readonly name: string;

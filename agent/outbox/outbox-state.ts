@@ -9,7 +9,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { KeptVersion } from "../resources/disk-budget.js";
-import type { AgentFact, Metric } from "./agent-fact.js";
+import type { AgentFact, BegunJob, Metric, SampleRange } from "./agent-fact.js";
 
 export type Standing = "pending" | "recorded" | "stored" | "released";
 const standings: readonly Standing[] = ["pending", "recorded", "stored", "released"];
@@ -27,7 +27,7 @@ export interface OutboxEntry {
   readonly tensorBytes: number;
   readonly savedAtMs: number;
   readonly metric: Metric | null;
-  readonly samples: { readonly from: number; readonly to: number } | null;
+  readonly samples: SampleRange | null;
   readonly standing: Standing;
   readonly backedUp: boolean;
   /** Its position in the server's journal; undefined before its receipt. */
@@ -47,6 +47,17 @@ export interface Activation {
   readonly session: number;
 }
 
+/** A training that has neither given a model nor failed: it runs now, or was cut short. */
+export interface BegunTraining {
+  readonly invocation: number;
+  readonly because: string;
+  readonly job: BegunJob;
+  /** How often it began, without the tries that ended because the agent was stopped in order. */
+  readonly tries: number;
+  /** The last try ended because the agent was stopped in order. */
+  readonly isPaused: boolean;
+}
+
 export interface LineState {
   readonly line: string;
   /** Versions in the order in which they arrived here. */
@@ -57,6 +68,8 @@ export interface LineState {
   readonly lastTrainingMs: number | undefined;
   /** One past the newest sample that the last training saw. */
   readonly samplesEnd: number;
+  /** Begins again before anything else of the line is trained. */
+  readonly begun: BegunTraining | undefined;
 }
 
 export interface OutboxState {
@@ -83,6 +96,7 @@ function emptyLine(line: string): LineState {
     trainings: 0,
     lastTrainingMs: undefined,
     samplesEnd: 0,
+    begun: undefined,
   };
 }
 
@@ -93,6 +107,12 @@ function emptyLine(line: string): LineState {
 export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
   switch (fact.type) {
     case "saved":
+      return addVersion(
+        fact.invocation === undefined
+          ? state
+          : withBegun(state, { line: fact.line, invocation: fact.invocation }, () => undefined),
+        fact,
+      );
     case "adopted":
       return addVersion(state, fact);
     case "receipt":
@@ -134,7 +154,18 @@ export function applyFact(state: OutboxState, fact: AgentFact): OutboxState {
         trainings: Math.max(line.trainings, fact.invocation),
         lastTrainingMs: fact.atMs,
         samplesEnd: Math.max(line.samplesEnd, fact.samplesEnd),
+        begun: begunBy(fact),
       }));
+    case "training-again":
+      return withBegun(state, fact, (begun) => ({
+        ...begun,
+        tries: begun.tries + (begun.isPaused ? 0 : 1),
+        isPaused: false,
+      }));
+    case "training-paused":
+      return withBegun(state, fact, (begun) => ({ ...begun, isPaused: true }));
+    case "training-failed":
+      return withBegun(state, fact, () => undefined);
     case "seen":
       return { ...state, seen: { length: fact.length, chain: fact.chain } };
     case "restored":
@@ -254,6 +285,22 @@ function withEntry(
     : { ...state, entries: new Map(state.entries).set(versionId, change(entry)) };
 }
 
+function begunBy(fact: Extract<AgentFact, { type: "training" }>): BegunTraining | undefined {
+  const { invocation, because, job } = fact;
+  return job === undefined ? undefined : { invocation, because, job, tries: 1, isPaused: false };
+}
+
+/** Changes the begun training of a line, where it is still the one of that invocation. */
+function withBegun(
+  state: OutboxState,
+  { line: name, invocation }: { readonly line: string; readonly invocation: number },
+  change: (begun: BegunTraining) => BegunTraining | undefined,
+): OutboxState {
+  return withLine(state, name, (line) =>
+    line.begun?.invocation === invocation ? { ...line, begun: change(line.begun) } : line,
+  );
+}
+
 function withLine(state: OutboxState, name: string, change: (line: LineState) => LineState): OutboxState {
   return {
     ...state,
@@ -339,7 +386,12 @@ export function keptVersions(
   // A transfer that may still continue is coded against the version's bases and the bases of those. Without
   // them it would start from scratch.
   const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
-  const neededBases = new Set([...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
+  const begun = [...state.lines.values()].flatMap((line) => line.begun?.job.base ?? []);
+  const neededBases = new Set([
+    ...begun,
+    ...bases,
+    ...bases.flatMap((base) => state.entries.get(base)?.bases ?? []),
+  ]);
   return kept.flatMap((entry) =>
     entry.lines.map((line) => ({
       versionId: entry.versionId,
@@ -352,14 +404,13 @@ export function keptVersions(
   );
 }
 
-/** Samples that were used to train models which are not released yet. */
-export function pinnedSamples(
-  state: OutboxState,
-  line: string,
-): readonly { readonly from: number; readonly to: number }[] {
-  return unreleased(state).flatMap((entry) =>
+/** Samples that a begun training reads, or that trained models which are not released yet. */
+export function pinnedSamples(state: OutboxState, line: string): readonly SampleRange[] {
+  const begun = state.lines.get(line)?.begun?.job.samples ?? null;
+  const pinned = unreleased(state).flatMap((entry) =>
     entry.line === line && entry.samples !== null ? [entry.samples] : [],
   );
+  return begun === null ? pinned : [...pinned, begun];
 }
 
 /** Versions that a restore to `position` takes from the server and that this device no longer has. */

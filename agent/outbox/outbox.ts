@@ -22,7 +22,7 @@ import {
 } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../resources/disk-budget.js";
-import type { AgentFact, Metric } from "./agent-fact.js";
+import type { AgentFact, Metric, SampleRange } from "./agent-fact.js";
 import {
   applyFact,
   emptyOutbox,
@@ -51,7 +51,9 @@ export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
   readonly base: Hash | undefined;
   readonly metric: Metric | null;
   /** Samples to keep until this version is released. */
-  readonly samples: { readonly from: number; readonly to: number } | null;
+  readonly samples: SampleRange | null;
+  /** The training that made it. */
+  readonly invocation?: number;
 };
 
 export class Outbox {
@@ -120,7 +122,7 @@ export class Outbox {
   /** Saves a fine-tuned model: durable, and in the state, when this resolves. */
   saveTrained(
     model: ModelSource,
-    { base, metric, samples, ...options }: TrainedOptions,
+    { base, metric, samples, invocation, ...options }: TrainedOptions,
   ): Promise<SavedModel> {
     return this.#exclusively(async () => {
       const { clock } = this.options;
@@ -138,6 +140,7 @@ export class Outbox {
         tensorBytes: saved.tensorBytes,
         metric,
         samples,
+        ...(invocation === undefined ? {} : { invocation }),
       });
       return saved;
     });

@@ -10,11 +10,11 @@ import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
-import type { PreparedJob } from "./training-job.js";
 import { settingsOf } from "./training-settings.js";
 
 export interface Trained {
@@ -41,9 +41,9 @@ export interface SaveResultOptions {
   readonly clockErrorMs: () => number | null;
 }
 
-export interface TrainingResultOf extends Pick<PreparedJob, "samples"> {
+export interface TrainingResultOf {
   readonly line: string;
-  readonly base: Hash;
+  readonly begun: Pick<BegunTraining, "invocation" | "job">;
   readonly outcome: TrainingOutcome;
 }
 
@@ -53,9 +53,10 @@ export interface TrainingResultOf extends Pick<PreparedJob, "samples"> {
  */
 export async function saveResult(
   options: SaveResultOptions,
-  { line, base, outcome, samples }: TrainingResultOf,
+  { line, begun, outcome }: TrainingResultOf,
 ): Promise<Trained> {
   const { outbox, files, profile, enrolment, config } = options;
+  const { base, samples } = begun.job;
   const { record } = await outbox.record(base);
   const leaves = await outbox.leaves(record);
   const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
@@ -89,6 +90,7 @@ export async function saveResult(
       clockErrorMs: options.clockErrorMs(),
       metric: result.metric,
       samples,
+      invocation: begun.invocation,
       metadata: { ...metadataOfResult(result) },
       measurements: json(result.measurements),
       provenance: json(result.provenance),

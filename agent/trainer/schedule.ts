@@ -32,6 +32,7 @@ export interface ScheduleInput {
   readonly requested: boolean;
 }
 
+/** Pauses after scheduled trainings that failed. */
 const failureBackoff: Backoff = { firstMs: 15_000, maxMs: 3_600_000 };
 
 /** Milliseconds to pause after this many scheduled trainings that failed in a row (at least 1). */

@@ -1,57 +1,26 @@
 /**
- * Fine-tunes lines when they are due or requested, one training at a time: training-job.ts prepares the job,
- * a child process trains, save-result.ts puts the result into the outbox. Knows no wire.
+ * Decides which line trains next: trainings that were cut short, then those that are requested, then those that
+ * are due, one at a time. training-runs.ts runs them. Knows no wire.
  */
-import { join } from "node:path";
 import { messageOf, stackOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { Clock, Files, Log } from "../../shared/ports.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
-import type { trainInChild } from "../../shared/train/train-in-child.js";
-import type { TrainingProgress } from "../../shared/train/training.js";
-import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
-import type { AgentConfig } from "../settings/config.js";
-import type { Intake } from "../intake/intake.js";
-import type { Activator } from "../lines/activator.js";
-import type { Outbox } from "../outbox/outbox.js";
-import type { Profile } from "../settings/profile.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
+import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
+import { decideAgain } from "./begun-training.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
-import { saveResult, type Trained } from "./save-result.js";
-import { isOwnSamples, prepareJob, recipeOf, type TrainingRequest } from "./training-job.js";
+import type { Trained } from "./save-result.js";
+import { isOwnSamples, recipeOf, type TrainingRequest } from "./training-job.js";
+import { TrainingRuns, type Running, type TrainingRunsOptions } from "./training-runs.js";
 
-export interface TrainerOptions {
-  readonly files: Files;
-  readonly home: string;
-  readonly config: AgentConfig;
-  readonly profile: Profile;
-  readonly enrolment: Enrolment;
-  readonly outbox: Outbox;
-  readonly activator: Activator;
-  readonly intakes: ReadonlyMap<string, Intake>;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly train: typeof trainInChild;
-  readonly version: string;
-  readonly diskUse: () => Promise<DiskUse>;
-  readonly clockErrorMs: () => number | null;
+export interface TrainerOptions extends TrainingRunsOptions {
   /**
    * Whether the server answers now: a scheduled training then waits for the receipt of the previous model.
    */
   readonly isOnline: () => boolean;
   readonly utcOffsetMinutes: () => number;
-  onTrained(line: string, trained: Trained): void;
   onEvent(name: string, text: string, line: string): void;
 }
 
-export interface Running {
-  readonly line: string;
-  readonly invocation: number;
-  readonly because: string;
-  /** Version that is trained from; it stays installed as long as the training runs. */
-  readonly base: Hash;
-  readonly progress: TrainingProgress | undefined;
-}
 interface RequestedTraining {
   readonly line: string;
   readonly request: TrainingRequest;
@@ -69,24 +38,27 @@ const receiptPatienceMs = 10 * 60_000;
 
 export class Trainer {
   readonly #requested: RequestedTraining[] = [];
-  readonly #abort = new AbortController();
-  #running: Running | undefined;
+  readonly #runs: TrainingRuns;
   #loop: Promise<void> | undefined;
   #cancelCheck: (() => void) | undefined;
   #stopped = false;
   readonly #reportedReason = new Map<string, string>();
   /** Scheduled trainings that failed in a row, and when the next may be tried. */
   readonly #failures = new Map<string, { readonly count: number; readonly retryAtMs: number }>();
+  /** When a training that was cut short begins again, by line. */
+  readonly #againAtMs = new Map<string, number>();
 
-  constructor(private readonly options: TrainerOptions) {}
-
-  get running(): Running | undefined {
-    return this.#running;
+  constructor(private readonly options: TrainerOptions) {
+    this.#runs = new TrainingRuns(options);
   }
 
-  /** Removes what an interrupted training left, and checks the schedules from now on. */
+  get running(): Running | undefined {
+    return this.#runs.running;
+  }
+
+  /** Removes what earlier trainings left, begins those again that were cut short, and checks the schedules. */
   async start(): Promise<void> {
-    await this.options.files.remove(join(this.options.home, "work"));
+    await this.#runs.clearWork();
     this.wake();
   }
 
@@ -145,7 +117,7 @@ export class Trainer {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelCheck?.();
-    this.#abort.abort();
+    this.#runs.stop();
     await this.#loop;
     for (const { reject } of this.#requested.splice(0))
       reject(
@@ -178,26 +150,83 @@ export class Trainer {
           worked = this.#requested.length > 0;
           break;
         }
-        const decision = await this.#decide(line, false);
-        if (!decision.train) {
-          this.#reportRefusal(line, decision);
-          continue;
-        }
-        worked = true;
-        this.#reportedReason.delete(line);
-        try {
-          await this.#train(line, decision.because, {});
-          this.#failures.delete(line);
-        } catch (error) {
-          this.#pause(line);
-          this.#failed(line, error);
-        }
+        const begun = this.#begun(line);
+        if (await (begun === undefined ? this.#trainDue(line) : this.#trainAgain(line, begun, false)))
+          worked = true;
       }
     }
   }
 
+  /** Trains a line where its schedule says so; returns whether it did. */
+  async #trainDue(line: string): Promise<boolean> {
+    const decision = await this.#decide(line, false);
+    if (!decision.train) {
+      this.#reportRefusal(line, decision);
+      return false;
+    }
+    this.#reportedReason.delete(line);
+    try {
+      await this.#runs.begin(line, { because: decision.because, request: {} });
+      this.#failures.delete(line);
+    } catch (error) {
+      this.#pause(line);
+      this.#failed(line, error);
+    }
+    return true;
+  }
+
+  /** The training of a line that was cut short. */
+  #begun(line: string): BegunTraining | undefined {
+    return this.options.outbox.state.lines.get(line)?.begun;
+  }
+
+  /** Begins a training again that was cut short, or gives it up; returns whether it did either. */
+  async #trainAgain(line: string, begun: BegunTraining, isRequested: boolean): Promise<boolean> {
+    const { config, profile, clock, utcOffsetMinutes } = this.options;
+    const disk = await this.#judgeDisk(line);
+    const decision = decideAgain({
+      line,
+      begun,
+      recipe: config.lines[line]?.recipe,
+      training: profile.training,
+      nowMs: clock.now(),
+      utcOffsetMinutes: utcOffsetMinutes(),
+      disk,
+      isRequested,
+    });
+    if (decision.do === "wait") {
+      if (!disk.allowed) this.#reportRefusal(line, { train: false, because: "disk", text: disk.reason });
+      return false;
+    }
+    this.#reportedReason.delete(line);
+    try {
+      if (decision.do === "give-up") {
+        await this.#runs.fail(line, begun, decision.error);
+        throw decision.error;
+      }
+      const againAtMs = this.#againAtMs.get(line) ?? clock.monotonic() + decision.afterMs;
+      this.#againAtMs.set(line, againAtMs);
+      if (!isRequested && clock.monotonic() < againAtMs) return false;
+      this.#againAtMs.delete(line);
+      await this.#runs.again(line, begun);
+      this.#failures.delete(line);
+    } catch (error) {
+      this.#pause(line);
+      this.#failed(line, error);
+    }
+    return true;
+  }
+
   async #trainRequested({ line, request, resolve, reject }: RequestedTraining): Promise<void> {
     try {
+      const begun = this.#begun(line);
+      if (begun !== undefined) await this.#trainAgain(line, begun, true);
+      if (this.#begun(line) !== undefined)
+        throw new StemmaError(
+          "TRAINING_REFUSED",
+          `An earlier training of ${line} was cut short and has to be made up first. It begins again by itself; request this one again after it.`,
+          { line },
+        );
       const decision = await this.#decide(line, true);
       if (!decision.train)
         throw new StemmaError(
@@ -205,7 +234,7 @@ export class Trainer {
           `The line ${line} cannot train now: ${decision.text}.`,
           { line, because: decision.because },
         );
-      resolve(await this.#train(line, "asked", request));
+      resolve(await this.#runs.begin(line, { because: "asked", request }));
     } catch (error) {
       this.#failed(line, error);
       reject(error);
@@ -219,14 +248,9 @@ export class Trainer {
       return { train: false, because: "not-due", text: "no recipe is set for this line" };
     if (!requested && isOwnSamples(settings?.dataset) && (intakes.get(line)?.trainSince(0) ?? 0) === 0)
       return { train: false, because: "not-due", text: "no samples have come in yet" };
+    const disk = await this.#judgeDisk(line);
     const state = outbox.state.lines.get(line);
     const newest = outbox.newest(line);
-    const disk = judgeDisk(
-      profile.disk,
-      await this.options.diskUse(),
-      "train",
-      2 * (newest?.tensorBytes ?? 0),
-    );
     return decideTraining({
       training: profile.training,
       schedule: settings?.schedule ?? {},
@@ -246,6 +270,12 @@ export class Trainer {
         newest.refusal === undefined &&
         clock.now() - newest.savedAtMs < receiptPatienceMs,
     });
+  }
+
+  async #judgeDisk(line: string): Promise<DiskVerdict> {
+    const { profile, outbox, diskUse } = this.options;
+    const use = await diskUse();
+    return judgeDisk(profile.disk, use, "train", 2 * (outbox.newest(line)?.tensorBytes ?? 0));
   }
 
   /** A full disk is reported once; the other reasons are not reported. */
@@ -273,67 +303,14 @@ export class Trainer {
   }
 
   #failed(line: string, error: unknown): void {
-    if (this.#stopped && isStemmaError(error, "TRAINING_STOPPED")) return;
-    this.options.onEvent("training-failed", `${line} could not train: ${messageOf(error)}`, line);
-  }
-
-  async #train(line: string, because: string, request: TrainingRequest): Promise<Trained> {
-    const { outbox, activator, files, home, clock, log } = this.options;
-    const base = activator.base(line);
-    if (base === undefined)
-      throw new StemmaError(
-        "TRAINING_REFUSED",
-        `The line ${line} has no model to start from. Assign one on the server.`,
-        { line },
+    if (this.#stopped) return;
+    if (this.#begun(line) === undefined)
+      this.options.onEvent("training-failed", `${line} could not train: ${messageOf(error)}`, line);
+    else
+      this.options.onEvent(
+        "training-cut-short",
+        `the training of ${line} was cut short: ${messageOf(error)} It begins again by itself.`,
+        line,
       );
-    const { record } = await outbox.record(base.versionId);
-    if (record.kind === "opaque")
-      throw new StemmaError(
-        "MODEL_OPAQUE",
-        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch.`,
-        { line },
-      );
-    const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
-    const { job, samples } = await prepareJob(this.options, { line, base, request, invocation });
-    // Counted before it starts: a training that fails has used its random streams.
-    await outbox.append({
-      type: "training",
-      atMs: Math.round(clock.now()),
-      line,
-      invocation,
-      because,
-      samplesEnd: samples?.to ?? 0,
-    });
-    const workFolder = join(home, "work", `${line}-${invocation}`);
-    this.#running = { line, invocation, because, base: base.versionId, progress: undefined };
-    log.info("training", {
-      line,
-      invocation,
-      because,
-      recipe: job.recipe,
-      base: base.versionId,
-      text: `${line} trains with ${job.recipe} (${because})`,
-    });
-    try {
-      await files.makeFolder(workFolder);
-      const outcome = await this.options.train(job, {
-        workFolder,
-        signal: this.#abort.signal,
-        memoryLimitMb: job.memoryLimitMb,
-        onProgress: (progress) => {
-          this.#progress(progress);
-        },
-      });
-      const trained = await saveResult(this.options, { line, base: base.versionId, outcome, samples });
-      this.options.onTrained(line, trained);
-      return trained;
-    } finally {
-      this.#running = undefined;
-      await files.remove(workFolder);
-    }
-  }
-
-  #progress(progress: TrainingProgress): void {
-    if (this.#running !== undefined) this.#running = { ...this.#running, progress };
   }
 }

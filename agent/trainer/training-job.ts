@@ -4,9 +4,11 @@
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
+import type { TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { Intake } from "../intake/intake.js";
+import type { BegunJob } from "../outbox/agent-fact.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { settingsOf } from "./training-settings.js";
@@ -25,16 +27,8 @@ export interface JobOptions {
 
 export interface JobRequest {
   readonly line: string;
-  readonly base: { readonly versionId: Hash; readonly folder: string };
+  readonly base: Hash;
   readonly request: TrainingRequest;
-  /** Number of the line's trainings, this one included. */
-  readonly invocation: number;
-}
-
-export interface PreparedJob {
-  readonly job: TrainingJob;
-  /** Samples to keep until the new version is released; null for other data. */
-  readonly samples: { readonly from: number; readonly to: number } | null;
 }
 
 /** The recipe that a line is trained with. @throws TRAINING_REFUSED where none is set */
@@ -49,17 +43,17 @@ export function recipeOf(config: AgentConfig, line: string, request: TrainingReq
   return recipe;
 }
 
-/** The job of a line's next training. @throws TRAINING_REFUSED, DATASET_EMPTY */
+/** What a line's next training is made of. @throws TRAINING_REFUSED, DATASET_EMPTY */
 export async function prepareJob(
   options: JobOptions,
-  { line, base, request, invocation }: JobRequest,
-): Promise<PreparedJob> {
-  const { config, profile, enrolment } = options;
+  { line, base, request }: JobRequest,
+): Promise<BegunJob> {
+  const { config, enrolment } = options;
   const settings = config.lines[line];
   const recipe = recipeOf(config, line, request);
   const { dataset, samples } = await datasetOf(options, line, settings?.dataset);
-  const job: TrainingJob = {
-    format: 1,
+  return {
+    base,
     recipe,
     parameters: {
       ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
@@ -67,12 +61,30 @@ export async function prepareJob(
     },
     dataset,
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
+    samples,
+  };
+}
+
+/** A training for the engine: what it is made of, and what this device may spend on it. */
+export function engineJobOf(
+  { profile, intakes }: JobOptions,
+  { line, invocation, job }: Pick<BegunTraining, "invocation" | "job"> & { readonly line: string },
+  folder: string,
+): TrainingJob {
+  const { recipe, parameters, dataset, seed, base, samples } = job;
+  // The home may have moved since the training began; its samples moved with it.
+  const location = samples === null ? dataset.location : intakes.get(line)?.folder;
+  return {
+    format: 1,
+    recipe,
+    parameters,
+    dataset: location === undefined ? dataset : { ...dataset, location },
+    seed,
     invocation,
-    base: { folder: base.folder, versionId: base.versionId },
+    base: { folder, versionId: base },
     memoryLimitMb: settingsOf(profile).memoryLimitMb,
     threads: settingsOf(profile).threads,
   };
-  return { job, samples };
 }
 
 /**
@@ -83,7 +95,7 @@ async function datasetOf(
   { intakes }: JobOptions,
   line: string,
   set: LineConfig["dataset"],
-): Promise<Pick<PreparedJob, "samples"> & { readonly dataset: DatasetReference }> {
+): Promise<Pick<BegunJob, "samples" | "dataset">> {
   if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null };
   const intake = intakes.get(line);
   if (intake === undefined)

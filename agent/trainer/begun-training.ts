@@ -1,0 +1,69 @@
+/**
+ * Decides what becomes of a training that was cut short: the power went, or the agent or its engine was killed.
+ * Pure. It begins again, at first immediately and then after growing pauses; after a number of tries that all
+ * ended without a word it is given up, so that a training that kills its process does not do so for ever. Tries
+ * that ended because the agent was stopped in order do not count.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
+import { backoffMs, type Backoff } from "../resources/backoff.js";
+import type { DiskVerdict } from "../resources/disk-budget.js";
+import type { Profile } from "../settings/profile.js";
+import { onDuty } from "./schedule.js";
+
+/** Tries without a word after which a training is given up. */
+export const maxTries = 8;
+/** This many tries follow each other without a pause. */
+const promptTries = 2;
+const againBackoff: Backoff = { firstMs: 15_000, maxMs: 600_000 };
+
+export interface AgainInput {
+  readonly line: string;
+  readonly begun: BegunTraining;
+  /** The recipe that agent.json sets for the line now. */
+  readonly recipe: string | undefined;
+  readonly training: Profile["training"];
+  readonly nowMs: number;
+  /** Minutes that local time is ahead of UTC. */
+  readonly utcOffsetMinutes: number;
+  readonly disk: DiskVerdict;
+  /** A user or the server requested a training of the line, which this one precedes. */
+  readonly isRequested: boolean;
+}
+
+export type AgainDecision =
+  /** `afterMs`: milliseconds after it was cut short, or after the start of the agent. */
+  | { readonly do: "again"; readonly afterMs: number }
+  | { readonly do: "wait" }
+  | { readonly do: "give-up"; readonly error: StemmaError };
+
+export function decideAgain(input: AgainInput): AgainDecision {
+  const { line, begun, training, nowMs, utcOffsetMinutes } = input;
+  const isScheduled = begun.because !== "asked";
+  if (isScheduled && input.recipe !== begun.job.recipe)
+    return {
+      do: "give-up",
+      error: new StemmaError(
+        "TRAINING_REFUSED",
+        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its recipe ${begun.job.recipe} (lines.${line}.recipe). It is given up; the line trains with its new settings when it is due.`,
+        { line, invocation: begun.invocation },
+      ),
+    };
+  if (!begun.isPaused && begun.tries >= maxTries)
+    return {
+      do: "give-up",
+      error: new StemmaError(
+        "TRAINING_STOPPED",
+        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
+        { line, invocation: begun.invocation, tries: begun.tries },
+      ),
+    };
+  if (!input.disk.allowed) return { do: "wait" };
+  if (isScheduled && !input.isRequested && !onDuty(training.dutyHours, nowMs, utcOffsetMinutes))
+    return { do: "wait" };
+  const unpausedTries = begun.isPaused ? 0 : begun.tries;
+  return {
+    do: "again",
+    afterMs: unpausedTries <= promptTries ? 0 : backoffMs(againBackoff, unpausedTries - promptTries),
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * Runs one training at a time, from its fact to its result: training-job.ts prepares the job, a child process
+ * trains, save-result.ts puts the result into the outbox. A training that was cut short (the power went, the
+ * agent or the engine was killed) is still begun in the outbox and runs again from its start, with the same base,
+ * samples, seed and invocation, so that it gives the model that it would have given.
+ */
+import { join } from "node:path";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Clock, Files, Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { trainInChild } from "../../shared/train/train-in-child.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
+import type { Activator, BaseFolder } from "../lines/activator.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
+import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
+import { engineJobOf, prepareJob, type JobOptions, type TrainingRequest } from "./training-job.js";
+
+export interface TrainingRunsOptions extends SaveResultOptions, JobOptions {
+  readonly files: Files;
+  readonly home: string;
+  readonly activator: Activator;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly train: typeof trainInChild;
+  onTrained(line: string, trained: Trained): void;
+}
+
+export interface Running {
+  readonly line: string;
+  readonly invocation: number;
+  readonly because: string;
+  /** Version that is trained from; it stays installed as long as the training runs. */
+  readonly base: Hash;
+  readonly progress: TrainingProgress | undefined;
+}
+
+type Begun = Pick<BegunTraining, "invocation" | "because" | "job">;
+
+/** Why a training begins: its request, and what made it due. */
+export interface TrainingCause {
+  readonly because: string;
+  readonly request: TrainingRequest;
+}
+
+export class TrainingRuns {
+  readonly #abort = new AbortController();
+  #running: Running | undefined;
+
+  constructor(private readonly options: TrainingRunsOptions) {}
+
+  get running(): Running | undefined {
+    return this.#running;
+  }
+
+  /** Cuts the running training short; it begins again at the next start of the agent. */
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  /** Removes what earlier trainings left, except the folders of those that begin again. */
+  async clearWork(): Promise<void> {
+    const { files, home, outbox } = this.options;
+    const kept = new Set(
+      [...outbox.state.lines.values()].flatMap(({ line, begun }) =>
+        begun === undefined ? [] : [workName(line, begun.invocation)],
+      ),
+    );
+    const folder = join(home, "work");
+    for (const name of await files.list(folder)) if (!kept.has(name)) await files.remove(join(folder, name));
+  }
+
+  /** Begins a training of a line. @throws TRAINING_REFUSED, MODEL_OPAQUE, DATASET_EMPTY, the training's errors */
+  async begin(line: string, { because, request }: TrainingCause): Promise<Trained> {
+    const { outbox, activator, clock } = this.options;
+    const base = activator.base(line);
+    if (base === undefined)
+      throw new StemmaError(
+        "TRAINING_REFUSED",
+        `The line ${line} has no model to start from. Assign one on the server.`,
+        { line },
+      );
+    await this.#requireArchitecture(line, base.versionId);
+    const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
+    const job = await prepareJob(this.options, { line, base: base.versionId, request });
+    // Counted before it starts: a training that fails has used its random streams.
+    await outbox.append({
+      type: "training",
+      atMs: Math.round(clock.now()),
+      line,
+      invocation,
+      because,
+      samplesEnd: job.samples?.to ?? 0,
+      job,
+    });
+    this.#logStart(line, { invocation, because, job }, "");
+    return await this.#run(line, { invocation, because, job }, base);
+  }
+
+  /** Runs a training again that was cut short. @throws the training's errors */
+  async again(line: string, begun: BegunTraining): Promise<Trained> {
+    const { outbox, activator, clock } = this.options;
+    let base: BaseFolder;
+    try {
+      base = await activator.installBase(line, begun.job.base);
+    } catch (error) {
+      if (isStemmaError(error, "MODEL_NOT_FOUND")) await this.fail(line, begun, error);
+      throw error;
+    }
+    const { invocation } = begun;
+    await outbox.append({ type: "training-again", atMs: Math.round(clock.now()), line, invocation });
+    this.#logStart(line, begun, "; again, after it was cut short");
+    return await this.#run(line, begun, base);
+  }
+
+  /** Ends a begun training without a model. */
+  async fail(line: string, { invocation }: Pick<BegunTraining, "invocation">, error: unknown): Promise<void> {
+    const { outbox, clock } = this.options;
+    await outbox.append({
+      type: "training-failed",
+      atMs: Math.round(clock.now()),
+      line,
+      invocation,
+      code: isStemmaError(error) ? error.code : "INTERNAL",
+      message: messageOf(error).slice(0, maxFailureLength),
+    });
+  }
+
+  async #requireArchitecture(line: string, versionId: Hash): Promise<void> {
+    const { record } = await this.options.outbox.record(versionId);
+    if (record.kind === "opaque")
+      throw new StemmaError(
+        "MODEL_OPAQUE",
+        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch.`,
+        { line },
+      );
+  }
+
+  async #run(line: string, begun: Begun, base: BaseFolder): Promise<Trained> {
+    const { files, home } = this.options;
+    const { invocation, because } = begun;
+    const job = engineJobOf(this.options, { line, invocation, job: begun.job }, base.folder);
+    // One folder for all tries of a training: an engine that can go on in mid-run finds there what it kept.
+    const workFolder = join(home, "work", workName(line, invocation));
+    this.#running = { line, invocation, because, base: base.versionId, progress: undefined };
+    let isCutShort = false;
+    try {
+      await files.makeFolder(workFolder);
+      const outcome = await this.options.train(job, {
+        workFolder,
+        signal: this.#abort.signal,
+        memoryLimitMb: job.memoryLimitMb,
+        onProgress: (progress) => {
+          if (this.#running !== undefined) this.#running = { ...this.#running, progress };
+        },
+      });
+      const trained = await saveResult(this.options, { line, begun, outcome });
+      this.options.onTrained(line, trained);
+      return trained;
+    } catch (error) {
+      isCutShort = this.#abort.signal.aborted || isStemmaError(error, "TRAINING_STOPPED");
+      await this.#afterError(line, begun, error);
+      throw error;
+    } finally {
+      this.#running = undefined;
+      if (!isCutShort) await files.remove(workFolder);
+    }
+  }
+
+  async #afterError(line: string, begun: Begun, error: unknown): Promise<void> {
+    const { outbox, clock } = this.options;
+    const { invocation } = begun;
+    if (this.#abort.signal.aborted)
+      await outbox.append({ type: "training-paused", atMs: Math.round(clock.now()), line, invocation });
+    // An engine that was killed or ended without a word gave no result and no failure: the training begins again.
+    else if (!isStemmaError(error, "TRAINING_STOPPED")) await this.fail(line, begun, error);
+  }
+
+  #logStart(line: string, { invocation, because, job }: Begun, how: string): void {
+    this.options.log.info("training", {
+      line,
+      invocation,
+      because,
+      recipe: job.recipe,
+      base: job.base,
+      text: `${line} trains with ${job.recipe} (${because}${how})`,
+    });
+  }
+}
+
+/** Longest message of a failure in the journal, in UTF-16 code units. */
+const maxFailureLength = 2000;
+
+function workName(line: string, invocation: number): string {
+  return `${line}-${invocation}`;
+}

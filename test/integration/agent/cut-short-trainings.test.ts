@@ -1,0 +1,95 @@
+/**
+ * Trainings that were cut short, with a training that takes no time: by a stop of the agent, and by an engine that
+ * ends without a word. They begin again before anything else of their line, as the same training.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import type { TrainingJob } from "../../../shared/train/training.js";
+import type { AgentPorts } from "../../../agent/main.js";
+import { fakeTraining } from "../../helpers/agent-fixtures.js";
+import { startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
+import { testFleet } from "../../helpers/test-server.js";
+
+/** A training that never ends by itself. */
+function hangingTraining(): { readonly train: AgentPorts["train"]; readonly jobs: TrainingJob[] } {
+  const jobs: TrainingJob[] = [];
+  const train: AgentPorts["train"] = (job, { signal }) => {
+    jobs.push(job);
+    return new Promise((_, reject) => {
+      signal?.addEventListener("abort", () => {
+        reject(new StemmaError("TRAINING_STOPPED", "The training was stopped."));
+      });
+    });
+  };
+  return { train, jobs };
+}
+
+const scheduled = (rounds: number): Readonly<Record<string, unknown>> => ({
+  [testLine]: {
+    recipe: "fake",
+    dataset: { reader: "images-generated" },
+    schedule: { everySeconds: 0.01, rounds },
+  },
+});
+/** All of a job that decides its bits. The folder of the base may be installed again. */
+const essence = ({ base, ...job }: TrainingJob): unknown => ({ ...job, base: base?.versionId });
+
+describe("a training that was cut short", { timeout: 60_000 }, () => {
+  it("begins again at the next start, under its invocation", async (t) => {
+    const { server, startAgent } = await startAgentTestEnvironment(t);
+    const hanging = hangingTraining();
+    const first = await startAgent({ lines: scheduled(1), ports: { train: hanging.train } });
+    await first.log.until("training");
+    await first.handle.close();
+    const whole = fakeTraining();
+    const second = await startAgent({ lines: scheduled(1), ports: { train: whole.train } });
+    await second.log.until("recorded");
+    assert.deepEqual(whole.jobs.map(essence), hanging.jobs.map(essence));
+    assert.equal(whole.jobs[0]?.invocation, 1);
+    const [line] = (await second.handle.status()).lines;
+    assert.equal(line?.trainings, 1);
+    assert.equal((await server.handle.operations.models({ fleet: testFleet, device: "v1" })).length, 1);
+  });
+
+  it("begins again by itself after an engine that ended without a word, and before a request", async (t) => {
+    const { startAgent } = await startAgentTestEnvironment(t);
+    const whole = fakeTraining();
+    let crashes = 2;
+    const jobs: TrainingJob[] = [];
+    const train: AgentPorts["train"] = (job, options) => {
+      jobs.push(job);
+      return crashes-- > 0
+        ? Promise.reject(new StemmaError("TRAINING_STOPPED", "The training was killed by SIGKILL."))
+        : whole.train(job, options);
+    };
+    const { handle, log } = await startAgent({ ports: { train } });
+    await log.until("activated");
+    await assert.rejects(handle.train(testLine), (error) => isStemmaError(error, "TRAINING_STOPPED"));
+    await log.until("trained");
+    await handle.train(testLine);
+    assert.deepEqual(
+      jobs.map(({ invocation }) => invocation),
+      [1, 1, 1, 2],
+    );
+    assert.deepEqual(essence(jobs[2] as TrainingJob), essence(jobs[0] as TrainingJob));
+    assert.equal(log.count("training-cut-short"), 2);
+  });
+
+  it("does not begin again after a failure with a reason", async (t) => {
+    const { startAgent } = await startAgentTestEnvironment(t);
+    const train: AgentPorts["train"] = () =>
+      Promise.reject(new StemmaError("NOT_A_NUMBER", "Training produced a number that is not finite."));
+    const first = await startAgent({ ports: { train } });
+    await first.log.until("activated");
+    await assert.rejects(first.handle.train(testLine), (error) => isStemmaError(error, "NOT_A_NUMBER"));
+    await first.handle.close();
+    const whole = fakeTraining();
+    const second = await startAgent({ ports: { train: whole.train } });
+    await second.handle.train(testLine);
+    assert.deepEqual(
+      whole.jobs.map(({ invocation }) => invocation),
+      [2],
+    );
+  });
+});
