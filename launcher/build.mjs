@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { buildBundle } from "./bundle.mjs";
 import { buildEngineIfStale } from "./engine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -98,9 +99,10 @@ async function buildFile({ source, isTypeScript, target }) {
 
 /** Removes files of dist/ whose source is gone. */
 async function removeLeftovers(wanted) {
-  const engineFolder = join(outRoot, "engine");
+  const ownFolders = ["engine", "bundle"].map((name) => join(outRoot, name));
   for await (const path of filesBelow(outRoot)) {
-    if (wanted.has(path) || path.startsWith(engineFolder) || path.endsWith(".tmp")) continue;
+    const hasOwnSource = ownFolders.some((folder) => path.startsWith(folder));
+    if (wanted.has(path) || hasOwnSource || path.endsWith(".tmp")) continue;
     if (!(await hasSource(relative(outRoot, path)))) await rm(path, { force: true });
   }
 }
@@ -135,6 +137,11 @@ export async function build({ quiet = false } = {}) {
     failures.push({ name: "dist/engine", message: message.split("\n").slice(0, 2).join(" ") });
   }
   await removeLeftovers(wanted);
+  try {
+    await buildBundle({ root });
+  } catch (error) {
+    failures.push({ name: "dist/bundle", message: String(error.message ?? error).split("\n")[0] });
+  }
   await writeAtomically(stampPath, builderHash);
   for (const failure of failures) console.error(`build: ${failure.name}: ${failure.message}`);
   if (!quiet) console.error(`build: ${written} files written, ${failures.length} failed`);

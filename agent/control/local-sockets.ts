@@ -10,7 +10,7 @@
  *              answered {"accepted": n, "alreadyThere": n, …} when they are on the disk
  *              {"do": "current", "line": L}   answered with the folder of the model that the line runs
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

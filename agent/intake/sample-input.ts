@@ -1,5 +1,5 @@
 /** Checks what the device's own software submits as a sample. Pure. */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import {
   checkSample,

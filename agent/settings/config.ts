@@ -4,8 +4,8 @@
  * nothing.
  */
 import { isAbsolute, join } from "node:path";
-import { z } from "zod";
-import { logLevels } from "../../shared/adapters/log.js";
+import * as z from "zod";
+import { logLevels } from "../../shared/adapters/log-forms.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

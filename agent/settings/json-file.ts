@@ -1,5 +1,5 @@
 /** Reads the small JSON files of the owner with a size limit; a typed error names the file and the field. */
-import type { z } from "zod";
+import type * as z from "zod";
 import { messageOf } from "../../shared/error-text.js";
 import { type ErrorCode, StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";

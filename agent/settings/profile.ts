@@ -5,7 +5,7 @@
  */
 import { isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";

@@ -1,6 +1,6 @@
 /** The API description (OpenAPI 3.1) of the table of operations. Pure. */
-import { z } from "zod";
 import { serverCondition } from "./device-schemas.js";
+import * as z from "zod";
 import { jobParams } from "./fields.js";
 import { errorBody, jobSchema } from "./job-schemas.js";
 import type { CallDefinition, JobDefinition, OperationDefinition, StreamDefinition } from "./operation.js";

@@ -1,5 +1,5 @@
 /** Operations on named data. */
-import { z } from "zod";
+import * as z from "zod";
 import { dataset, datasetBody, datasetCheck } from "./evaluation-schemas.js";
 import { fleetParams, fleetPath, shortText } from "./fields.js";
 import { call } from "./operation.js";

@@ -1,5 +1,5 @@
 /** Operations on the devices of a fleet. */
-import { z } from "zod";
+import * as z from "zod";
 import { commandAnswer, enrolment, enrolmentBody, listedDevice, shownDevice } from "./device-schemas.js";
 import {
   deviceParams,

@@ -1,5 +1,5 @@
 /** Answers about devices and fleets, and the input of an enrolment. */
-import { z } from "zod";
+import * as z from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
 import { count, hash, shortText, timeMs } from "./fields.js";

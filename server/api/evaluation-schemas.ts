@@ -1,5 +1,5 @@
 /** Inputs and answers of the operations on trainings, evaluations, reductions and named data. */
-import { z } from "zod";
+import * as z from "zod";
 import type { Difference } from "../../shared/schemes/difference.js";
 import type { Evaluation } from "../../shared/train/evaluation.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";

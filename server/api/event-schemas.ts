@@ -1,5 +1,5 @@
 /** Events of a server and its devices, for live screens and the event stream. */
-import { z } from "zod";
+import * as z from "zod";
 import { count } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 

@@ -1,5 +1,5 @@
 /** Fields that several operations have in their input or answer. */
-import { z } from "zod";
+import * as z from "zod";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** A SHA-256 in hex. The type is narrower than what the schema infers: a checked string is a Hash. */

@@ -1,5 +1,5 @@
 /** Long jobs and errors as they are sent over HTTP. */
-import { z } from "zod";
+import * as z from "zod";
 import type { ErrorCode } from "../../shared/errors.js";
 
 /** A typed error without its cause. */

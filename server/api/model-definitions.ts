@@ -1,5 +1,5 @@
 /** Operations on models and their versions. */
-import { z } from "zod";
+import * as z from "zod";
 import {
   evaluateBody,
   evaluateProgressivelyBody,

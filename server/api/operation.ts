@@ -3,7 +3,7 @@
  * HTTP client, the interface that both implement, the API description and the checks of commands derive from
  * these definitions. Schemas have no transforms, because JSON Schema could not express them.
  */
-import { z } from "zod";
+import * as z from "zod";
 
 export type Shape = Readonly<Record<string, z.ZodType>>;
 type NoMembers = Readonly<Record<never, never>>;

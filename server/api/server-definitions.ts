@@ -1,5 +1,5 @@
 /** Operations on the server itself: health, fleets, events. */
-import { z } from "zod";
+import * as z from "zod";
 import { fleetSummary, health } from "./device-schemas.js";
 import { serverEvent } from "./event-schemas.js";
 import { shortText } from "./fields.js";

@@ -5,7 +5,7 @@
  * from the table of operations; those of streams and jobs are declared here. Answers are plain JSON values or
  * streams of bytes. Types only.
  */
-import type { z } from "zod";
+import type * as z from "zod";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import type { ServerEvent } from "./event-schemas.js";
 import type { InputOf, ValueOf } from "./operation.js";

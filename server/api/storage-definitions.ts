@@ -1,5 +1,5 @@
 /** Operations on storage, its collection, retention and planning. */
-import { z } from "zod";
+import * as z from "zod";
 import { maxPlanBytes } from "../archive/archive-plan.js";
 import { byText, fleetParams, storagePath } from "./fields.js";
 import { call, job } from "./operation.js";

@@ -1,5 +1,5 @@
 /** Inputs and answers of the operations on storage, its collection, retention and planning. */
-import { z } from "zod";
+import * as z from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { ApplyReport } from "../archive/plan-application.js";
 import {

@@ -1,5 +1,5 @@
 /** Inputs and answers of the operations on models and their versions. */
-import { z } from "zod";
+import * as z from "zod";
 import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
 import type { Leaf, SaveRecord } from "../../shared/model/model.js";
 import type { ExportedModelJson } from "../../shared/model/model-json-export.js";

@@ -3,7 +3,7 @@
  * rates that they depend on. A plan can be shown, saved as a file and read back. It is checked before use,
  * whatever its source.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { buildStorageGraph } from "../planner/storage-graph.js";

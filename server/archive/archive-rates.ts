@@ -3,7 +3,7 @@
  * recreation costs of edges from these rates. Costs are in microseconds. They serve to compare edges, and do
  * not predict exact times.
  */
-import { z } from "zod";
+import * as z from "zod";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { tensorHasher } from "../../shared/tensor/hash.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";

@@ -2,7 +2,7 @@
  * Limits of the embedded broker. The schema is the documentation of `limits.broker` in server.json; a
  * limit that is left out has its default, and none can be switched off.
  */
-import { z } from "zod";
+import * as z from "zod";
 import {
   blockOverheadBytes,
   maxBlockBytes,

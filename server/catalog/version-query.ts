@@ -2,7 +2,7 @@
  * Queries for versions. A query has a fixed set of fields and comparisons and is checked here once, so that
  * no input can become an operator or a field name of the catalog's database.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 

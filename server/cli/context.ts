@@ -5,9 +5,10 @@
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { homePathOf } from "../repository/home.js";
+import { homePathOf } from "../repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
+import type { ServerAddress } from "../http/request.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
 export interface GlobalOptions {
@@ -116,12 +117,16 @@ const signals = ["SIGINT", "SIGTERM"] as const;
 
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
-  const { connectOperations } = await import("../http/client.js");
-  const { findLocalServer } = await import("../http/local-server.js");
   if (options.server !== undefined)
-    return connectOperations({ url: options.server, token: process.env["STEMMA_TOKEN"] });
+    return connectTo({ url: options.server, token: process.env["STEMMA_TOKEN"] });
+  const { findLocalServer } = await import("../http/local-server.js");
   const running = await findLocalServer(options.home);
-  if (running) return connectOperations({ socketPath: running.socketPath });
+  if (running) return connectTo({ socketPath: running.socketPath });
   const { openLocalOperations } = await import("../operations/local-operations.js");
   return openLocalOperations({ home: options.home });
+}
+
+async function connectTo(address: ServerAddress): Promise<ServerOperations> {
+  const { connectOperations } = await import("../http/client.js");
+  return connectOperations(address);
 }

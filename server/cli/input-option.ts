@@ -1,6 +1,6 @@
 /** Command options that the table of operations (server/api) checks. */
 import { Option } from "commander";
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { withoutOptional } from "../api/fields.js";
 

@@ -4,26 +4,8 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { reportError } from "../../shared/cli/command-line.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
+import { addNamedCommands } from "./command-modules.js";
 import { addGlobalOptions } from "./context.js";
-import { addAgentCommands } from "./commands/agent.js";
-import { addBenchCommand } from "./commands/bench.js";
-import { addDataCommands } from "./commands/data.js";
-import { addDemoCommand } from "./commands/demo.js";
-import { addDeviceCommands } from "./commands/device.js";
-import { addDoctorCommand } from "./commands/doctor.js";
-import { addModelEvaluateCommand } from "./commands/model-evaluate.js";
-import { addModelHoldCommands } from "./commands/model-hold.js";
-import { addModelImportCommand } from "./commands/model-import.js";
-import { addModelListCommand } from "./commands/model-list.js";
-import { addModelRecoverCommands } from "./commands/model-recover.js";
-import { addModelShowCommands } from "./commands/model-show.js";
-import { addModelTrainCommand } from "./commands/model-train.js";
-import { addModelVerifyCommand } from "./commands/model-verify.js";
-import { addModelReduceCommand } from "./commands/model-reduce.js";
-import { addModelWriteCommands } from "./commands/model-write.js";
-import { addRecipeCommands } from "./commands/recipe.js";
-import { addServerCommand } from "./commands/server.js";
-import { addStorageCommands } from "./commands/storage.js";
 
 const overview = `
 When something looks wrong:
@@ -36,7 +18,8 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 pa
 Data goes to stdout, everything else to stderr; -o json is for programs.
 `;
 
-export function buildProgram(): Command {
+/** The program with the commands that the arguments name, or with all of them where they name none. */
+async function buildProgram(argv: readonly string[]): Promise<Command> {
   const program = new Command("stemma");
   program
     .description("Lineage, exact recovery and rollout of the models of a fleet.")
@@ -46,26 +29,7 @@ export function buildProgram(): Command {
   program
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .showHelpAfterError("(add --help to see how the command is used)");
-  addDemoCommand(program);
-  addServerCommand(program);
-  addAgentCommands(program);
-  addDeviceCommands(program);
-  const model = program.command("model").description("save, look at, compare and recover models");
-  addModelListCommand(model);
-  addModelShowCommands(model);
-  addModelRecoverCommands(model);
-  addModelVerifyCommand(model);
-  addModelImportCommand(model);
-  addModelTrainCommand(model);
-  addModelWriteCommands(model);
-  addModelHoldCommands(model);
-  addModelEvaluateCommand(model);
-  addModelReduceCommand(model);
-  addDataCommands(program);
-  addRecipeCommands(program);
-  addStorageCommands(program);
-  addBenchCommand(program);
-  addDoctorCommand(program);
+  await addNamedCommands(program, argv);
   decorate(program);
   return program;
 }
@@ -79,7 +43,8 @@ function decorate(command: Command): void {
 
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
   try {
-    await buildProgram().parseAsync([...argv], { from: "user" });
+    const program = await buildProgram(argv);
+    await program.parseAsync([...argv], { from: "user" });
     return Number(process.exitCode ?? exitStatus.done);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;

@@ -5,10 +5,10 @@
  */
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
-import { logForms, logLevels, type LogForm, type LogLevel } from "../../shared/adapters/log.js";
+import { logForms, logLevels, type LogForm, type LogLevel } from "../../shared/adapters/log-forms.js";
 import { brokerLimitsSchema } from "../broker/broker-limits.js";
 import { checkRoot } from "../../shared/wire/topics.js";
 import type { ServerOptions } from "./config.js";

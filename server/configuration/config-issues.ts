@@ -1,7 +1,7 @@
 /**
  * Describes what is wrong with a configuration file: the key, the problem, and the nearest known key. Pure.
  */
-import type { z } from "zod";
+import type * as z from "zod";
 
 /** The part of JSON Schema that names an object's keys. */
 interface SchemaNode {

@@ -2,7 +2,7 @@
  * The options of a server, given by the caller or by server.json (config-file.ts), checked and completed with
  * defaults. Values only: main.ts opens ports and files.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { checkName, checkRoot, defaultRoot } from "../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../broker/broker-limits.js";

@@ -1,5 +1,5 @@
 /** Checks a server's answer, to detect a server of another version or another program at its address. */
-import type { z } from "zod";
+import type * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { ValueOf } from "../api/operation.js";
 

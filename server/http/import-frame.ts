@@ -6,7 +6,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { ImportOptions } from "../api/server-operations.js";
 import { importOptions, maxImportOptionsBytes } from "../api/version-schemas.js";
-import { z } from "zod";
+import * as z from "zod";
 
 export function encodeImportOptions(options: ImportOptions): Uint8Array {
   const { fleet: _fleet, attachments, ...rest } = options;

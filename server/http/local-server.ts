@@ -3,7 +3,6 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { readRunFolder } from "../repository/home.js";
-import { connectOperations } from "./client.js";
 
 /** What a running server writes into its home. */
 export interface RunningServer {
@@ -29,6 +28,8 @@ export async function findLocalServer(home: string): Promise<RunningServer | und
     return undefined;
   }
   if (typeof found.socketPath !== "string") return undefined;
+  // The client is loaded only where a server may answer: it takes longer to load than a short command runs.
+  const { connectOperations } = await import("./client.js");
   const operations = connectOperations({ socketPath: found.socketPath, timeoutMs: 5_000 });
   try {
     return (await operations.health()).pid === found.pid ? found : undefined;

@@ -2,7 +2,7 @@
  * Reads a request's input and checks it against the operation's schemas. HTTP_REQUEST_INVALID names the field
  * that is not valid.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { withoutOptional } from "../api/fields.js";
 import type { InputOf, OperationDefinition } from "../api/operation.js";

@@ -2,7 +2,7 @@
  * Limits of what the ingest of one fleet accepts. The schema is the documentation of `limits.ingest` in
  * server.json; a limit that is left out has its default.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 
 const KiB = 1024;

@@ -11,16 +11,11 @@ import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { openFleets } from "../context/open-fleets.js";
-import { plannedEnrolment } from "../configuration/planned-enrolment.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
-import { evaluateOnServer } from "../evaluation/evaluate-on-server.js";
-import { reduceOnServer } from "../evaluation/reduce-version.js";
-import { progressiveOnServer } from "../progressive/progressive-on-server.js";
-import { trainOnServer } from "../training/train-on-server.js";
 import { withoutUndefined } from "./without-undefined.js";
 
 /** The operations of a home without a server; closing them closes the home. */
@@ -36,7 +31,8 @@ export async function openLocalOperations({
     home,
     fleets,
     version: programVersion(),
-    plannedEnrolment: () => plannedEnrolment(path),
+    plannedEnrolment: async () =>
+      (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path),
   });
   return {
     ...operations,
@@ -77,10 +73,18 @@ export function localOperations(context: OperationsContext): ServerOperations {
     ...storageOperations(context),
     ...archiveOperations(context),
     ...retentionOperations(context),
-    train: (input, options) => trainOnServer(context, input, options),
-    reduce: (input) => reduceOnServer(context, input),
-    evaluate: (input, options) => evaluateOnServer(context, input, options?.signal),
-    evaluateProgressively: (input, options) => progressiveOnServer(context, input, options?.signal),
+    // Loaded when first used, because they take as long to load as all the rest of a short command.
+    train: async (input, options) =>
+      (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
+    reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),
+    evaluate: async (input, options) =>
+      (await import("../evaluation/evaluate-on-server.js")).evaluateOnServer(context, input, options?.signal),
+    evaluateProgressively: async (input, options) =>
+      (await import("../progressive/progressive-on-server.js")).progressiveOnServer(
+        context,
+        input,
+        options?.signal,
+      ),
     events: (signal) => {
       if (live === undefined)
         throw new StemmaError(

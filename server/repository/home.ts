@@ -10,7 +10,7 @@
  */
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
@@ -59,16 +59,6 @@ const kind = "stemma-home";
 const socketName = "server.sock";
 /** Longer socket paths are truncated silently by the operating system. */
 export const maxSocketPathBytes = 99;
-
-/** The home's path: `--home`, else STEMMA_HOME, else ~/.stemma. */
-export function homePathOf(
-  option: string | undefined,
-  environment: Readonly<Record<string, string | undefined>>,
-  userHome: string,
-): string {
-  const named = option ?? environment["STEMMA_HOME"];
-  return named === undefined || named === "" ? join(userHome, ".stemma") : named;
-}
 
 /**
  * Locks and opens a home; creates it where there is none.

@@ -11,7 +11,6 @@ import type { HeadSigner } from "../../shared/journal/journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
-import { openNedbCatalog } from "../catalog/nedb-catalog.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
@@ -120,7 +119,8 @@ async function openContext(
       catalog: new CatalogKeeper({
         table: { state, records, byDevice, damaged },
         objects,
-        open: openNedbCatalog,
+        // Loaded when first queried: most commands never do.
+        open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
         log,
       }),
       maintenanceQueue: new SerialQueue(),

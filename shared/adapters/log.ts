@@ -4,13 +4,8 @@
  */
 import { pino } from "pino";
 import type { Log, LogFields } from "../ports.js";
+import { logLevels, type LogForm, type LogLevel } from "./log-forms.js";
 import { standardErrorOutput, streamOutput, type LogOutput } from "./log-output.js";
-
-/** From the least to the most important. */
-export const logLevels = ["debug", "info", "warn", "error"] as const;
-export type LogLevel = (typeof logLevels)[number];
-export const logForms = ["plain", "json"] as const;
-export type LogForm = (typeof logForms)[number];
 
 export interface LogOptions {
   readonly form: LogForm;

@@ -1,5 +1,5 @@
 /** The command line's choices of log form and level, the same for server and agent. */
-import { logForms, logLevels, type LogForm, type LogLevel } from "../adapters/log.js";
+import { logForms, logLevels, type LogForm, type LogLevel } from "../adapters/log-forms.js";
 import { StemmaError } from "../errors.js";
 
 /** @throws USAGE when the text is not a log form */

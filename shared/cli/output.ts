@@ -2,8 +2,8 @@
  * The output of commands: data on stdout in the chosen form (table, json, yaml, name), everything else on
  * stderr; progress only on a terminal. Does not depend on the commands.
  */
+import { createRequire } from "node:module";
 import stringWidth from "string-width";
-import { stringify } from "yaml";
 import { StemmaError } from "../errors.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
@@ -49,7 +49,7 @@ export class Output {
         this.stdout.write(`${JSON.stringify(answer.data, null, 2)}\n`);
         return;
       case "yaml":
-        this.stdout.write(stringify(answer.data));
+        this.stdout.write(toYaml(answer.data));
         return;
       case "name":
         for (const name of answer.names ?? []) this.stdout.write(`${name}\n`);
@@ -84,6 +84,13 @@ const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\
 /** Escapes characters that control a terminal ("\u{1b}"): names come from files and devices. */
 export function printable(text: string): string {
   return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
+}
+
+/** Loads its library only now: that takes half as long as Node takes to start, and few commands need it. */
+function toYaml(data: unknown): string {
+  const require = createRequire(import.meta.url);
+  const { stringify } = require("yaml") as typeof import("yaml");
+  return stringify(data);
 }
 
 const columnGap = "  ";

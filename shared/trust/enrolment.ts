@@ -3,7 +3,7 @@
  * and carried to the device in a way that its owner trusts. It pins the server's key and contains the
  * device's private key, so it is a secret.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../errors.js";
 import type { Files } from "../ports.js";
 import { checkRoot, isName } from "../wire/topics.js";

@@ -3,7 +3,7 @@
  * sign. Keys and signatures are lower-case hex. signatures.ts defines what is signed.
  */
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from "node:crypto";
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import type { Files, Random } from "../ports.js";

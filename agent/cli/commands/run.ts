@@ -2,9 +2,8 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitWithParent } from "../../../shared/cli/exit-with-parent.js";
-import { logForms, logLevels } from "../../../shared/adapters/log.js";
+import { logForms, logLevels } from "../../../shared/adapters/log-forms.js";
 import { parseLogForm, requestedLogLevel } from "../../../shared/cli/log-options.js";
-import { runAgent } from "../../main.js";
 import { commonOptionsOf } from "../common-options.js";
 
 interface RunChoices {
@@ -38,6 +37,7 @@ export function addRun(program: Command, onStatus: (status: number) => void): vo
       const logForm = parseLogForm(choices.log);
       const logLevel = requestedLogLevel({ logLevel: choices.logLevel, verbose });
       exitWithParent();
+      const { runAgent } = await import("../../main.js");
       const status = await runAgent({
         home,
         logForm,

@@ -1,7 +1,7 @@
 /** `stemma server`: the server in the foreground until a signal ends it. */
 import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log.js";
+import { logForms, logLevels, type LogForm, type LogLevel } from "../../../shared/adapters/log-forms.js";
 import type { ServerOptions } from "../../configuration/config.js";
 import type { ServerSettings } from "../../configuration/config-file.js";
 import type { ReadyServer } from "../../run-server.js";

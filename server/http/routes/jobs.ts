@@ -1,6 +1,6 @@
 /** Routes of long jobs: start one, ask for its state, stop it. */
 import type { FastifyInstance } from "fastify";
-import { z } from "zod";
+import * as z from "zod";
 import { fleetParams, jobParams } from "../../api/fields.js";
 import { operationTable } from "../../api/operation-table.js";
 import { maxPlanBytes, readArchivePlan } from "../../archive/archive-plan.js";

@@ -1,6 +1,6 @@
 /** The manifest of a fleet's backup: its schema, and functions that read and write its file. */
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { SignedHead } from "../../../shared/journal/journal.js";

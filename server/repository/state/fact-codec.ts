@@ -3,7 +3,7 @@
  * (hexadecimal hashes can also be read). Facts are checked when they are written and when they are read. A
  * fact of a type that this release does not know is kept as it is (see state.ts).
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FactCodec } from "../../../shared/journal/journal.js";

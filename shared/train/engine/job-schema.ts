@@ -1,5 +1,5 @@
 /** The schema of a job, which the engine checks before it does anything else. */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { maxEvaluated, type EvaluationJob } from "../evaluation-job.js";
 import type { TrainingJob } from "../training.js";

@@ -3,7 +3,7 @@
  * fine-tuning, and the help text of each parameter. This file checks the passed parameters and adds the
  * defaults.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { scheduleNames, type Schedule } from "../learning-rate.js";
 import { checkOptimizerName, type OptimizerSettings } from "../optimizers.js";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { z } from "zod";
+import * as z from "zod";
 import { judgeDisk, forgettable } from "../../../agent/resources/disk-budget.js";
 import { Intake } from "../../../agent/intake/intake.js";
 import { splitByShare } from "../../../agent/intake/sample-input.js";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { z } from "zod";
+import * as z from "zod";
 import { configSchema, parseConfig } from "../../../agent/settings/config.js";
 import { profileSchema } from "../../../agent/settings/profile.js";
 import { parseServerFile, serverFileJsonSchema } from "../../../server/configuration/config-file.js";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { z } from "zod";
+import * as z from "zod";
 import {
   builtInProfilesFolder,
   loadProfile,

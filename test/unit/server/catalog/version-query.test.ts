@@ -1,7 +1,7 @@
 /** Conditions on metadata, as users write them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { z } from "zod";
+import * as z from "zod";
 import { parseMetadataCondition, versionQuerySchema } from "../../../../server/catalog/version-query.js";
 
 test("a condition is a key, a comparison and a typed value", () => {
