@@ -115,7 +115,8 @@ export const planOverviewMembers = {
   layout: z.enum(archiveEncodings),
   scheme,
   ratio: z.number().min(1).nullable(),
-  rates: ratesSchema,
+  // Plans of releases without low-rank predictions have no rate for them.
+  rates: ratesSchema.extend({ lowRankUsPerNumber: z.number().positive().default(0.02) }),
   summary: z.object({
     versions: count,
     tensors: count,

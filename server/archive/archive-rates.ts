@@ -5,6 +5,7 @@
  */
 import * as z from "zod";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
+import type { EncodeOptions } from "../../shared/delta/encoded.js";
 import { tensorHasher } from "../../shared/tensor/hash.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import type { Clock } from "../../shared/ports.js";
@@ -19,6 +20,8 @@ export interface ArchiveRates {
   readonly aloneUsPerNumber: number;
   readonly deltaUsPerNumber: number;
   readonly extrapolatedUsPerNumber: number;
+  /** With a low-rank prediction. */
+  readonly lowRankUsPerNumber: number;
   readonly planesUsPerByte: number;
   readonly objectUs: number;
 }
@@ -29,6 +32,7 @@ export const ratesSchema = z.object({
   aloneUsPerNumber: z.number().positive(),
   deltaUsPerNumber: z.number().positive(),
   extrapolatedUsPerNumber: z.number().positive(),
+  lowRankUsPerNumber: z.number().positive(),
   planesUsPerByte: z.number().positive(),
   objectUs: z.number().positive(),
 });
@@ -54,7 +58,9 @@ export function decodeRates(bytes: Uint8Array, machine: string): ArchiveRates | 
 
 /** Size and rounds of the timed work. The fastest round counts, because other programs slow rounds down. */
 const timedNumbers = 2 ** 17;
+const timedColumns = 64;
 const smallNumbers = 64;
+const typicalRank = 12;
 const rounds = 15;
 
 /**
@@ -68,9 +74,9 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
   const perNumber = (
     references: { readonly base?: Tensor; readonly previous?: Tensor },
     tensor: Tensor,
-    layout: "packed" | "planes" = "packed",
+    options: EncodeOptions = {},
   ): number => {
-    const encoded = codec.encodeTensor(tensor, tensor.bytes, references, { layout });
+    const encoded = codec.encodeTensor(tensor, tensor.bytes, references, options);
     return (
       fastest(clock, () => {
         codec.decodeTensor(tensor, encoded, references, tensor.bytes.length);
@@ -90,7 +96,11 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
     deltaUsPerNumber,
     // Extrapolation includes all the work of a delta: a busy moment must not make it look cheaper.
     extrapolatedUsPerNumber: Math.max(deltaUsPerNumber, perNumber({ base: child, previous: base }, further)),
-    planesUsPerByte: perNumber({ base }, child, "planes") / 4,
+    lowRankUsPerNumber: Math.max(
+      deltaUsPerNumber,
+      perNumber({ base }, withOuterProducts(child), { lowRank: true }),
+    ),
+    planesUsPerByte: perNumber({ base }, child, { layout: "planes" }) / 4,
     objectUs: fastest(clock, () => {
       codec.decodeTensor(small, encodedSmall, {}, small.bytes.length);
     }),
@@ -118,7 +128,21 @@ function randomWeights(count: number, from: Tensor | undefined, seed: number): T
     const draw = state / 2 ** 32 - 0.5;
     values[i] = before === undefined ? draw / 5 : before[i]! + draw / 1000;
   }
-  return { dtype: "F32", shape: [count / 64, 64], bytes: new Uint8Array(values.buffer) };
+  return { dtype: "F32", shape: [count / timedColumns, timedColumns], bytes: new Uint8Array(values.buffer) };
+}
+
+/** The tensor plus as many outer products as many fine-tunes have. */
+function withOuterProducts({ dtype, shape, bytes }: Tensor): Tensor {
+  const values = new Float32Array(bytes.slice().buffer);
+  const columns = shape[1]!;
+  const rows = values.length / columns;
+  const terms = randomWeights(typicalRank * (rows + columns), undefined, 5);
+  const factors = new Float32Array(terms.bytes.buffer);
+  for (let k = 0; k < typicalRank; k++)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++)
+        values[i * columns + j]! += factors[k * rows + i]! * factors[typicalRank * rows + k * columns + j]!;
+  return { dtype, shape, bytes: new Uint8Array(values.buffer) };
 }
 
 /** How a tensor would be stored, and what decoding it would take. */
@@ -126,7 +150,7 @@ export interface EdgeMeasure {
   readonly storedBytes: number;
   readonly byteLength: number;
   readonly numbers: number;
-  readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "planes";
+  readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "lowRank" | "planes";
   readonly from: "nothing" | "tensor";
 }
 
@@ -143,6 +167,7 @@ export function recreationUs(
     alone: rates.aloneUsPerNumber * numbers,
     delta: rates.deltaUsPerNumber * numbers,
     extrapolated: rates.extrapolatedUsPerNumber * numbers,
+    lowRank: rates.lowRankUsPerNumber * numbers,
     planes: rates.planesUsPerByte * byteLength,
   }[decoding];
   return (

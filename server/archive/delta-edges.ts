@@ -7,11 +7,13 @@ import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash, Tensor, TensorHeader } from "../../shared/tensor/tensor.js";
+import { previousOf } from "./archive-plan.js";
 import type { EdgeInput } from "../planner/storage-graph.js";
 import type { CandidateReference } from "./candidate-references.js";
 import {
   edgeKinds,
   edgeOf,
+  entryBytes,
   estimateSample,
   isAboutOneTensor,
   isCodable,
@@ -33,6 +35,7 @@ import { wantedEncodingOf } from "./wanted-encoding.js";
 export const deltaEdges: EdgeSource = async (context, tensor) => {
   if (!isCodable(tensor)) return [];
   const edges: EdgeInput[] = [];
+  const { current } = tensor;
   for (const candidate of context.candidates(tensor.id)) {
     const base = context.tensor(candidate.from);
     if (base === undefined || base.header.dtype !== tensor.header.dtype || !isCodable(base)) continue;
@@ -47,8 +50,67 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
       if (!isAboutOneTensor(error)) throw error;
     }
   }
-  return edges;
+  if (current.code === encodingCodes.lowRank || context.layout !== "packed") return edges;
+  const lowRank = await lowRankEdge(context, tensor, bestReferences(tensor, edges));
+  return lowRank === undefined ? edges : [...edges, lowRank];
 };
+
+interface EdgeReferences {
+  readonly base: Hash;
+  readonly previous: Hash | undefined;
+  readonly storedBytes: number;
+}
+
+/** The references of the smallest difference, among those found and the current one. */
+function bestReferences(
+  { header, current }: ArchiveTensor,
+  edges: readonly EdgeInput[],
+): EdgeReferences | undefined {
+  const { base, previous, storedBytes } = current;
+  let best: EdgeReferences | undefined =
+    base === undefined
+      ? undefined
+      : { base, previous, storedBytes: storedBytes + entryBytes(header, { base, previous }) };
+  for (const edge of edges) {
+    if (edge.from === undefined || (best !== undefined && edge.storageCost >= best.storedBytes)) continue;
+    best = { base: edge.from as Hash, previous: previousOf(edge), storedBytes: edge.storageCost };
+  }
+  return best;
+}
+
+/** Smaller tensors have no structure that pays, larger ones are not read twice for it. */
+const minLowRankBytes = 8 * 1024;
+const maxLowRankBytes = 64 * 1024 * 1024;
+
+/**
+ * The difference from a low-rank prediction by the references of the best plain difference: fewer bytes, and
+ * a longer recreation, as the planner weighs them.
+ */
+async function lowRankEdge(
+  context: EdgeContext,
+  tensor: ArchiveTensor,
+  references: EdgeReferences | undefined,
+): Promise<EdgeInput | undefined> {
+  const { header, byteLength } = tensor;
+  const base = references && context.tensor(references.base);
+  if (references === undefined || base === undefined || !isSameShape(base.header, header)) return undefined;
+  if (base.header.dtype !== header.dtype || numberKind(header.dtype)?.isFloat !== true) return undefined;
+  if (header.shape.length < 2 || byteLength < minLowRankBytes || byteLength > maxLowRankBytes)
+    return undefined;
+  const previous = usablePrevious(context, tensor, references.previous);
+  const found = await context.findLowRank(await context.load(tensor.id), {
+    base: await context.load(base.id),
+    previous: previous === undefined ? undefined : await context.load(previous),
+  });
+  if (found === undefined) return undefined;
+  return edgeOf(context, tensor, {
+    kind: edgeKinds.lowRank,
+    storedBytes: found.storedBytes,
+    decoding: "lowRank",
+    base: base.id,
+    previous: found.usesPrevious ? previous : undefined,
+  });
+}
 
 function isSameShape(a: TensorHeader, b: TensorHeader): boolean {
   return a.shape.length === b.shape.length && a.shape.every((size, i) => size === b.shape[i]);
@@ -109,6 +171,7 @@ function deltaEdge(
   const isAlreadyStoredThisWay =
     current.base === baseId &&
     current.previous === previous?.id &&
+    current.code !== encodingCodes.lowRank &&
     (current.code === encodingCodes.planes) === inPlanes;
   if (isAlreadyStoredThisWay) return undefined;
   const { bytes, predictor } = estimateSample(context, sample, { base, previous: previous?.sample });

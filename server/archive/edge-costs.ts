@@ -16,7 +16,8 @@ import type { CandidateReference } from "./candidate-references.js";
 import type { ArchiveTensor } from "./read-versions.js";
 import { isSampled, type TensorSamples } from "./tensor-samples.js";
 
-/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. */
+/** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. `low-rank`: the
+ * difference from a low-rank prediction. */
 export const edgeKinds = {
   current: "current",
   raw: "raw",
@@ -25,6 +26,7 @@ export const edgeKinds = {
   fixed: "fixed",
   delta: "delta",
   deltaPlanes: "delta-planes",
+  lowRank: "low-rank",
 } as const;
 
 export interface EdgeContext {
@@ -36,7 +38,17 @@ export interface EdgeContext {
   readonly candidates: (id: Hash) => readonly CandidateReference[];
   /** Reads a complete tensor, where a sample is not enough. */
   readonly load: (id: Hash) => Promise<Tensor>;
+  readonly findLowRank: LowRankSearch;
 }
+
+/**
+ * How a tensor would be stored with a low-rank prediction, found by encoding it off the event loop; undefined where it
+ * would not be smaller, or no time is left for such searches. Takes over its arguments.
+ */
+export type LowRankSearch = (
+  tensor: Tensor,
+  references: { readonly base: Tensor; readonly previous?: Tensor | undefined },
+) => Promise<{ readonly storedBytes: number; readonly usesPrevious: boolean } | undefined>;
 
 /**
  * Finds ways to store one tensor. The planner takes any edges; the code that applies a plan must know their

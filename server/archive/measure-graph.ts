@@ -12,13 +12,14 @@ import type { ArchiveRates } from "./archive-rates.js";
 import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
 import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
-import { isAboutOneTensor, type EdgeContext, type EdgeSource } from "./edge-costs.js";
+import { isAboutOneTensor, type EdgeContext, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
   readonly layout: ArchiveEncoding;
   readonly codec: Pick<DeltaCodec, "estimate" | "encodeTensor">;
   readonly rates: ArchiveRates;
+  readonly findLowRank: LowRankSearch;
   readonly sources?: readonly EdgeSource[];
   /** Whether other work should run before the next tensor. */
   readonly shouldYield: () => boolean;
@@ -35,7 +36,16 @@ export async function measureGraph(
   { versions, tensors, lineage }: ArchiveContent,
   options: MeasureOptions,
 ): Promise<StorageGraphInput & { readonly unmeasured: readonly Hash[] }> {
-  const { layout, codec, rates, sources = defaultEdgeSources, shouldYield, onProgress, signal } = options;
+  const {
+    layout,
+    codec,
+    rates,
+    findLowRank,
+    sources = defaultEdgeSources,
+    shouldYield,
+    onProgress,
+    signal,
+  } = options;
   const candidates = candidateReferences(versions, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
   const context: EdgeContext = {
@@ -46,6 +56,7 @@ export async function measureGraph(
     tensor: (id) => tensors.get(id),
     candidates: (id) => candidates.get(id) ?? [],
     load: (id) => tensorOfSource(open(id)),
+    findLowRank,
   };
   const edges: EdgeInput[] = [];
   const unmeasured: Hash[] = [];

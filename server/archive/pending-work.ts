@@ -46,6 +46,7 @@ const writable: ReadonlySet<string> = new Set([
   edgeKinds.fixed,
   edgeKinds.delta,
   edgeKinds.deltaPlanes,
+  edgeKinds.lowRank,
 ]);
 export function encodingOfKind(kind: string): ArchiveEncoding {
   return kind === edgeKinds.fixed
@@ -62,13 +63,16 @@ function isStoredAsPlanned(
 ): boolean {
   if (base !== plannedBase || previous !== plannedPrevious) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
-  const { raw, planes, fixedPlanes } = encodingCodes;
+  const { raw, planes, fixedPlanes, lowRank } = encodingCodes;
   const layout = encodingOfKind(kind);
   return layout === "fixed"
     ? code === fixedPlanes
     : layout === "planes"
       ? code === planes
-      : code !== raw && code !== planes && code !== fixedPlanes;
+      : (code === lowRank) === (kind === edgeKinds.lowRank) &&
+        code !== raw &&
+        code !== planes &&
+        code !== fixedPlanes;
 }
 
 /**

@@ -200,7 +200,10 @@ export class PlanApplier {
       base: base === undefined ? undefined : await load(base),
       previous: previous === undefined ? undefined : await load(previous),
     };
-    const { code, bytes, against } = await this.parts.coder.encode(tensor, references, encodingOfKind(kind));
+    const { code, bytes, against } = await this.parts.coder.encode(tensor, references, {
+      layout: encodingOfKind(kind),
+      lowRank: kind === edgeKinds.lowRank,
+    });
     return {
       id,
       header,
@@ -289,7 +292,8 @@ function isWorthRewriting(
   if (kind === edgeKinds.raw) return true;
   const isOtherEncoding =
     encodingOfKind(kind) === "packed"
-      ? current.code === encodingCodes.fixedPlanes
+      ? current.code === encodingCodes.fixedPlanes ||
+        (current.code === encodingCodes.lowRank && kind !== edgeKinds.lowRank)
       : current.code !== coded.code;
   if (isOtherEncoding) return true;
   const sources = [coded.base, coded.previous].filter((source) => source !== undefined);

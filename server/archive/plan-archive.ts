@@ -1,9 +1,11 @@
 /** Plans a fleet's storage: reads the kept versions, measures the graph, and plans in a thread. Read-only. */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
+import { encodingCodes } from "../../shared/delta/encoded.js";
 import { maxChainDepth } from "../../shared/objects/object-store.js";
 import type { Clock } from "../../shared/ports.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { StoragePlan } from "../planner/storage-plan.js";
+import { archiveCoder, type ArchiveCoder } from "./archive-coder.js";
 import { applyDefaults } from "./plan-application.js";
 import {
   archivePlanFormat,
@@ -18,7 +20,7 @@ import { measureGraph } from "./measure-graph.js";
 import { planInWorker } from "./plan-in-worker.js";
 import type { PlanResult } from "./make-plan.js";
 import { readArchive, type ArchiveContent, type ArchiveSource } from "./read-versions.js";
-import { edgeKinds, entryBytes, type EdgeSource } from "./edge-costs.js";
+import { edgeKinds, entryBytes, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
 
 export interface PlanTools {
   readonly codec: DeltaCodec;
@@ -72,17 +74,19 @@ export async function planArchive(
     yieldAtMs = now + maxBlockingMs;
     return true;
   };
+  const coder = archiveCoder();
   const input = await measureGraph(source.objects, content, {
     layout,
     codec,
     rates,
+    findLowRank: lowRankSearch(coder, clock),
     shouldYield,
     ...(sources === undefined ? {} : { sources }),
     ...(signal === undefined ? {} : { signal }),
     onProgress: (done, total) => {
       onProgress?.(`measured ${done} of ${total} tensors`);
     },
-  });
+  }).finally(() => coder.close());
   const result = await planInWorker(
     input,
     { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
@@ -104,6 +108,25 @@ export async function planArchive(
     summary: summarise(content, result, scheme, content.unreadable.length + input.unmeasured.length),
     plan: result.plan,
     members: result.members,
+  };
+}
+
+/** Searches until they took this long together, so that measuring a large fleet is not held up by them. */
+const maxLowRankSearchMs = 20_000;
+
+function lowRankSearch(coder: ArchiveCoder, clock: Clock): LowRankSearch {
+  let leftMs = maxLowRankSearchMs;
+  return async (tensor, references) => {
+    if (leftMs <= 0) return undefined;
+    const startMs = clock.monotonic();
+    const { code, bytes, against } = await coder.encode(tensor, references, {
+      layout: "packed",
+      lowRank: true,
+    });
+    leftMs -= clock.monotonic() - startMs;
+    return code === encodingCodes.lowRank
+      ? { storedBytes: bytes.length, usesPrevious: against.previous }
+      : undefined;
   };
 }
 

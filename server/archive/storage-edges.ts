@@ -53,6 +53,7 @@ const currentEdge: EdgeSource = async (context, tensor) => {
 function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["decoding"] {
   if (code === encodingCodes.raw) return "raw";
   if (code === encodingCodes.planes || code === encodingCodes.fixedPlanes) return "planes";
+  if (code === encodingCodes.lowRank) return "lowRank";
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 

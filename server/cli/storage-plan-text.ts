@@ -52,6 +52,7 @@ const kindTexts: Readonly<Record<string, string>> = {
   fixed: "in fixed planes",
   delta: "as differences",
   "delta-planes": "as differences in byte planes",
+  "low-rank": "as differences from low-rank predictions",
 };
 
 export function describeCandidates({ plan }: ArchivePlan): readonly string[] {

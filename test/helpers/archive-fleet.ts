@@ -22,6 +22,7 @@ export const testRates: ArchiveRates = {
   aloneUsPerNumber: 0.005,
   deltaUsPerNumber: 0.006,
   extrapolatedUsPerNumber: 0.007,
+  lowRankUsPerNumber: 0.02,
   planesUsPerByte: 0.008,
   objectUs: 5,
 };

@@ -15,7 +15,7 @@ import type { Encoding } from "../messages.js";
 export const firstCodecFormat = 1;
 export const lowRankFormat = 2;
 /** Newest format that this program supports. */
-export const codecFormat = lowRankFormat;
+export const codecFormat = 2;
 
 /** First format that has an encoding code. */
 const formatOfCode: ReadonlyMap<number, number> = new Map([
