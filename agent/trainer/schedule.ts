@@ -26,7 +26,12 @@ export interface ScheduleInput {
    * should build on it.
    */
   readonly awaitsReceipt: boolean;
-  /** The last scheduled training failed, and its pause is not over. */
+  /**
+   * A newer model may run and is not active yet. A training that began now would build on the model before it,
+   * and what the newer one has learned would be lost.
+   */
+  readonly awaitsActivation: boolean;
+  /** The last scheduled training failed, or a newer model could not be activated, and its pause is not over. */
   readonly pausesAfterFailure: boolean;
   /** A user or the server requested this training. */
   readonly requested: boolean;
@@ -45,7 +50,14 @@ export type ScheduleDecision =
   | {
       readonly train: false;
       readonly because:
-        "no-base" | "disk" | "off-duty" | "rounds-done" | "receipt" | "failed-before" | "not-due";
+        | "no-base"
+        | "disk"
+        | "off-duty"
+        | "rounds-done"
+        | "receipt"
+        | "activation"
+        | "failed-before"
+        | "not-due";
       readonly text: string;
     };
 
@@ -96,6 +108,8 @@ export function decideTraining(input: ScheduleInput): ScheduleDecision {
     };
   if (!input.requested && input.pausesAfterFailure)
     return { train: false, because: "failed-before", text: "the last training failed; the next try waits" };
+  if (!input.requested && input.awaitsActivation)
+    return { train: false, because: "activation", text: "a newer model is not active yet" };
   if (!input.hasBase)
     return { train: false, because: "no-base", text: "the line has no model to start from yet" };
   if (!input.requested && input.awaitsReceipt)

@@ -5,6 +5,7 @@
 import { messageOf, stackOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
+import { nextActivation } from "../lines/activation.js";
 import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
 import { decideAgain } from "./begun-training.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
@@ -160,6 +161,7 @@ export class Trainer {
   /** Trains a line where its schedule says so; returns whether it did. */
   async #trainDue(line: string): Promise<boolean> {
     const decision = await this.#decide(line, false);
+    if (!decision.train && decision.because === "activation") return await this.#activateNewest(line);
     if (!decision.train) {
       this.#reportRefusal(line, decision);
       return false;
@@ -171,6 +173,24 @@ export class Trainer {
     } catch (error) {
       this.#pause(line);
       this.#failed(line, error);
+    }
+    return true;
+  }
+
+  /**
+   * Switches a line to the newest model that may run, so that its next training builds on it. Returns true. A
+   * failure is reported, and the line pauses.
+   */
+  async #activateNewest(line: string): Promise<true> {
+    try {
+      await this.options.activator.activateNewest(line);
+    } catch (error) {
+      this.#pause(line);
+      this.options.onEvent(
+        "activation-failed",
+        `the newest model of ${line} cannot be activated, and no scheduled training begins before it is: ${messageOf(error)}`,
+        line,
+      );
     }
     return true;
   }
@@ -227,6 +247,7 @@ export class Trainer {
           `An earlier training of ${line} was cut short and has to be made up first. It begins again by itself; request this one again after it.`,
           { line },
         );
+      await this.#activateNewest(line);
       const decision = await this.#decide(line, true);
       if (!decision.train)
         throw new StemmaError(
@@ -263,6 +284,7 @@ export class Trainer {
       disk,
       requested,
       pausesAfterFailure: clock.monotonic() < (this.#failures.get(line)?.retryAtMs ?? 0),
+      awaitsActivation: nextActivation(outbox.state, line, profile.activation) !== undefined,
       awaitsReceipt:
         profile.activation === "after-receipt" &&
         this.options.isOnline() &&

@@ -45,6 +45,7 @@ function scheduled(profile: Profile): string {
     hasBase: true,
     disk: { allowed: true, left: 1, reason: "" },
     awaitsReceipt: false,
+    awaitsActivation: false,
     pausesAfterFailure: false,
     requested: false,
   }).because;

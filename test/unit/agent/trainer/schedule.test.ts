@@ -26,6 +26,7 @@ const base: ScheduleInput = {
   hasBase: true,
   disk: diskVerdict,
   awaitsReceipt: false,
+  awaitsActivation: false,
   pausesAfterFailure: false,
   requested: false,
 };
@@ -70,6 +71,9 @@ describe("the schedule", () => {
     assert.equal(why({ disk: { ...diskVerdict, allowed: false }, requested: true }), "disk");
     assert.equal(why({ awaitsReceipt: true }), "receipt");
     assert.equal(why({ awaitsReceipt: true, requested: true }), "asked");
+    assert.equal(why({ awaitsActivation: true }), "activation");
+    assert.equal(why({ awaitsActivation: true, requested: true }), "asked");
+    assert.equal(why({ awaitsActivation: true, pausesAfterFailure: true }), "failed-before");
     assert.equal(why({ pausesAfterFailure: true }), "failed-before");
     assert.equal(why({ pausesAfterFailure: true, requested: true }), "asked");
   });

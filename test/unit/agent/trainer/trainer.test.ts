@@ -1,0 +1,132 @@
+/** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { CurrentStore } from "../../../../agent/current/current-store.js";
+import { Activator } from "../../../../agent/lines/activator.js";
+import { Outbox } from "../../../../agent/outbox/outbox.js";
+import { activeVersion } from "../../../../agent/outbox/outbox-state.js";
+import type { DiskUse } from "../../../../agent/resources/disk-budget.js";
+import { parseConfig } from "../../../../agent/settings/config.js";
+import { Trainer } from "../../../../agent/trainer/trainer.js";
+import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../../../shared/trust/enrolment.js";
+import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
+
+const line = "cam";
+
+async function openTrainer(t: TestContext, diskUse: () => DiskUse = () => freeDisk) {
+  const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
+  const files = nodeFiles();
+  const clock = nodeClock();
+  const log = new WaitableLog();
+  const profile = testProfile();
+  const config = parseConfig(
+    {
+      format: 1,
+      lines: {
+        [line]: {
+          recipe: "fake",
+          dataset: { reader: "images-generated" },
+          schedule: { everySeconds: 0.01, rounds: 1 },
+        },
+      },
+    },
+    "test",
+  );
+  const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random: nodeRandom(), log });
+  const current = await CurrentStore.open(files, home, clock);
+  const common = {
+    files,
+    home,
+    outbox,
+    profile,
+    clock,
+    log,
+    diskUse: () => Promise.resolve(diskUse()),
+    clockErrorMs: () => null,
+  };
+  const activator = new Activator({ ...common, current, session: () => 1 });
+  const { train, jobs } = fakeTraining();
+  const trainer = new Trainer({
+    ...common,
+    config,
+    activator,
+    train,
+    enrolment: { fleet: "f", device: "d", lines: [line] } as unknown as Enrolment,
+    intakes: new Map(),
+    version: "test",
+    isOnline: () => true,
+    utcOffsetMinutes: () => 0,
+    onTrained: () => undefined,
+    onEvent: (name, text) => {
+      log.warn(name, { text });
+    },
+  });
+  t.after(async () => {
+    await trainer.stop();
+    await outbox.close();
+    await rm(home, { recursive: true, force: true });
+  });
+  return { outbox, activator, trainer, jobs, log };
+}
+
+const freeDisk: DiskUse = { packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
+
+/** Saves a model of the line, and the server's receipt of it. */
+async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined): Promise<Hash> {
+  const { versionId } = await outbox.saveTrained(tinySource(seed), {
+    name: "m",
+    fleet: "f",
+    device: "d",
+    line,
+    base,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+  });
+  await outbox.append({
+    type: "receipt",
+    atMs: 0,
+    kind: "recorded",
+    versionId,
+    position: Number(seed),
+    backedUpTo: 0,
+    name: "m",
+    version: Number(seed),
+  });
+  return versionId;
+}
+
+describe("a scheduled training", { timeout: 60_000 }, () => {
+  it("starts from a model whose receipt is here and that is not active yet", async (t) => {
+    const { outbox, activator, trainer, jobs, log } = await openTrainer(t);
+    const first = await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    const second = await saveRecorded(outbox, "2", first);
+    assert.equal(activeVersion(outbox.state, line), first);
+    await trainer.start();
+    await log.until("trained");
+    assert.equal(jobs[0]?.base?.versionId, second);
+    assert.equal(activeVersion(outbox.state, line), second);
+  });
+
+  it("waits while that model cannot be installed, and reports why", async (t) => {
+    let isFull = true;
+    const { outbox, activator, trainer, jobs, log } = await openTrainer(t, () =>
+      isFull ? { ...freeDisk, free: 0 } : freeDisk,
+    );
+    isFull = false;
+    const first = await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    await saveRecorded(outbox, "2", first);
+    isFull = true;
+    await trainer.start();
+    await log.until("activation-failed");
+    assert.deepEqual(jobs, []);
+  });
+});
