@@ -15,7 +15,8 @@ import {
   type AgentReactions,
   type AgentServices,
 } from "./compose-agent.js";
-import type { Intake, Taken } from "./intake/intake.js";
+import type { Intake } from "./intake/intake.js";
+import type { ListedSample, Removal, Removed, Taken } from "./intake/intake-answers.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { usedBytes } from "./resources/disk-budget.js";
@@ -129,12 +130,12 @@ export class Agent {
       uploads: uploads.progress(),
       unreleased: unreleased(state).length,
       disk: { usedBytes: usedBytes(await this.#services.diskUse()), budgetBytes: profile.disk.budgetBytes },
-      lines: enrolment.lines.map((line) =>
-        lineStatus(
-          state,
-          line,
-          (versionId) => conversation.attempt(versionId),
-          intakes.get(line)?.status() ?? null,
+      lines: await Promise.all(
+        enrolment.lines.map(async (line) =>
+          lineStatus(state, line, (versionId) => conversation.attempt(versionId), {
+            samples: (await intakes.get(line)?.status()) ?? null,
+            standstill: trainer.standstill(line) ?? null,
+          }),
         ),
       ),
     };
@@ -158,6 +159,18 @@ export class Agent {
     const taken = await this.#requireIntake(line).append(samples, batch);
     this.#services.trainer.wake();
     return taken;
+  }
+
+  /** The newest samples of a line, or the newest of those that its trainings skip. @throws LINE_UNKNOWN */
+  async listSamples(line: string, limit: number, onlyUnfit: boolean): Promise<readonly ListedSample[]> {
+    return await this.#requireIntake(line).list(limit, onlyUnfit);
+  }
+
+  /** Removes samples of a line for good. @throws LINE_UNKNOWN, FILE_FAILED, DISK_FULL */
+  async removeSamples(line: string, removal: Removal): Promise<Removed> {
+    const removed = await this.#requireIntake(line).remove(removal);
+    this.#services.trainer.wake();
+    return removed;
   }
 
   /** The folder of the line's current model. A reader that keeps it open uses current/read-current.ts. */

@@ -12,6 +12,7 @@ import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
 import { CurrentStore } from "./current/current-store.js";
 import { Intake } from "./intake/intake.js";
+import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
 import { Link } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
@@ -172,6 +173,7 @@ async function openStores(parts: AgentParts): Promise<Stores> {
   const counter = await SessionCounter.open(files, home);
   const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log, onFatal });
   const current = await CurrentStore.open(files, home, clock);
+  const forms = new LineForms({ files, config: parts.config, outbox, current });
   const intakes = new Map<string, Intake>();
   for (const line of enrolment.lines) {
     const intake = await Intake.open({
@@ -182,6 +184,7 @@ async function openStores(parts: AgentParts): Promise<Stores> {
       clock,
       log,
       pins: () => pinnedSamples(outbox.state, line),
+      neededForm: () => forms.of(line),
     });
     intakes.set(line, intake);
     await files.makeFolder(inboxOf(parts, line));
@@ -199,7 +202,7 @@ async function clearOldTransfers(files: Files, folder: string, nowMs: number): P
 async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stores): Promise<DiskUse> {
   const { files, home } = parts;
   const { packs, journal } = await outbox.bytes();
-  const samples = [...intakes.values()].reduce((sum, intake) => sum + intake.status().bytes, 0);
+  const samples = [...intakes.values()].reduce((sum, intake) => sum + intake.bytes, 0);
   let transfers = 0;
   for (const name of await files.list(transfersOf(parts)))
     transfers += (await files.stat(join(transfersOf(parts), name)))?.size ?? 0;

@@ -3,7 +3,7 @@
  * tests. Types and one pure function.
  */
 import type { Hash } from "../shared/tensor/tensor.js";
-import type { IntakeStatus } from "./intake/intake.js";
+import type { IntakeStatus } from "./intake/intake-answers.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
 import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
@@ -29,6 +29,8 @@ export interface LineStatus {
   readonly trainings: number;
   readonly versions: readonly VersionStatus[];
   readonly samples: IntakeStatus | null;
+  /** Why the line does not train now; null while it trains. */
+  readonly standstill: string | null;
 }
 export interface AgentStatus {
   readonly fleet: string;
@@ -54,7 +56,7 @@ export function lineStatus(
   state: OutboxState,
   line: string,
   attempt: (versionId: Hash) => Attempt | undefined,
-  samples: IntakeStatus | null,
+  { samples, standstill }: Pick<LineStatus, "samples" | "standstill">,
 ): LineStatus {
   const lineState = state.lines.get(line);
   const active = activeVersion(state, line);
@@ -77,5 +79,12 @@ export function lineStatus(
       },
     ];
   });
-  return { line, active: active ?? null, trainings: lineState?.trainings ?? 0, versions, samples };
+  return {
+    line,
+    active: active ?? null,
+    trainings: lineState?.trainings ?? 0,
+    versions,
+    samples,
+    standstill,
+  };
 }

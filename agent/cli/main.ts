@@ -28,7 +28,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addActivate(program);
   for (const command of program.commands) {
     addCommonOptions(command);
-    command.exitOverride();
+    for (const each of [command, ...command.commands]) each.exitOverride();
   }
   return program;
 }

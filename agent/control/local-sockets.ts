@@ -5,6 +5,8 @@
  *     control  {"do": "status"}
  *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true}
  *              {"do": "activate", "line": L, "versionId": V}
+ *              {"do": "list-samples", "line": L, "limit"?: N, "unfit"?: true}
+ *              {"do": "remove-samples", "line": L, "ids": […] or "unfit": true or "all": true}
  *              {"do": "samples", …} as below
  *     samples  {"do": "samples", "line": L, "samples": [{"label": …, "values": […], …}, …], "batch"?: B}
  *              answered {"accepted": n, "alreadyThere": n, …} when they are on the disk
@@ -23,6 +25,11 @@ export interface ControlledAgent {
   train(line: string, request: Omit<z.infer<typeof trainRequest>, "line" | "wait">): Promise<unknown>;
   activate(line: string, versionId: Hash): Promise<void>;
   takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<unknown>;
+  listSamples(line: string, limit: number, onlyUnfit: boolean): Promise<unknown>;
+  removeSamples(
+    line: string,
+    removal: { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true },
+  ): Promise<unknown>;
   currentFolder(line: string): unknown;
 }
 
@@ -39,6 +46,17 @@ const samplesRequest = z.object({
     .string()
     .regex(/^[\x21-\x7e]{1,40}$/)
     .optional(),
+});
+const listSamplesRequest = z.object({
+  line: z.string(),
+  limit: z.number().int().min(1).max(100_000).default(100),
+  unfit: z.boolean().default(false),
+});
+const removeSamplesRequest = z.object({
+  line: z.string(),
+  ids: z.array(z.string().max(64)).max(100_000).optional(),
+  unfit: z.literal(true).optional(),
+  all: z.literal(true).optional(),
 });
 const activateRequest = z.object({
   line: z.string(),
@@ -76,10 +94,29 @@ export function controlHandler(agent: ControlledAgent): Handler {
         await agent.activate(line, versionId);
         return { line, versionId };
       }
+      case "list-samples": {
+        const { line, limit, unfit } = parseRequest(listSamplesRequest, request);
+        return await agent.listSamples(line, limit, unfit);
+      }
+      case "remove-samples":
+        return await removeSamples(agent, request);
       default:
         return await samples(request);
     }
   };
+}
+
+async function removeSamples(agent: ControlledAgent, request: Request): Promise<unknown> {
+  const { line, ids, unfit, all } = parseRequest(removeSamplesRequest, request);
+  if ([ids, unfit, all].filter((named) => named !== undefined).length !== 1)
+    throw new StemmaError(
+      "USAGE",
+      'The request "remove-samples" names either "ids", or "unfit": true, or "all": true. Name one of them.',
+    );
+  return await agent.removeSamples(
+    line,
+    ids !== undefined ? { ids } : all === true ? { all } : { unfit: true },
+  );
 }
 
 /** Handles the requests of the socket `samples`. */

@@ -7,36 +7,36 @@
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
+import { temporarySuffix, writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, Log, OpenFile } from "../../shared/ports.js";
 import {
-  decodeSegment,
+  describeForm,
+  misfit,
+  narrowedForm,
+  type SampleForm,
+} from "../../shared/train/datasets/sample-form.js";
+import {
   encodeSample,
   segmentMagic,
-  segmentSuffix,
-  type DecodedSegment,
+  withoutRecords,
   type Sample,
 } from "../../shared/train/datasets/sample-format.js";
+import type { IntakeStatus, ListedSample, Removal, Removed, Snapshot, Taken } from "./intake-answers.js";
 import type { Profile } from "../settings/profile.js";
-import { planRetention, type Pin, type SegmentInfo } from "./retention.js";
-import { sampleOfInput } from "./sample-input.js";
-
-export interface IntakeStatus {
-  readonly samples: number;
-  readonly train: number;
-  readonly heldOut: number;
-  readonly bytes: number;
-  readonly segments: number;
-  /** Segments with a torn or damaged record: what follows it there is not read. */
-  readonly damaged: number;
-  /** One past the newest index. */
-  readonly end: number;
-}
-export interface Taken {
-  readonly accepted: number;
-  readonly alreadyThere: number;
-  readonly firstIndex: number;
-  readonly end: number;
-}
+import { planRetention, type Pin } from "./retention.js";
+import { sampleOfInput, sampleRefused } from "./sample-input.js";
+import {
+  emptySegment,
+  extendSegment,
+  firstThatFits,
+  readSegment,
+  samplesIn,
+  segmentFirstIndex,
+  segmentName,
+  storedSampleOf,
+  type Segment,
+  type StoredSample,
+} from "./segment.js";
 
 export interface IntakeOptions {
   readonly files: Files;
@@ -49,30 +49,20 @@ export interface IntakeOptions {
    * Samples that must stay because a model trained on them is not released yet; read before any are deleted.
    */
   readonly pins: () => readonly Pin[];
-}
-
-interface Segment extends SegmentInfo {
-  readonly trainIndices: readonly number[];
-  readonly heldOut: number;
-  readonly ids: readonly string[];
+  /** The form that the line's model and its settings ask for; {} where they ask for nothing. */
+  readonly neededForm: () => Promise<SampleForm>;
 }
 
 /** Size at which a new segment begins, so that dropping the oldest one frees a little and not everything. */
 const segmentBytes = 1024 * 1024;
 
-export function segmentName(firstIndex: number): string {
-  return `${String(firstIndex).padStart(12, "0")}${segmentSuffix}`;
-}
-/** Index of a segment's first sample by its file's name; undefined when it is not a segment. */
-export function segmentFirstIndex(name: string): number | undefined {
-  return /^\d{12}\.samples$/.test(name) ? Number(name.slice(0, 12)) : undefined;
-}
-
 export class Intake {
   #segments: readonly Segment[] = [];
   #damaged = 0;
   #end = 0;
-  #ids = new Set<string>();
+  readonly #ids = new Set<string>();
+  /** The part of every stored input, by its content: a copy falls into the same one. */
+  readonly #splits = new Map<string, { readonly split: Sample["split"]; readonly count: number }>();
   #current: { file: OpenFile; segment: Segment } | undefined;
   readonly #queue = new SerialQueue();
 
@@ -91,14 +81,18 @@ export class Intake {
     await options.files.makeFolder(options.folder);
     for (const name of await options.files.list(options.folder)) {
       const firstIndex = segmentFirstIndex(name);
-      if (firstIndex === undefined) continue;
+      if (firstIndex === undefined) {
+        // Left by a removal that a crash interrupted; it may contain samples that were to go.
+        if (name.endsWith(temporarySuffix)) await options.files.remove(join(options.folder, name));
+        continue;
+      }
       const bytes = await options.files.read(join(options.folder, name));
-      const { samples, torn } = decodeLeniently(bytes);
-      intake.#put(describeSegment(name, firstIndex, bytes.length, samples));
+      const { segment, torn } = readSegment(firstIndex, bytes);
+      intake.#put(segment, segment.samples);
       // Continue after the index of the torn record, so that no new segment gets the name of the torn file.
       if (torn) {
         intake.#damaged++;
-        intake.#end = Math.max(intake.#end, firstIndex + samples.length + 1);
+        intake.#end = Math.max(intake.#end, segment.endIndex + 1);
       }
     }
     if (intake.#damaged > 0)
@@ -110,42 +104,78 @@ export class Intake {
     return intake;
   }
 
-  status(): IntakeStatus {
-    const train = this.#segments.reduce((sum, segment) => sum + segment.trainIndices.length, 0);
-    const heldOut = this.#segments.reduce((sum, segment) => sum + segment.heldOut, 0);
-    const samples = this.#segments.reduce((sum, segment) => sum + segment.endIndex - segment.firstIndex, 0);
-    const bytes = this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  /** Bytes of all segments. */
+  get bytes(): number {
+    return this.#segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  }
+
+  async status(): Promise<IntakeStatus> {
+    const form = await this.#form();
+    const counts = { samples: 0, train: 0, heldOut: 0, unfit: 0 };
+    for (const [, sample] of samplesIn(this.#segments)) {
+      counts.samples++;
+      if (misfit(sample, form) !== undefined) counts.unfit++;
+      else if (sample.split === "train") counts.train++;
+      else if (sample.split === "held-out") counts.heldOut++;
+    }
     return {
-      samples,
-      train,
-      heldOut,
-      bytes,
+      ...counts,
+      form: form.shape === undefined ? null : describeForm(form),
+      bytes: this.bytes,
       segments: this.#segments.length,
       damaged: this.#damaged,
       end: this.#end,
     };
   }
 
-  /** How many training samples have an index of at least `from`. */
-  trainSince(from: number): number {
-    return this.#segments.reduce(
-      (sum, segment) =>
-        sum + (segment.endIndex <= from ? 0 : segment.trainIndices.filter((index) => index >= from).length),
-      0,
-    );
+  /** How many training samples that fit have an index of at least `from`. */
+  async trainSince(from: number): Promise<number> {
+    const form = await this.#form();
+    let count = 0;
+    for (const [index, sample] of samplesIn(this.#segments.filter(({ endIndex }) => endIndex > from)))
+      if (index >= from && sample.split === "train" && misfit(sample, form) === undefined) count++;
+    return count;
+  }
+
+  /** What a training that starts now would use. Waits for appends under way. */
+  snapshot(): Promise<Snapshot> {
+    return this.#queue.run(async () => {
+      const form = await this.#form();
+      let usable = 0;
+      let unfit = 0;
+      for (const [, sample] of samplesIn(this.#segments))
+        if (misfit(sample, form) === undefined) usable++;
+        else unfit++;
+      return {
+        segments: this.#segments
+          .filter((segment) => segment.endIndex > segment.firstIndex)
+          .map(({ name, bytes }) => `${name}:${bytes}`),
+        range: this.range(),
+        form,
+        usable,
+        unfit,
+      };
+    });
+  }
+
+  /** The newest `limit` samples in order of index, or of those that do not fit. */
+  async list(limit: number, onlyUnfit: boolean): Promise<readonly ListedSample[]> {
+    const form = await this.#form();
+    const listed: ListedSample[] = [];
+    for (const [index, { id, timeMs, split, shape, label }] of samplesIn(this.#segments)) {
+      const unfit = misfit({ shape, label }, form) ?? null;
+      if (onlyUnfit && unfit === null) continue;
+      listed.push({ index, id, timeMs, split, shape, label, unfit });
+    }
+    return listed.slice(-limit);
   }
 
   /**
-   * What a training that starts now would use: segments as the dataset reader pins them ("name:bytes"), and
-   * the indices of their samples. Waits for appends under way.
+   * Removes samples for good; resolves once their content is off the disk. Their ids may be used again.
+   * @throws FILE_FAILED, DISK_FULL; what was removed before stays removed
    */
-  snapshot(): Promise<{ readonly segments: readonly string[]; readonly range: Pin }> {
-    return this.#queue.run(() => ({
-      segments: this.#segments
-        .filter((segment) => segment.endIndex > segment.firstIndex)
-        .map(({ name, bytes }) => `${name}:${bytes}`),
-      range: this.range(),
-    }));
+  remove(removal: Removal): Promise<Removed> {
+    return this.#queue.run(() => this.#remove(removal));
   }
 
   /** Index of the oldest sample kept and one past the newest. */
@@ -172,20 +202,70 @@ export class Intake {
     this.#current = undefined;
   }
 
+  /** The form that samples need now: the model's, and where that leaves something open the oldest sample's. */
+  async #form(): Promise<SampleForm> {
+    const needed = await this.options.neededForm();
+    const first = firstThatFits(this.#segments, needed);
+    return first === undefined ? needed : narrowedForm(needed, first);
+  }
+
+  async #remove(removal: Removal): Promise<Removed> {
+    const { files, folder, pins, line, log } = this.options;
+    const form = await this.#form();
+    const ids = "ids" in removal ? new Set(removal.ids) : undefined;
+    const pinned = pins();
+    let removed = 0;
+    let trainedOn = 0;
+    for (const segment of this.#segments) {
+      const positions = new Set<number>();
+      for (const [index, sample] of samplesIn([segment])) {
+        const isUnfit = misfit(sample, form) !== undefined;
+        if (ids === undefined ? "all" in removal || isUnfit : ids.delete(sample.id)) {
+          positions.add(index - segment.firstIndex);
+          if (!isUnfit && pinned.some(({ from, to }) => from <= index && index < to)) trainedOn++;
+        }
+      }
+      if (positions.size === 0) continue;
+      // The file is replaced, so samples that come later need a new one.
+      if (this.#current?.segment.name === segment.name) {
+        await this.#current.file.close();
+        this.#current = undefined;
+      }
+      const path = join(folder, segment.name);
+      await writeDurably(files, path, withoutRecords(await files.read(path), positions));
+      this.#forget([...positions].map((at) => segment.samples[at]));
+      const samples = segment.samples.map((sample, at) => (positions.has(at) ? undefined : sample));
+      this.#put({ ...segment, samples }, []);
+      removed += positions.size;
+    }
+    if (removed > 0) log.info("samples-removed", { line, removed, text: `${removed} samples were removed` });
+    return { removed, trainedOn, unknown: [...(ids ?? [])] };
+  }
+
   async #append(values: readonly unknown[], batch: string | undefined): Promise<Taken> {
     const firstIndex = this.#end;
     const nowMs = this.options.clock.now();
+    let form = await this.#form();
     const samples: Sample[] = [];
     const seen = new Set<string>();
     for (const [at, value] of values.entries()) {
       const index = firstIndex + samples.length;
-      const sample = sampleOfInput(value, `${at + 1} of ${batch ?? values.length}`, {
+      const where = `${at + 1} of ${batch ?? values.length}`;
+      const sample = sampleOfInput(value, where, {
         id: batch === undefined ? `#${index}` : `${batch}:${at}`,
-        index,
         nowMs,
         shares: this.options.limits,
+        splitOf: (key) => this.#splits.get(key)?.split,
       });
       if (this.#ids.has(sample.id) || seen.has(sample.id)) continue;
+      const problem = misfit(sample, form);
+      if (problem !== undefined)
+        throw sampleRefused(
+          where,
+          `${problem} by the ${this.#segments.length === 0 ? "" : "model or the samples of the "}line ${this.options.line}`,
+          `Nothing of this batch was stored. Correct it; \`stemma agent samples list ${this.options.line}\` shows the stored ones, \`… rm\` removes them`,
+        );
+      form = narrowedForm(form, sample);
       seen.add(sample.id);
       samples.push(sample);
     }
@@ -211,7 +291,7 @@ export class Intake {
     // After a restart a new segment begins, so that no file that may end in a torn record is written again.
     const current = this.#current ?? {
       file: await files.open(join(folder, segmentName(this.#end)), "append"),
-      segment: describeSegment(segmentName(this.#end), this.#end, 0, []),
+      segment: emptySegment(this.#end),
     };
     const pieces: Uint8Array[] = isNew ? [segmentMagic] : [];
     let length = isNew ? segmentMagic.length : 0;
@@ -231,8 +311,9 @@ export class Intake {
       await this.#giveUpSegment(current.file, current.segment, count);
       throw error;
     }
-    const segment = extend(current.segment, length, samples.slice(at, at + count));
-    this.#put(segment);
+    const added = samples.slice(at, at + count).map(storedSampleOf);
+    const segment = extendSegment(current.segment, length, added);
+    this.#put(segment, added);
     this.#current = { file: current.file, segment };
     return count;
   }
@@ -268,8 +349,7 @@ export class Intake {
       );
     for (const name of plan.drop) {
       await files.remove(join(folder, name));
-      for (const id of this.#segments.find((segment) => segment.name === name)?.ids ?? [])
-        this.#ids.delete(id);
+      this.#forget(this.#segments.find((segment) => segment.name === name)?.samples ?? []);
       this.#segments = this.#segments.filter((segment) => segment.name !== name);
     }
     if (plan.drop.length > 0)
@@ -280,49 +360,27 @@ export class Intake {
       });
   }
 
-  #put(segment: Segment): void {
+  /** Takes a segment's new state over; `added` are its samples that were not known before. */
+  #put(segment: Segment, added: readonly (StoredSample | undefined)[]): void {
     this.#segments = [...this.#segments.filter((other) => other.name !== segment.name), segment].sort(
       (a, b) => a.firstIndex - b.firstIndex,
     );
     this.#end = Math.max(this.#end, segment.endIndex);
-    for (const id of segment.ids) this.#ids.add(id);
+    for (const sample of added) {
+      if (sample === undefined) continue;
+      this.#ids.add(sample.id);
+      const before = this.#splits.get(sample.key);
+      this.#splits.set(sample.key, { split: before?.split ?? sample.split, count: (before?.count ?? 0) + 1 });
+    }
   }
-}
 
-/**
- * Another program may have written a segment whose checksum is correct but whose content is not a sample. It
- * is treated as damaged, not as a fatal error.
- */
-function decodeLeniently(bytes: Uint8Array): Pick<DecodedSegment, "samples" | "torn"> {
-  try {
-    return decodeSegment(bytes);
-  } catch {
-    return { samples: [], torn: true };
+  #forget(samples: readonly (StoredSample | undefined)[]): void {
+    for (const sample of samples) {
+      if (sample === undefined) continue;
+      this.#ids.delete(sample.id);
+      const { split, count } = this.#splits.get(sample.key) ?? { split: sample.split, count: 1 };
+      if (count > 1) this.#splits.set(sample.key, { split, count: count - 1 });
+      else this.#splits.delete(sample.key);
+    }
   }
-}
-
-function describeSegment(
-  name: string,
-  firstIndex: number,
-  bytes: number,
-  samples: readonly Sample[],
-): Segment {
-  return extend(
-    { name, firstIndex, bytes: 0, endIndex: firstIndex, newestMs: 0, trainIndices: [], heldOut: 0, ids: [] },
-    bytes,
-    samples,
-  );
-}
-
-function extend(segment: Segment, bytes: number, samples: readonly Sample[]): Segment {
-  const train = samples.flatMap((sample, at) => (sample.split === "train" ? [segment.endIndex + at] : []));
-  return {
-    ...segment,
-    bytes: segment.bytes + bytes,
-    endIndex: segment.endIndex + samples.length,
-    newestMs: samples.reduce((newest, sample) => Math.max(newest, sample.timeMs), segment.newestMs),
-    trainIndices: [...segment.trainIndices, ...train],
-    heldOut: segment.heldOut + samples.filter((sample) => sample.split === "held-out").length,
-    ids: [...segment.ids, ...samples.map((sample) => sample.id)],
-  };
 }

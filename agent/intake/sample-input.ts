@@ -8,8 +8,8 @@ import {
   type Sample,
   type SampleSplit,
 } from "../../shared/train/datasets/sample-format.js";
+import { contentKey, splitByContent, type SplitShares } from "../../shared/train/datasets/sample-split.js";
 import { describeIssues } from "../settings/json-file.js";
-import type { Profile } from "../settings/profile.js";
 
 const maxValues = maxSampleBytes / 4;
 
@@ -23,7 +23,7 @@ const sampleInputSchema = z.strictObject({
   label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]),
   /** Time of observation, ms since 1970; the time of arrival when absent. */
   timeMs: z.number().int().min(0).max(8.64e15).optional(),
-  /** Decided by the profile's shares when absent. */
+  /** Decided by its content and the profile's shares when absent. */
   split: z.enum(sampleSplits).optional(),
   /** A vector when absent. */
   shape: z.array(z.number().int().min(1).max(maxValues)).max(8).optional(),
@@ -34,8 +34,20 @@ const sampleInputSchema = z.strictObject({
   ]),
 });
 
+/** The refusal of a sample: what is wrong with it and what to do. */
+export function sampleRefused(
+  where: string,
+  reason: string,
+  advice = 'Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}',
+): StemmaError<"SAMPLE_INVALID"> {
+  return new StemmaError("SAMPLE_INVALID", `The sample ${where} was not accepted: ${reason}. ${advice}.`, {
+    where,
+  });
+}
+
 /**
- * Checks one sample as submitted and completes it: `index` is its position in the line's samples.
+ * Checks one sample as submitted and completes it. Its part is that of an equal input that is stored already,
+ * else the one it names, else the one that its content gives.
  * @throws SAMPLE_INVALID naming the field
  */
 export function sampleOfInput(
@@ -43,31 +55,30 @@ export function sampleOfInput(
   where: string,
   defaults: {
     readonly id: string;
-    readonly index: number;
     readonly nowMs: number;
-    readonly shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">;
+    readonly shares: SplitShares;
+    /** The part of the stored samples with this content. */
+    readonly splitOf: (contentKey: string) => SampleSplit | undefined;
   },
 ): Sample {
-  const refuse = (reason: string): never => {
-    throw new StemmaError(
-      "SAMPLE_INVALID",
-      `The sample ${where} was not accepted: ${reason}. Send {"label": number or numbers, "shape": [10, 3], "values": numbers or base64 of float32}.`,
-      { where },
-    );
-  };
   const result = sampleInputSchema.safeParse(value);
-  if (!result.success) return refuse(describeIssues(result.error));
+  if (!result.success) throw sampleRefused(where, describeIssues(result.error));
   const input = result.data;
   const values =
     typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);
   if (values === undefined)
-    return refuse("values: the bytes of its base64 are not a multiple of 4, so they are not float32 numbers");
+    throw sampleRefused(
+      where,
+      "values: the bytes of its base64 are not a multiple of 4, so they are not float32 numbers",
+    );
+  const shape = input.shape ?? [values.length];
+  const key = contentKey({ shape, values });
   const sample: Sample = {
     id: input.id ?? defaults.id,
     timeMs: input.timeMs ?? defaults.nowMs,
-    split: input.split ?? splitByShare(defaults.index, defaults.shares),
+    split: defaults.splitOf(key) ?? input.split ?? splitByContent(key, defaults.shares),
     label: typeof input.label === "number" ? [input.label] : input.label,
-    shape: input.shape ?? [values.length],
+    shape,
     values,
   };
   checkSample(sample);
@@ -80,18 +91,4 @@ function floatsOfBase64(text: string): Float32Array | undefined {
   const values = new Float32Array(raw.length / 4);
   for (let i = 0; i < values.length; i++) values[i] = raw.readFloatLE(i * 4);
   return values;
-}
-
-/**
- * The split of a sample that names none. It depends on the index alone, so it never changes. 37 is coprime to
- * 100, so any hundred consecutive samples are divided exactly by the shares, and neighbours in time are
- * spread over the splits.
- */
-export function splitByShare(
-  index: number,
-  shares: Pick<Profile["samples"], "heldOutPercent" | "validationPercent">,
-): SampleSplit {
-  const position = (index * 37) % 100;
-  if (position < shares.heldOutPercent) return "held-out";
-  return position < shares.heldOutPercent + shares.validationPercent ? "validation" : "train";
 }

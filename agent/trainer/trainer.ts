@@ -4,6 +4,7 @@
  */
 import { messageOf, stackOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
+import type { IntakeStatus } from "../intake/intake-answers.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { nextActivation } from "../lines/activation.js";
 import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
@@ -19,7 +20,6 @@ export interface TrainerOptions extends TrainingRunsOptions {
    */
   readonly isOnline: () => boolean;
   readonly utcOffsetMinutes: () => number;
-  onEvent(name: string, text: string, line: string): void;
 }
 
 interface RequestedTraining {
@@ -45,7 +45,12 @@ export class Trainer {
   #stopped = false;
   readonly #reportedReason = new Map<string, string>();
   /** Scheduled trainings that failed in a row, and when the next may be tried. */
-  readonly #failures = new Map<string, { readonly count: number; readonly retryAtMs: number }>();
+  readonly #failures = new Map<
+    string,
+    { readonly count: number; readonly retryAtMs: number; readonly text: string }
+  >();
+  /** Why each line did not train when its schedule was last checked. */
+  readonly #standstills = new Map<string, string>();
   /** When a training that was cut short begins again, by line. */
   readonly #againAtMs = new Map<string, number>();
 
@@ -55,6 +60,13 @@ export class Trainer {
 
   get running(): Running | undefined {
     return this.#runs.running;
+  }
+
+  /** Why a line does not train now, for people; undefined while it trains or has not been checked yet. */
+  standstill(line: string): string | undefined {
+    if (this.running?.line === line) return undefined;
+    const failure = this.#failures.get(line);
+    return failure === undefined ? this.#standstills.get(line) : `its last training failed: ${failure.text}`;
   }
 
   /** Removes what earlier trainings left, begins those again that were cut short, and checks the schedules. */
@@ -167,11 +179,12 @@ export class Trainer {
       return false;
     }
     this.#reportedReason.delete(line);
+    this.#standstills.delete(line);
     try {
       await this.#runs.begin(line, { because: decision.because, request: {} });
       this.#failures.delete(line);
     } catch (error) {
-      this.#pause(line);
+      this.#pause(line, error);
       this.#failed(line, error);
     }
     return true;
@@ -185,7 +198,7 @@ export class Trainer {
     try {
       await this.options.activator.activateNewest(line);
     } catch (error) {
-      this.#pause(line);
+      this.#pause(line, error);
       this.options.onEvent(
         "activation-failed",
         `the newest model of ${line} cannot be activated, and no scheduled training begins before it is: ${messageOf(error)}`,
@@ -231,7 +244,7 @@ export class Trainer {
       await this.#runs.again(line, begun);
       this.#failures.delete(line);
     } catch (error) {
-      this.#pause(line);
+      this.#pause(line, error);
       this.#failed(line, error);
     }
     return true;
@@ -267,8 +280,10 @@ export class Trainer {
     const settings = config.lines[line];
     if (!requested && settings?.recipe === undefined)
       return { train: false, because: "not-due", text: "no recipe is set for this line" };
-    if (!requested && isOwnSamples(settings?.dataset) && (intakes.get(line)?.trainSince(0) ?? 0) === 0)
-      return { train: false, because: "not-due", text: "no samples have come in yet" };
+    if (!requested && isOwnSamples(settings?.dataset)) {
+      const samples = await intakes.get(line)?.status();
+      if ((samples?.train ?? 0) === 0) return withoutSamples(samples);
+    }
     const disk = await this.#judgeDisk(line);
     const state = outbox.state.lines.get(line);
     const newest = outbox.newest(line);
@@ -279,7 +294,7 @@ export class Trainer {
       utcOffsetMinutes: this.options.utcOffsetMinutes(),
       lastTrainingMs: state?.lastTrainingMs,
       trainings: state?.trainings ?? 0,
-      newSamples: intakes.get(line)?.trainSince(state?.samplesEnd ?? 0) ?? 0,
+      newSamples: (await intakes.get(line)?.trainSince(state?.samplesEnd ?? 0)) ?? 0,
       hasBase: activator.base(line) !== undefined,
       disk,
       requested,
@@ -304,6 +319,7 @@ export class Trainer {
   #reportRefusal(line: string, decision: Extract<ScheduleDecision, { train: false }>): void {
     const before = this.#reportedReason.get(line);
     this.#reportedReason.set(line, decision.because);
+    this.#standstills.set(line, decision.text);
     if (decision.because === "disk" && before !== "disk")
       this.options.onEvent(
         "training-stopped",
@@ -316,11 +332,12 @@ export class Trainer {
    * Pauses a line: a training that failed before it was counted (no samples, a full disk) would be due again
    * immediately.
    */
-  #pause(line: string): void {
+  #pause(line: string, error: unknown): void {
     const count = (this.#failures.get(line)?.count ?? 0) + 1;
     this.#failures.set(line, {
       count,
       retryAtMs: this.options.clock.monotonic() + pauseAfterFailuresMs(count),
+      text: messageOf(error),
     });
   }
 
@@ -335,4 +352,12 @@ export class Trainer {
         line,
       );
   }
+}
+
+function withoutSamples(samples: IntakeStatus | undefined): ScheduleDecision {
+  const text =
+    samples === undefined || samples.unfit === 0
+      ? "no samples to train on have come in yet"
+      : `none of its samples can be trained on; ${samples.unfit} do not fit its model, which needs ${samples.form ?? "another form"}`;
+  return { train: false, because: "not-due", text };
 }

@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { describeForm } from "../../shared/train/datasets/sample-form.js";
 import type { TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { Intake } from "../intake/intake.js";
@@ -43,16 +44,20 @@ export function recipeOf(config: AgentConfig, line: string, request: TrainingReq
   return recipe;
 }
 
-/** What a line's next training is made of. @throws TRAINING_REFUSED, DATASET_EMPTY */
+/**
+ * What a line's next training is made of, and how many samples it leaves out because they do not have the form
+ * that the model needs.
+ * @throws TRAINING_REFUSED, DATASET_EMPTY
+ */
 export async function prepareJob(
   options: JobOptions,
   { line, base, request }: JobRequest,
-): Promise<BegunJob> {
+): Promise<{ readonly job: BegunJob; readonly skipped: number }> {
   const { config, enrolment } = options;
   const settings = config.lines[line];
   const recipe = recipeOf(config, line, request);
-  const { dataset, samples } = await datasetOf(options, line, settings?.dataset);
-  return {
+  const { dataset, samples, skipped } = await datasetOf(options, line, settings?.dataset);
+  const job = {
     base,
     recipe,
     parameters: {
@@ -63,6 +68,7 @@ export async function prepareJob(
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
     samples,
   };
+  return { job, skipped };
 }
 
 /** A training for the engine: what it is made of, and what this device may spend on it. */
@@ -95,8 +101,8 @@ async function datasetOf(
   { intakes }: JobOptions,
   line: string,
   set: LineConfig["dataset"],
-): Promise<Pick<BegunJob, "samples" | "dataset">> {
-  if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null };
+): Promise<Pick<BegunJob, "samples" | "dataset"> & { readonly skipped: number }> {
+  if (set !== undefined && !isOwnSamples(set)) return { dataset: set, samples: null, skipped: 0 };
   const intake = intakes.get(line);
   if (intake === undefined)
     throw new StemmaError(
@@ -104,16 +110,26 @@ async function datasetOf(
       `The line ${line} collects no samples and its settings name no dataset. Set lines.${line}.dataset in agent.json.`,
       { line },
     );
-  const { segments, range } = await intake.snapshot();
-  if (segments.length === 0)
+  const { segments, range, form, usable, unfit } = await intake.snapshot();
+  if (usable === 0)
     throw new StemmaError(
       "DATASET_EMPTY",
-      `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`,
+      unfit === 0
+        ? `The line ${line} has no samples yet. Send some with \`stemma agent samples\`, or put files into its inbox.`
+        : `None of the ${unfit} samples of the line ${line} fits its model, which needs ${describeForm(form)}. Send samples of that form; \`stemma agent samples list ${line} --unfit\` shows those that are skipped.`,
       { line },
     );
+  // A scalar has no size to name.
+  const shape = (form.shape ?? []).map(String);
+  const ofForm = shape.length === 0 ? {} : { shape, targetSize: form.targetSize ?? 1 };
   return {
-    dataset: { reader: "samples", location: intake.folder, parameters: { ...set?.parameters, segments } },
+    dataset: {
+      reader: "samples",
+      location: intake.folder,
+      parameters: { ...set?.parameters, ...ofForm, segments },
+    },
     samples: range,
+    skipped: unfit,
   };
 }
 

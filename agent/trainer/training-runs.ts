@@ -24,6 +24,7 @@ export interface TrainingRunsOptions extends SaveResultOptions, JobOptions {
   readonly log: Log;
   readonly train: typeof trainInChild;
   onTrained(line: string, trained: Trained): void;
+  onEvent(name: string, text: string, line: string): void;
 }
 
 export interface Running {
@@ -46,6 +47,8 @@ export interface TrainingCause {
 export class TrainingRuns {
   readonly #abort = new AbortController();
   #running: Running | undefined;
+  /** How many samples each line's last training left out; reported when it changes. */
+  readonly #skipped = new Map<string, number>();
 
   constructor(private readonly options: TrainingRunsOptions) {}
 
@@ -82,7 +85,8 @@ export class TrainingRuns {
       );
     await this.#requireArchitecture(line, base.versionId);
     const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
-    const job = await prepareJob(this.options, { line, base: base.versionId, request });
+    const { job, skipped } = await prepareJob(this.options, { line, base: base.versionId, request });
+    this.#reportSkipped(line, skipped);
     // Counted before it starts: a training that fails has used its random streams.
     await outbox.append({
       type: "training",
@@ -174,6 +178,16 @@ export class TrainingRuns {
       await outbox.append({ type: "training-paused", atMs: Math.round(clock.now()), line, invocation });
     // An engine that was killed or ended without a word gave no result and no failure: the training begins again.
     else if (!isStemmaError(error, "TRAINING_STOPPED")) await this.fail(line, begun, error);
+  }
+
+  #reportSkipped(line: string, skipped: number): void {
+    if (skipped > 0 && skipped !== this.#skipped.get(line))
+      this.options.onEvent(
+        "samples-skipped",
+        `${line} leaves ${skipped} of its samples out: they do not have the form that its model needs. \`stemma agent samples list ${line} --unfit\` shows them, \`stemma agent samples rm ${line} --unfit\` removes them.`,
+        line,
+      );
+    this.#skipped.set(line, skipped);
   }
 
   #logStart(line: string, { invocation, because, job }: Begun, how: string): void {

@@ -58,10 +58,12 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
   return [
     `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,
-    ...status.lines.map(({ line, samples }) =>
-      samples === null
-        ? `${line}: no samples`
-        : `${line}: ${samples.samples} samples, ${samples.heldOut} held out`,
-    ),
+    ...status.lines.map(({ line, samples, standstill }) => {
+      const counts =
+        samples === null
+          ? "no samples"
+          : `${samples.samples} samples, ${samples.heldOut} held out${samples.unfit === 0 ? "" : `, ${samples.unfit} do not fit and are skipped`}`;
+      return `${line}: ${counts}${standstill === null ? "" : `; does not train now: ${standstill}`}`;
+    }),
   ].join("\n");
 }

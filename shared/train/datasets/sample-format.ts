@@ -6,6 +6,8 @@
  * payload. The payload is UTF-8 JSON:
  *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3],
  *    "values": "base64 of float32 LE"}
+ * A sample that a person removed leaves a record of the same length: {"removed": true}, padded with spaces, so
+ * that the indices and lengths that trainings recorded stay valid.
  * A power loss can tear the end of a segment. Decoding stops at the first record that is incomplete or whose
  * checksum fails, and returns the number of good bytes, so that a writer can truncate the segment there and
  * append again.
@@ -108,8 +110,8 @@ export function encodeSample(sample: Sample): Uint8Array {
 }
 
 export interface DecodedSegment {
-  /** The samples of all complete records. */
-  readonly samples: readonly Sample[];
+  /** The samples of all complete records; undefined for one that was removed. */
+  readonly records: readonly (Sample | undefined)[];
   /** Number of bytes up to the end of the last complete record. */
   readonly goodBytes: number;
   /** Whether anything follows the good bytes. */
@@ -123,8 +125,8 @@ export interface DecodedSegment {
 export function decodeSegment(bytes: Uint8Array): DecodedSegment {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.length < segmentMagic.length || !buffer.subarray(0, segmentMagic.length).equals(segmentMagic))
-    return { samples: [], goodBytes: 0, torn: buffer.length > 0 };
-  const samples: Sample[] = [];
+    return { records: [], goodBytes: 0, torn: buffer.length > 0 };
+  const records: (Sample | undefined)[] = [];
   let offset = segmentMagic.length;
   while (offset + headerBytes <= buffer.length) {
     const length = buffer.readUInt32LE(offset);
@@ -133,10 +135,45 @@ export function decodeSegment(bytes: Uint8Array): DecodedSegment {
     if (length === 0 || length > maxSampleBytes * 2 || offset + headerBytes + length > buffer.length) break;
     const payload = buffer.subarray(offset + headerBytes, offset + headerBytes + length);
     if (crc32(payload) !== buffer.readUInt32LE(offset + 4)) break;
-    samples.push(decodePayload(payload));
+    records.push(isRemoved(payload) ? undefined : decodePayload(payload));
     offset += headerBytes + length;
   }
-  return { samples, goodBytes: offset, torn: offset < buffer.length };
+  return { records, goodBytes: offset, torn: offset < buffer.length };
+}
+
+/** The samples of a decoded segment that were not removed. */
+export function samplesOf({ records }: DecodedSegment): Sample[] {
+  return records.filter((record) => record !== undefined);
+}
+
+const removedText = '{"removed":true}';
+
+function isRemoved(payload: Buffer): boolean {
+  return (
+    payload.length >= removedText.length &&
+    payload.toString("latin1", 0, removedText.length) === removedText &&
+    payload.subarray(removedText.length).every((byte) => byte === 0x20)
+  );
+}
+
+/**
+ * A segment without the content of some samples; its length and the positions of all others stay.
+ * @param positions of the records to remove, counted from 0; others than complete records are ignored
+ */
+export function withoutRecords(segment: Uint8Array, positions: ReadonlySet<number>): Uint8Array {
+  const result = Buffer.from(segment);
+  const { records } = decodeSegment(segment);
+  let offset = segmentMagic.length;
+  for (let at = 0; at < records.length; at++) {
+    const length = result.readUInt32LE(offset);
+    if (positions.has(at)) {
+      const payload = result.subarray(offset + headerBytes, offset + headerBytes + length);
+      payload.fill(0x20).write(removedText, "latin1");
+      result.writeUInt32LE(crc32(payload), offset + 4);
+    }
+    offset += headerBytes + length;
+  }
+  return result;
 }
 
 function decodePayload(payload: Buffer): Sample {

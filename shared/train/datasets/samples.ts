@@ -5,9 +5,11 @@
 import { join } from "node:path";
 import { StemmaError } from "../../errors.js";
 import type { DatasetFiles, DatasetReader, SamplePart, SampleSet } from "./dataset.js";
+import { defaultClasses, describeForm, misfit, type SampleForm } from "./sample-form.js";
 import {
   decodeSegment,
   maxSampleBytes,
+  samplesOf,
   segmentSuffix,
   type Sample,
   type SampleSplit,
@@ -32,7 +34,9 @@ interface Pin {
 /**
  * Parameters: `task` (regression | classification), `classes`, `segments` ("name:bytes" each; all segments
  * when absent), `newest` (use only this many of the newest training samples; 0 uses all). Samples are ordered
- * by time, then id; of two with the same id the first one is used. Without validation samples the newest
+ * by time, then id; of two with the same id the first one is used. With
+ * `shape` ("10,3") and `targetSize`, samples of another form are left out and counted; else they are an error.
+ * Without validation samples the newest
  * fifth of the training samples is used for validation.
  */
 export const samples: DatasetReader = {
@@ -41,8 +45,9 @@ export const samples: DatasetReader = {
   async read(reference, files) {
     const parameters = new ParameterReader("samples", reference.parameters);
     const task = parameters.oneOf("task", "regression", ["regression", "classification"] as const);
-    const classes = parameters.whole("classes", task === "classification" ? 10 : 0, 0, 100_000);
+    const classes = parameters.whole("classes", task === "classification" ? defaultClasses : 0, 0, 100_000);
     const newest = parameters.whole("newest", 0, 0, 1_000_000);
+    const form = formOf(parameters, task === "classification" ? classes : undefined);
     const pinned = parameters.has("segments")
       ? parameters.texts("segments", [], pinPattern, maxSegments)
       : undefined;
@@ -73,11 +78,12 @@ export const samples: DatasetReader = {
           `The samples in ${folder} have more than ${maxTotalBytes} bytes. Name the segments to use.`,
           { folder },
         );
-      for (const sample of decodeSegment(bytes).samples)
+      for (const sample of samplesOf(decodeSegment(bytes)))
         if (!found.has(sample.id)) found.set(sample.id, sample);
     }
     return setOf([...found.values()], {
       task,
+      form,
       classes,
       newest,
       folder,
@@ -110,7 +116,17 @@ async function readSegment(path: string, { bytes: wanted }: Pin, files: DatasetF
   return wanted === undefined ? bytes : bytes.subarray(0, wanted);
 }
 
+/** The form that the parameters name; undefined when they name none. */
+function formOf(parameters: ParameterReader, classes: number | undefined): SampleForm | undefined {
+  if (!parameters.has("shape")) return undefined;
+  const sizes = parameters.texts("shape", [], /^[1-9][0-9]{0,8}$/, 8);
+  const targetSize = parameters.whole("targetSize", 1, 1, 1024);
+  return { shape: sizes.map(Number), targetSize, classes };
+}
+
 interface SetOptions {
+  /** Samples of another form are left out. */
+  readonly form: SampleForm | undefined;
   readonly task: "regression" | "classification";
   readonly classes: number;
   readonly newest: number;
@@ -118,14 +134,21 @@ interface SetOptions {
   readonly segments: readonly string[];
 }
 
-/** Orders the samples, checks that they have the same shape, and splits them. */
-function setOf(all: readonly Sample[], { task, classes, newest, folder, segments }: SetOptions): SampleSet {
-  const ordered = [...all].sort((a, b) => a.timeMs - b.timeMs || (a.id < b.id ? -1 : 1));
+/** Leaves samples of another form out, orders the others, checks that they have the same shape, splits them. */
+function setOf(
+  all: readonly Sample[],
+  { form, task, classes, newest, folder, segments }: SetOptions,
+): SampleSet {
+  const fitting = form === undefined ? all : all.filter((sample) => misfit(sample, form) === undefined);
+  const ordered = [...fitting].sort((a, b) => a.timeMs - b.timeMs || (a.id < b.id ? -1 : 1));
+  const skipped = all.length - ordered.length;
   const first = ordered[0];
   if (first === undefined)
     throw new StemmaError(
       "DATASET_EMPTY",
-      `There are no samples in ${folder} yet. Send some to the agent first.`,
+      skipped === 0 || form === undefined
+        ? `There are no samples in ${folder} yet. Send some to the agent first.`
+        : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
       { folder },
     );
   const odd = ordered.find(
@@ -168,6 +191,7 @@ function setOf(all: readonly Sample[], { task, classes, newest, folder, segments
       location: folder,
       format: `segments of at most ${maxSampleBytes} bytes a sample`,
       segments,
+      ...(skipped === 0 ? {} : { skipped }),
       columns: [
         { name: "values", role: "input" },
         { name: "label", role: "target" },

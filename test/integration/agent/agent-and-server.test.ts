@@ -1,10 +1,14 @@
 /** The agent and the real server in one process: use cases U1 and U3, restarts, days offline. */
 import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { callAgent } from "../../../agent/control/json-line-client.js";
 import { readCurrent } from "../../../agent/current/read-current.js";
+import { segmentName } from "../../../agent/intake/segment.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { encodeSample, segmentMagic } from "../../../shared/train/datasets/sample-format.js";
 import { fakeTraining } from "../../helpers/agent-fixtures.js";
 import {
   importBase,
@@ -96,7 +100,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await log.until("activated");
     await handle.takeSamples(
       testLine,
-      Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
+      Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
     );
     await log.until("trained");
     const dataset = training.jobs[0]?.dataset;
@@ -123,11 +127,62 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await assert.rejects(handle.train(testLine), { code: "DATASET_EMPTY" });
     await handle.takeSamples(
       testLine,
-      Array.from({ length: 20 }, (_, at) => ({ label: at % 2, values: [at, 1, 2, 3] })),
+      Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
     );
     await log.until("training-failed", 2);
     for (let at = 0; at < 100; at++) await nextEventLoopTurn();
     assert.equal(tries, 1);
+    assert.match((await handle.status()).lines[0]?.standstill ?? "", /fit no model/);
+  });
+
+  it("refuses samples of another shape than its model's, and skips stored ones that do not fit", async (t) => {
+    const { startAgent, home } = await startAgentTestEnvironment(t);
+    const training = fakeTraining();
+    // Of a model that the line had before.
+    const folder = join(home, "samples", testLine);
+    await mkdir(folder, { recursive: true });
+    const old = {
+      id: "old",
+      timeMs: 1,
+      split: "train",
+      label: [1],
+      shape: [3],
+      values: new Float32Array(3),
+    } as const;
+    await writeFile(join(folder, segmentName(0)), Buffer.concat([segmentMagic, encodeSample(old)]));
+    const { handle, log } = await startAgent({
+      lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: 0.001, rounds: 0 } } },
+      ports: { train: training.train },
+    });
+    await log.until("activated");
+    await assert.rejects(handle.takeSamples(testLine, [{ label: [1, 2], values: [1, 2, 3] }]), {
+      code: "SAMPLE_INVALID",
+    });
+    while (!((await handle.status()).lines[0]?.standstill ?? "").includes("do not fit"))
+      await nextEventLoopTurn();
+    await assert.rejects(handle.train(testLine), { code: "DATASET_EMPTY" });
+    await handle.takeSamples(
+      testLine,
+      Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
+    );
+    await handle.train(testLine);
+    await log.until("samples-skipped");
+    assert.deepEqual(training.jobs[0]?.dataset.parameters["shape"], ["4"]);
+    assert.equal((await handle.status()).lines[0]?.samples?.unfit, 1);
+    const ask = (request: { do: string; unfit?: true; ids?: string[] }): Promise<unknown> =>
+      callAgent(handle.sockets.control, { line: testLine, ...request });
+    const [listed, ...others] = (await ask({ do: "list-samples", unfit: true })) as { id: string }[];
+    assert.deepEqual([listed?.id, others.length], ["old", 0]);
+    await assert.rejects(ask({ do: "remove-samples" }), { code: "USAGE" });
+    await assert.rejects(
+      callAgent(handle.sockets.samples, { do: "remove-samples", line: testLine, all: true }),
+      { code: "USAGE" },
+    );
+    assert.deepEqual(await ask({ do: "remove-samples", unfit: true }), {
+      removed: 1,
+      trainedOn: 0,
+      unknown: [],
+    });
   });
 
   it("answers the server's commands report and train, and an unknown command with its code", async (t) => {

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import * as z from "zod";
 import { judgeDisk, forgettable } from "../../../agent/resources/disk-budget.js";
 import { Intake } from "../../../agent/intake/intake.js";
-import { splitByShare } from "../../../agent/intake/sample-input.js";
+import { splitByContent } from "../../../shared/train/datasets/sample-split.js";
 import { nextActivation } from "../../../agent/lines/activation.js";
 import { mqttOptionsOf } from "../../../agent/link/mqtt-options.js";
 import { Pacer } from "../../../agent/link/pacer.js";
@@ -65,12 +65,13 @@ async function intakeOf(profile: Profile): Promise<readonly number[]> {
     clock,
     log: silentLog(),
     pins: () => [],
+    neededForm: () => Promise.resolve({}),
   });
   for (let at = 0; at < 8; at++)
     await intake.append([
       { label: 0, values: new Array<number>(200_000).fill(at), timeMs: clock.now() - (8 - at) * hour },
     ]);
-  return [intake.status().samples, intake.range().from];
+  return [(await intake.status()).samples, intake.range().from];
 }
 
 /** The block size and window that a device requests. */
@@ -191,7 +192,9 @@ const kept = (profile: Profile): readonly string[] =>
   );
 const job = (profile: Profile) => settingsOf(profile);
 const share = (profile: Profile): readonly string[] =>
-  Array.from({ length: 100 }, (_, at) => splitByShare(at, profile.samples));
+  Array.from({ length: 100 }, (_, at) =>
+    splitByContent(`${(at * 7).toString(16).padStart(8, "0")}`, profile.samples),
+  );
 
 /** Field → two values, and what is observed with each. */
 const fields: Readonly<

@@ -8,6 +8,7 @@ import { parseIdx } from "../../../../shared/train/datasets/mnist.js";
 import { parseDischargeCsv } from "../../../../shared/train/datasets/nasa-battery.js";
 import {
   decodeSegment,
+  samplesOf,
   encodeSample,
   segmentMagic,
   type Sample,
@@ -89,9 +90,9 @@ describe("training properties", () => {
   it("samples are read from a segment bit for bit", () => {
     fc.assert(
       fc.property(fc.array(arbitrarySample, { maxLength: 5 }), (samples) => {
-        const { samples: read, torn } = decodeSegment(
-          Buffer.concat([segmentMagic, ...samples.map(encodeSample)]),
-        );
+        const decoded = decodeSegment(Buffer.concat([segmentMagic, ...samples.map(encodeSample)]));
+        const { torn } = decoded;
+        const read = samplesOf(decoded);
         assert.equal(torn, false);
         assert.deepEqual(
           read.map(({ values, ...rest }) => ({
@@ -113,13 +114,15 @@ describe("training properties", () => {
       fc.property(fc.array(arbitrarySample, { minLength: 1, maxLength: 5 }), fc.nat(), (samples, cut) => {
         const complete = Buffer.concat([segmentMagic, ...samples.map(encodeSample)]);
         const bytes = complete.subarray(0, cut % (complete.length + 1));
-        const { samples: read, goodBytes, torn } = decodeSegment(bytes);
+        const decoded = decodeSegment(bytes);
+        const { goodBytes, torn } = decoded;
+        const read = samplesOf(decoded);
         assert.deepEqual(
           read.map(({ id }) => id),
           samples.slice(0, read.length).map(({ id }) => id),
         );
         assert.ok(goodBytes <= bytes.length && torn === goodBytes < bytes.length);
-        assert.deepEqual(decodeSegment(bytes.subarray(0, goodBytes)).samples.length, read.length);
+        assert.deepEqual(samplesOf(decodeSegment(bytes.subarray(0, goodBytes))).length, read.length);
       }),
       { numRuns },
     );

@@ -5,14 +5,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { Intake, segmentFirstIndex, segmentName } from "../../../../agent/intake/intake.js";
+import { Intake } from "../../../../agent/intake/intake.js";
+import { segmentFirstIndex, segmentName } from "../../../../agent/intake/segment.js";
+import type { SampleForm } from "../../../../shared/train/datasets/sample-form.js";
+import { contentKey, splitByContent } from "../../../../shared/train/datasets/sample-split.js";
 import { planRetention, type SegmentInfo } from "../../../../agent/intake/retention.js";
-import { splitByShare } from "../../../../agent/intake/sample-input.js";
 import { takeFolderIn } from "../../../../agent/intake/watch-folder.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { failNth, faultyFiles, fullAfter } from "../../../helpers/files/faulty-files.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { decodeSegment, samplesOf } from "../../../../shared/train/datasets/sample-format.js";
+import type { SampleSet } from "../../../../shared/train/datasets/dataset.js";
 import type { Files } from "../../../../shared/ports.js";
 import { samples as samplesReader } from "../../../../shared/train/datasets/samples.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
@@ -35,7 +39,10 @@ const coded =
 function open(
   files: Files,
   limits: Record<string, unknown> = {},
-  pins: readonly { from: number; to: number }[] = [],
+  {
+    pins = [],
+    form = {},
+  }: { readonly pins?: readonly { from: number; to: number }[]; readonly form?: SampleForm } = {},
 ): Promise<Intake> {
   const changes = Object.fromEntries(
     Object.entries(limits).map(([name, value]) => [`samples.${name}`, value]),
@@ -48,6 +55,7 @@ function open(
     clock,
     log: silentLog(),
     pins: () => pins,
+    neededForm: () => Promise.resolve(form),
   });
 }
 
@@ -58,9 +66,12 @@ describe("the intake", () => {
     assert.deepEqual(await first.append(many(7)), { accepted: 7, alreadyThere: 0, firstIndex: 0, end: 7 });
     await first.close();
     const second = await open(files);
-    assert.equal(second.status().samples, 7);
+    assert.equal((await second.status()).samples, 7);
     await second.append(many(3));
-    assert.deepEqual([second.status().samples, second.status().segments, second.status().end], [10, 2, 10]);
+    assert.deepEqual(
+      [(await second.status()).samples, (await second.status()).segments, (await second.status()).end],
+      [10, 2, 10],
+    );
   });
 
   it("is read by the dataset reader as pinned, whatever arrived later", async () => {
@@ -75,10 +86,15 @@ describe("the intake", () => {
       files,
     );
     assert.equal(set.train.count + set.validation.count + set.heldOut.count, 50);
-    const sides = Array.from({ length: 100 }, (_, at) => splitByShare(at, testProfile().samples));
+    const sides = Array.from({ length: 100 }, (_, at) =>
+      splitByContent(
+        contentKey({ shape: [2], values: Float32Array.of(at, at + 0.5) }),
+        testProfile().samples,
+      ),
+    );
     assert.equal(set.heldOut.count, sides.slice(0, 50).filter((side) => side === "held-out").length);
     assert.equal(set.train.count, sides.slice(0, 50).filter((side) => side === "train").length);
-    assert.equal(intake.trainSince(50), sides.slice(50).filter((side) => side === "train").length);
+    assert.equal(await intake.trainSince(50), sides.slice(50).filter((side) => side === "train").length);
   });
 
   it("stores a batch once, even if it is submitted again", async () => {
@@ -103,10 +119,10 @@ describe("the intake", () => {
     await file.truncate((await file.size()) - 3);
     await file.close();
     const again = await open(files);
-    assert.deepEqual([again.status().samples, again.status().damaged], [3, 1]);
+    assert.deepEqual([(await again.status()).samples, (await again.status()).damaged], [3, 1]);
     await again.append(many(2));
     await again.close();
-    assert.deepEqual((await open(files)).status(), again.status());
+    assert.deepEqual(await (await open(files)).status(), await again.status());
   });
 
   it("reports what is wrong with a sample, and stores nothing of its batch", async () => {
@@ -126,7 +142,7 @@ describe("the intake", () => {
     ]) {
       await assert.rejects(intake.append([sample(1), bad]), coded("SAMPLE_INVALID"), JSON.stringify(bad));
     }
-    assert.equal(intake.status().samples, 0);
+    assert.equal((await intake.status()).samples, 0);
   });
 
   it("drops the oldest segments at its limit but never pinned ones, and refuses when nothing can be dropped", async () => {
@@ -135,11 +151,11 @@ describe("the intake", () => {
     const files = memoryFiles();
     const intake = await open(files, { maxBytes: 4_000_000 });
     for (let batch = 0; batch < 10; batch++) await intake.append(big(8));
-    assert.ok(intake.status().bytes <= 4_000_000);
-    assert.ok(intake.range().from > 0 && intake.status().end === 80);
+    assert.ok((await intake.status()).bytes <= 4_000_000);
+    assert.ok(intake.range().from > 0 && (await intake.status()).end === 80);
     await intake.close();
     const range = intake.range();
-    const pinned = await open(files, { maxBytes: 4_000_000 }, [range]);
+    const pinned = await open(files, { maxBytes: 4_000_000 }, { pins: [range] });
     await assert.rejects(async () => {
       for (let batch = 0; batch < 10; batch++) await pinned.append(big(8));
     }, coded("SAMPLE_QUOTA"));
@@ -167,7 +183,7 @@ describe("the intake", () => {
     await intake.append(many(2, 10), "after");
     await intake.close();
     const found = await open(inner);
-    assert.ok(found.status().samples >= 3);
+    assert.ok((await found.status()).samples >= 3);
     assert.equal((await found.append(many(2, 10), "after")).accepted, 0);
   });
 
@@ -189,10 +205,121 @@ describe("the intake", () => {
       }
       const found = await open(inner);
       assert.ok(
-        found.status().samples >= answered,
-        `operation ${nth}: ${answered} answered, ${found.status().samples} there`,
+        (await found.status()).samples >= answered,
+        `operation ${nth}: ${answered} answered, ${(await found.status()).samples} there`,
       );
     }
+  });
+});
+
+describe("the form of a line's samples", () => {
+  const model: SampleForm = { shape: [2], targetSize: 1 };
+
+  it("is the model's: others are refused, and nothing of their batch is stored", async () => {
+    const intake = await open(memoryFiles(), {}, { form: model });
+    for (const bad of [
+      { label: 1, values: [1, 2, 3] },
+      { label: 1, values: [1, 2], shape: [2, 1] },
+      { label: [1, 2], values: [1, 2] },
+    ])
+      await assert.rejects(intake.append([sample(1), bad]), coded("SAMPLE_INVALID"), JSON.stringify(bad));
+    assert.equal((await intake.status()).samples, 0);
+    const classes = await open(memoryFiles(), {}, { form: { targetSize: 1, classes: 3 } });
+    for (const label of [3, -1, 0.5])
+      await assert.rejects(classes.append([{ label, values: [1] }]), coded("SAMPLE_INVALID"));
+    assert.equal((await classes.append([{ label: 2, values: [1] }])).accepted, 1);
+  });
+
+  it("is that of the samples before where no model decides it, also within a batch and where the model leaves a size open", async () => {
+    const intake = await open(memoryFiles());
+    await assert.rejects(
+      intake.append([sample(1), { label: 1, values: [1, 2, 3] }]),
+      coded("SAMPLE_INVALID"),
+    );
+    await intake.append([sample(1)]);
+    await assert.rejects(intake.append([{ label: 1, values: [1, 2, 3] }]), coded("SAMPLE_INVALID"));
+    const anyLength = await open(memoryFiles(), {}, { form: { shape: [null, 1], targetSize: 1 } });
+    await anyLength.append([{ label: 1, shape: [2, 1], values: [1, 2] }]);
+    await assert.rejects(
+      anyLength.append([{ label: 1, shape: [3, 1], values: [1, 2, 3] }]),
+      coded("SAMPLE_INVALID"),
+    );
+  });
+
+  it("changes with the model: stored samples that no longer fit are counted, listed and not trained on", async () => {
+    const files = memoryFiles();
+    const before = await open(files);
+    await before.append(many(60));
+    await before.close();
+    const intake = await open(files, {}, { form: { shape: [3], targetSize: 1 } });
+    assert.deepEqual([(await intake.status()).unfit, await intake.trainSince(0)], [60, 0]);
+    await intake.append(Array.from({ length: 60 }, (_, at) => ({ label: at, values: [at, 1, 2] })));
+    const { form, usable, unfit, segments } = await intake.snapshot();
+    assert.deepEqual([usable, unfit], [60, 60]);
+    assert.equal((await intake.list(5, true)).length, 5);
+    assert.ok((await intake.list(200, true)).every(({ unfit: why }) => why !== null));
+    const read = (parameters: Record<string, readonly string[] | number>): Promise<SampleSet> =>
+      Promise.resolve(
+        samplesReader.read(
+          { reader: "samples", location: folder, parameters: { segments, ...parameters } },
+          files,
+        ),
+      );
+    const set = await read({ shape: (form.shape ?? []).map(String), targetSize: 1 });
+    assert.equal(set.train.count + set.validation.count + set.heldOut.count, 60);
+    assert.deepEqual([set.inputShape, set.description["skipped"]], [[3], 60]);
+    await assert.rejects(read({}), coded("DATASET_MALFORMED"));
+    await assert.rejects(read({ shape: ["9"] }), coded("DATASET_EMPTY"));
+  });
+});
+
+describe("removing samples", () => {
+  it("removes their content from the disk for good, keeps the others' indices, and continues", async () => {
+    const files = memoryFiles();
+    const intake = await open(files);
+    await intake.append(many(5).map((one, at) => ({ ...(one as object), id: `secret-${at}` })));
+    const { segments } = await intake.snapshot();
+    assert.deepEqual(await intake.remove({ ids: ["secret-1", "secret-4", "none"] }), {
+      removed: 2,
+      trainedOn: 0,
+      unknown: ["none"],
+    });
+    const text = Buffer.from(await files.read(`${folder}/${segmentName(0)}`)).toString("latin1");
+    assert.deepEqual([text.includes("secret-1"), text.includes("secret-2")], [false, true]);
+    // Trainings recorded the length of the segment; it stays.
+    assert.deepEqual((await intake.snapshot()).segments, segments);
+    assert.equal((await intake.append([sample(9, { id: "secret-4" })])).firstIndex, 5);
+    await intake.close();
+    const again = await open(files);
+    assert.deepEqual(
+      (await again.list(9, false)).map(({ id, index }) => [id, index]),
+      [
+        ["secret-0", 0],
+        ["secret-2", 2],
+        ["secret-3", 3],
+        ["secret-4", 5],
+      ],
+    );
+    assert.deepEqual([again.range(), (await again.status()).damaged], [{ from: 0, to: 6 }, 0]);
+  });
+
+  it("removes what does not fit, or all, and counts what a model was trained on", async () => {
+    const files = memoryFiles();
+    const before = await open(files);
+    await before.append(many(3));
+    await before.close();
+    const form = { shape: [3], targetSize: 1 };
+    const intake = await open(files, {}, { form, pins: [{ from: 0, to: 4 }] });
+    await intake.append([
+      { label: 1, values: [1, 2, 3] },
+      { label: 1, values: [1, 2, 4] },
+    ]);
+    assert.deepEqual(await intake.remove({ unfit: true }), { removed: 3, trainedOn: 0, unknown: [] });
+    assert.deepEqual(await intake.remove({ all: true }), { removed: 2, trainedOn: 1, unknown: [] });
+    assert.deepEqual([(await intake.status()).samples, (await intake.status()).end], [0, 5]);
+    // Nothing decides the form any more but the model.
+    await intake.append([{ label: 1, values: [1, 2, 3] }]);
+    assert.equal((await intake.status()).samples, 1);
   });
 });
 
@@ -229,25 +356,52 @@ describe("the watched folder", () => {
       await put(files, `same-${time}.jsonl`, text);
       await takeFolderIn(files, "/inbox", intake, silentLog());
     }
-    assert.equal(intake.status().samples, 3);
+    assert.equal((await intake.status()).samples, 3);
   });
 });
 
 describe("the split", () => {
-  it("divides any hundred consecutive samples exactly, and never changes the part of a sample", () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 0, max: 1e9 }),
-        fc.integer({ min: 0, max: 50 }),
-        fc.integer({ min: 0, max: 40 }),
-        (from, heldOutPercent, validationPercent) => {
-          const sides = Array.from({ length: 100 }, (_, at) =>
-            splitByShare(from + at, { heldOutPercent, validationPercent }),
-          );
-          assert.equal(sides.filter((side) => side === "held-out").length, heldOutPercent);
-          assert.equal(sides.filter((side) => side === "validation").length, validationPercent);
-        },
-      ),
+  it("depends on the input alone, and divides many inputs by the shares", () => {
+    const shares = { heldOutPercent: 20, validationPercent: 10 };
+    const sides = Array.from({ length: 5000 }, (_, at) =>
+      splitByContent(contentKey({ shape: [1], values: Float32Array.of(at) }), shares),
+    );
+    const heldOut = sides.filter((side) => side === "held-out").length;
+    const validation = sides.filter((side) => side === "validation").length;
+    // Binomial: standard deviations of 28 and 21.
+    assert.ok(Math.abs(heldOut - 1000) < 150, `${heldOut} held out`);
+    assert.ok(Math.abs(validation - 500) < 110, `${validation} for validation`);
+    assert.notEqual(
+      contentKey({ shape: [2, 1], values: new Float32Array(2) }),
+      contentKey({ shape: [1, 2], values: new Float32Array(2) }),
+    );
+  });
+  it("is the same for every copy of an input, with or without an id, over restarts, even if a copy names another", async () => {
+    const files = memoryFiles();
+    const values = Array.from({ length: 40 }, (_, at) => ({ label: at, values: [at, 7] }));
+    const parts = new Map<string, Set<string>>();
+    for (let round = 0; round < 3; round++) {
+      const intake = await open(files);
+      await intake.append(values);
+      await intake.append(values.map((value, at) => ({ ...value, label: at + 0.5, id: `r${round}-${at}` })));
+      await intake.append(values.map((value) => ({ ...value, split: round === 0 ? "train" : "held-out" })));
+      await intake.close();
+    }
+    for (const name of await files.list(folder))
+      for (const sample of samplesOf(decodeSegment(await files.read(`${folder}/${name}`)))) {
+        const key = sample.values.join();
+        parts.set(key, (parts.get(key) ?? new Set()).add(sample.split));
+      }
+    assert.equal(parts.size, 40);
+    for (const [key, splits] of parts) assert.equal(splits.size, 1, `${key}: ${[...splits].join()}`);
+  });
+  it("takes the part that the first of several equal inputs names", async () => {
+    const intake = await open(memoryFiles());
+    await intake.append([sample(1, { id: "a", split: "held-out" }), sample(2, { id: "b", split: "train" })]);
+    await intake.append([sample(1), sample(2)]);
+    assert.deepEqual(
+      (await intake.list(9, false)).map(({ split }) => split),
+      ["held-out", "train", "held-out", "train"],
     );
   });
   it("names segments so that names sort like indices", () => {
