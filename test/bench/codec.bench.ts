@@ -4,8 +4,9 @@
  * fine-tuned and adjacent checkpoints, on the fine-tunes below STEMMA_DATA, or on generated models when they
  * are not there. For comparison it prints raw, gzip, and the difference (subtracted, xored) in byte planes
  * compressed with zstd when a zstd is on the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7),
- * as shares of SHA-256 over the same bytes in the same run. Asserts nothing; `-o json` prints JSON, `--svg
- * FILE` draws the fine-tunes.
+ * as shares of SHA-256 over the same bytes in the same run. Pairs are measured without and with low-rank
+ * predictions; merged LoRAs and bfloat16 pairs are made from the fine-tunes. Asserts nothing; `-o json` prints
+ * JSON, `--svg FILE` draws the fine-tunes.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -14,16 +15,21 @@ import { readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { createDeltaCodec, type DeltaCodec } from "../../shared/delta/codec.js";
-import { encodingCodes, type EncodedTensor, type References } from "../../shared/delta/encoded.js";
+import {
+  encodingCodes,
+  type EncodedTensor,
+  type EncodeOptions,
+  type References,
+} from "../../shared/delta/encoded.js";
 import { plainKernels } from "../../shared/delta/kernels/plain.js";
 import { loadDeltaKernels } from "../../shared/delta/load.js";
 import { dtypeBits } from "../../shared/tensor/dtype.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
-import { fineTuned, continueTuning, weights } from "../helpers/related-tensors.js";
+import { fineTuned, continueTuning, lowRankPair, weights } from "../helpers/related-tensors.js";
 import { barChart } from "./codec-chart.js";
+import { inBfloat16, withMergedLora, type Model } from "./low-rank-pairs.js";
 
-type Model = ReadonlyMap<string, Tensor>;
 interface Comparison {
   readonly scenario: string;
   readonly base: readonly [string, Model] | undefined;
@@ -108,6 +114,7 @@ async function scenarios(): Promise<readonly Comparison[]> {
     );
     return [
       retrained,
+      rank16(),
       { scenario: "fine-tuned", base: ["generated-1", first], child: ["generated-1a", tuned] },
       {
         scenario: "adjacent checkpoints",
@@ -135,15 +142,46 @@ async function scenarios(): Promise<readonly Comparison[]> {
   return [
     ...[lstm, mobileNet].map((child): Comparison => ({ scenario: "full weights", base: undefined, child })),
     retrained,
+    rank16(),
     ...fineTunes.map((child): Comparison => ({
       scenario: "fine-tuned",
       base: child[0].startsWith("lstm") ? lstm : mobileNet,
       child,
     })),
+    ...[lstm, mobileNet].map((base): Comparison => ({
+      scenario: "merged LoRA",
+      base,
+      child: [`${base[0]}, LoRA of rank 8`, withMergedLora(base[1])],
+    })),
+    ...[lstm, mobileNet].map((base): Comparison => ({
+      scenario: "merged LoRA",
+      base: bfloat16(base),
+      child: [`${base[0]} in bfloat16, LoRA of rank 8`, withMergedLora(inBfloat16(base[1]))],
+    })),
+    ...fineTunes.slice(1).map((child): Comparison => ({
+      scenario: "fine-tuned in bfloat16",
+      base: bfloat16(child[0].startsWith("lstm") ? lstm : mobileNet),
+      child: bfloat16(child),
+    })),
     { scenario: "last layer fine-tuned", base: mobileNet, child: lastLayerOf(fineTunes[4]!, mobileNet) },
     { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]! },
     { scenario: "adjacent checkpoints", base: checkpoint, child: fineTunes[2]!, previous: lstm },
   ];
+}
+
+function bfloat16([name, model]: readonly [string, Model]): readonly [string, Model] {
+  return [`${name} in bfloat16`, inBfloat16(model)];
+}
+
+/** A large matrix and what few steps make of it: the pair for which speeds have aims. */
+function rank16(): Comparison {
+  const options = { split: 1, rank: 16, size: 3e-4, noise: 2e-4, seed: 16 };
+  const { base, child } = lowRankPair("F32", [1024, 1024], options);
+  return {
+    scenario: "rank 16",
+    base: ["generated-3", new Map([["layer0", base]])],
+    child: ["generated-3a", new Map([["layer0", child]])],
+  };
 }
 
 const hasZstd = spawnSync("zstd", ["--version"]).status === 0;
@@ -194,17 +232,21 @@ interface Speed {
   readonly outShareOfSha256: number;
 }
 
-function measure(
-  codec: DeltaCodec,
-  pairs: readonly (readonly [Tensor, References])[],
-  encoded: readonly EncodedTensor[],
-  bytes: number,
-): Speed {
+type Pairs = readonly (readonly [Tensor, References])[];
+
+interface Measured {
+  readonly pairs: Pairs;
+  readonly encoded: readonly EncodedTensor[];
+  readonly bytes: number;
+  readonly options?: EncodeOptions;
+}
+
+function measure(codec: DeltaCodec, { pairs, encoded, bytes, options }: Measured): Speed {
   const sha = (): void => {
     for (const [tensor] of pairs) createHash("sha256").update(tensor.bytes).digest();
   };
   const encode = (): void => {
-    for (const [tensor, references] of pairs) codec.encodeTensor(tensor, tensor.bytes, references);
+    for (const [tensor, references] of pairs) codec.encodeTensor(tensor, tensor.bytes, references, options);
   };
   const decode = (): void =>
     pairs.forEach(([tensor, references], i) =>
@@ -212,7 +254,7 @@ function measure(
     );
   // Small models run several times in a round, so that the clock's resolution does not matter. The first round
   // warms up.
-  const repeats = Math.max(1, Math.round(4_000_000 / bytes));
+  const repeats = options?.lowRank === true ? 1 : Math.max(1, Math.round(4_000_000 / bytes));
   const best = [Infinity, Infinity, Infinity];
   for (let round = 0; round <= rounds; round++) {
     [sha, encode, decode].forEach((run, i) => {
@@ -238,6 +280,33 @@ const kernels = await loadDeltaKernels();
 const codec = createDeltaCodec(kernels);
 const plainCodec = createDeltaCodec(plainKernels());
 
+/** Encodes every tensor; all of them must be decoded to their own bytes. */
+function encodeAll(pairs: Pairs, name: string, options?: EncodeOptions): readonly EncodedTensor[] {
+  const encoded = pairs.map(([tensor, references]) =>
+    codec.encodeTensor(tensor, tensor.bytes, references, options),
+  );
+  pairs.forEach(([tensor, references], i) => {
+    const decoded = codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length);
+    if (!Buffer.from(tensor.bytes).equals(decoded))
+      throw new Error(`tensor ${i} of ${name} was not decoded to its own bytes`);
+  });
+  return encoded;
+}
+
+/** Sizes and speeds with low-rank predictions, the factors counted. */
+function compareLowRank(pairs: Pairs, name: string, numbers: number): Record<string, unknown> {
+  const encoded = encodeAll(pairs, name, { lowRank: true });
+  const bytes = pairs.reduce((sum, [tensor]) => sum + tensor.bytes.length, 0);
+  // One byte per tensor for its encoding's code.
+  const totalBytes = encoded.reduce((sum, one) => sum + one.bytes.length + 1, 0);
+  return {
+    totalBytes,
+    bitsPerParameter: (8 * totalBytes) / numbers,
+    tensors: encoded.filter(({ code }) => code === encodingCodes.lowRank).length,
+    ...measure(codec, { pairs, encoded, bytes, options: { lowRank: true } }),
+  };
+}
+
 interface ComparisonResult extends Record<string, unknown> {
   readonly scenario: string;
   readonly base: string | undefined;
@@ -250,15 +319,7 @@ function compare({ scenario, base, child, previous }: Comparison): ComparisonRes
   const pairs = [...child[1]].map(
     ([name, tensor]) => [tensor, { base: base?.[1].get(name), previous: previous?.[1].get(name) }] as const,
   );
-  const encoded = pairs.map(([tensor, references]) => codec.encodeTensor(tensor, tensor.bytes, references));
-  pairs.forEach(([tensor, references], i) => {
-    if (
-      !Buffer.from(tensor.bytes).equals(
-        codec.decodeTensor(tensor, encoded[i]!, references, tensor.bytes.length),
-      )
-    )
-      throw new Error(`tensor ${i} of ${child[0]} was not decoded to its own bytes`);
-  });
+  const encoded = encodeAll(pairs, child[0]);
   const tensors = [...child[1]].map(([name, tensor], i) => {
     const { code, bytes, against } = encoded[i]!;
     const numbers = (8 * tensor.bytes.length) / dtypeBits(tensor.dtype);
@@ -300,8 +361,9 @@ function compare({ scenario, base, child, previous }: Comparison): ComparisonRes
     gzipBytes: gzipSync(Buffer.concat(pairs.map(([tensor]) => tensor.bytes)), { level: 6 }).length,
     subtractPlanesZstdBytes: planes((own, from) => (own - from) >>> 0),
     xorPlanesZstdBytes: planes((own, from) => (own ^ from) >>> 0),
-    [kernels.name]: measure(codec, pairs, encoded, rawBytes),
-    plain: measure(plainCodec, pairs, encoded, rawBytes),
+    [kernels.name]: measure(codec, { pairs, encoded, bytes: rawBytes }),
+    plain: measure(plainCodec, { pairs, encoded, bytes: rawBytes }),
+    lowRank: base === undefined ? undefined : compareLowRank(pairs, child[0], numbers),
     tensors,
   };
 }
@@ -331,6 +393,12 @@ function print(result: ComparisonResult): void {
       `${name.padEnd(5)} in ${speed.inMegabytesPerSecond.toFixed(0)} MB/s (${speed.inShareOfSha256.toFixed(2)} of SHA-256), out ${speed.outMegabytesPerSecond.toFixed(0)} MB/s (${speed.outShareOfSha256.toFixed(2)})`,
     );
   }
+  const lowRank = result["lowRank"] as
+    (Speed & { readonly bitsPerParameter: number; readonly tensors: number }) | undefined;
+  if (lowRank !== undefined)
+    console.log(
+      `with low-rank predictions ${lowRank.bitsPerParameter.toFixed(3)} bits per parameter (${lowRank.tensors} tensors), in ${lowRank.inMegabytesPerSecond.toFixed(0)} MB/s (${lowRank.inShareOfSha256.toFixed(3)} of SHA-256), out ${lowRank.outMegabytesPerSecond.toFixed(0)} MB/s (${lowRank.outShareOfSha256.toFixed(2)})`,
+    );
 }
 
 /** The fine-tunes, with the sizes that other methods reach. */
@@ -349,12 +417,20 @@ function chartOf(results: readonly ComparisonResult[]): string {
           zipNn,
           fmDelta,
           bitsOf(result, "totalBytes"),
+          (result["lowRank"] as { readonly bitsPerParameter: number } | undefined)?.bitsPerParameter,
         ],
       };
     });
   return barChart(
     "Fine-tunes given their base, bits per parameter (32 raw)",
-    ["gzip of the child", "xor, byte planes, zstd", "ZipNN on the xor", "FM-Delta's bound", "Stemma"],
+    [
+      "gzip of the child",
+      "xor, byte planes, zstd",
+      "ZipNN on the xor",
+      "FM-Delta's bound",
+      "Stemma",
+      "Stemma, low rank",
+    ],
     groups,
   );
 }
@@ -386,8 +462,10 @@ if (files.length === 1 || files.length > 3) {
         2,
       ),
     );
-  else
+  else {
+    console.log("with low-rank predictions: in ≥ 60 and out ≥ 150 MB/s at rank 16 on one free core");
     console.log(
       "aims: in ≥ 0.17 and out ≥ 0.27 of SHA-256 (0.14 and 0.24 with a previous update), plain 0.07 and 0.10; retrained models encoded alone",
     );
+  }
 }

@@ -140,7 +140,8 @@ export function lowRankPair(
   return { base, child: roundedTo(dtype, shape, values) };
 }
 
-function widened({ dtype, bytes }: Tensor): Float32Array {
+/** The numbers of a float tensor as float32. */
+export function widened({ dtype, bytes }: Tensor): Float32Array {
   if (dtype === "F32") return new Float32Array(bytes.slice().buffer);
   const count = bytes.length / 2;
   const { u8, f32 } = roundingKernels.reserve(6 * count + 16);
