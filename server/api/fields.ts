@@ -1,5 +1,7 @@
 /** Fields that several operations have in their input or answer. */
 import * as z from "zod";
+import type { ErrorCode } from "../../shared/errors.js";
+import type { UnreadableVersion } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** A SHA-256 in hex. The type is narrower than what the schema infers: a checked string is a Hash. */
@@ -45,6 +47,17 @@ export const jobParams = z.object({ ...fleetParams, job: shortText.describe("The
 
 /** A version named for a person. */
 export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });
+
+export const errorCode = z.string() as unknown as z.ZodType<ErrorCode>;
+
+/** Versions that the journal knows and the store cannot read. */
+export const unreadableVersions = z
+  .array(
+    z
+      .object({ ...namedVersion.shape, code: errorCode, message: z.string() })
+      .meta({ id: "UnreadableVersion" }) satisfies z.ZodType<UnreadableVersion>,
+  )
+  .describe("Versions that the journal knows and the store cannot read");
 
 /** The schema that a member has where it is present. */
 export function withoutOptional(schema: z.core.$ZodType): z.core.$ZodType {

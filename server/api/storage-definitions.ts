@@ -1,7 +1,7 @@
 /** Operations on storage, its collection, retention and planning. */
 import * as z from "zod";
 import { maxPlanBytes } from "../archive/archive-plan.js";
-import { byText, fleetParams, storagePath } from "./fields.js";
+import { byText, fleetParams, storagePath, unreadableVersions } from "./fields.js";
 import { call, job } from "./operation.js";
 import {
   archivePlan,
@@ -9,6 +9,7 @@ import {
   checkReport,
   collectionPlan,
   collectionPlanMembers,
+  knownDamage,
   maxCollectionPlanBytes,
   retentionForecast,
   retentionReport,
@@ -36,6 +37,10 @@ export const storageOperations = {
     params: fleetParams,
     body: {
       sample: z.number().positive().optional().describe("Hash only this many objects, picked at random"),
+      repair: z
+        .boolean()
+        .optional()
+        .describe("Rewrite damaged packs with what is intact in them, and set the damaged files aside"),
     },
     output: checkReport,
     isLong: true,
@@ -120,8 +125,15 @@ export const storageOperations = {
     method: "POST",
     path: `${storagePath}/reindex`,
     params: fleetParams,
-    output: z.object({ versions: z.number() }),
+    output: z.object({ versions: z.number(), unreadable: unreadableVersions }),
     isLong: true,
+  }),
+  knownDamage: call({
+    summary: "Damage of the store that is known without reading it; empty for a fleet that is not open",
+    method: "GET",
+    path: `${storagePath}/damage`,
+    params: fleetParams,
+    output: knownDamage,
   }),
   backup: call({
     summary: "Copy a consistent state to a folder on the server's machine while the server serves",

@@ -9,10 +9,10 @@ import {
   type ArchivePlan,
 } from "../archive/archive-plan.js";
 import { planningSchemes } from "../planner/retrieval.js";
-import type { CheckReport } from "../repository/fleet-repository.js";
+import type { BackupReport, CheckReport, KnownDamage } from "../repository/fleet-repository.js";
 import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention/retention-plan.js";
-import { count, hash, shortText, timeMs } from "./fields.js";
+import { count, errorCode, hash, shortText, timeMs, unreadableVersions } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 
 const text = z.string();
@@ -31,16 +31,30 @@ export const storageStats = z
     packBytes: count,
     journalBytes: count,
     logicalBytes: count.describe("What snapshots of every version would take"),
+    damagedPacks: count.describe("Packs that are damaged or missing, as far as is known"),
+    unreadable: unreadableVersions,
   })
   .meta({ id: "StorageStats" });
 export type StorageStats = ValueOf<typeof storageStats>;
 
+const problems = z.array(z.object({ what: text, id: text, message: text }));
 export const checkReport = z
   .object({
     versions: count,
     objects: count,
     bytes: count,
-    problems: z.array(z.object({ what: text, id: text, message: text })),
+    problems,
+    repaired: z
+      .array(
+        z.object({
+          pack: text,
+          kept: count.describe("Objects that are in the new pack"),
+          lost: z.array(hash).describe("Objects of its index that could not be read"),
+          setAside: text.nullable().describe("Where the damaged file is now; null for one that was missing"),
+        }),
+      )
+      .exactOptional()
+      .describe("The packs that were replaced, where a repair was asked for and something was damaged"),
   })
   .meta({ id: "CheckReport" }) satisfies z.ZodType<CheckReport>;
 
@@ -61,10 +75,24 @@ export const collectionPlan = z
 /** A collection plan names every dead object, so its body may be large. */
 export const maxCollectionPlanBytes = 256 * 1024 * 1024;
 
-export const backupReport = z.object({
-  position: count.describe("Journal position up to which the backup reaches"),
-  bytes: count.describe("Bytes that were copied"),
-});
+export const backupReport = z
+  .object({
+    position: count.describe("Journal position up to which the backup reaches"),
+    bytes: count.describe("Bytes that were copied"),
+    problems: problems.describe(
+      "What is damaged or missing in the store; where there are any, devices do not learn of this backup",
+    ),
+  })
+  .meta({ id: "BackupReport" }) satisfies z.ZodType<BackupReport>;
+
+export const knownDamage = z
+  .object({
+    packs: z
+      .array(z.object({ pack: text, id: hash.nullable(), code: errorCode, message: text }))
+      .describe("Damaged or missing packs, and damaged objects where an id is given"),
+    versions: unreadableVersions,
+  })
+  .meta({ id: "StoreDamage" }) satisfies z.ZodType<KnownDamage>;
 
 export const retentionScope = z
   .discriminatedUnion("of", [

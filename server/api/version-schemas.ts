@@ -6,7 +6,15 @@ import type { ExportedModelJson } from "../../shared/model/model-json-export.js"
 import type { RecoverySteps } from "../../shared/recover/recovery.js";
 import type { Measurement } from "../../shared/train/training.js";
 import type { FleetMoment, ModelDiff, VersionPage, VersionSummary } from "../repository/fleet-repository.js";
-import { count, hash, namedVersion, parameterValue, shortText, timeMs } from "./fields.js";
+import {
+  count,
+  hash,
+  namedVersion,
+  parameterValue,
+  shortText,
+  timeMs,
+  unreadableVersions,
+} from "./fields.js";
 import type { ValueOf } from "./operation.js";
 
 const text = z.string();
@@ -216,6 +224,9 @@ export const versionPage = z
   .object({
     versions: z.array(versionSummary).describe("In the order that was asked for"),
     total: count.describe("How many versions there are on all pages together"),
+    unreadable: unreadableVersions.describe(
+      "On the first page: versions that the journal knows and no query can find, since the store cannot read them",
+    ),
   })
   .meta({ id: "VersionPage" }) satisfies z.ZodType<VersionPage>;
 

@@ -78,12 +78,36 @@ export async function withContext(
     });
   } finally {
     release();
-    if (opened)
-      await opened.then(
-        (operations) => operations.close(),
-        () => undefined,
-      );
+    const operations = await opened?.catch(() => undefined);
+    if (operations !== undefined) {
+      await noteDamage(operations, options.fleet, output);
+      await operations.close();
+    }
   }
+}
+
+const maxNamedVersions = 5;
+
+/**
+ * Notes on stderr what the fleet's store cannot read, so that no command is silent about what is missing in its
+ * answer. Only what is known without reading the disk.
+ */
+async function noteDamage(operations: ServerOperations, fleet: string, output: Output): Promise<void> {
+  // A server that is not reachable any more, or an older one, has no answer; the command's own result stands.
+  const damage = await operations.knownDamage({ fleet }).catch(() => undefined);
+  if (damage === undefined) return;
+  const packs = new Set(damage.packs.map(({ pack }) => pack)).size;
+  if (packs > 0)
+    output.info(
+      `stemma: note: ${packs} damaged ${packs === 1 ? "pack" : "packs"} in the fleet ${fleet}; \`stemma storage check\` shows what is affected. ${damage.packs[0]?.message}`,
+    );
+  const { versions } = damage;
+  if (versions.length === 0) return;
+  const named = versions.slice(0, maxNamedVersions).map(({ name, version }) => `${name}:${version}`);
+  const more = versions.length > named.length ? `, and ${versions.length - named.length} more` : "";
+  output.info(
+    `stemma: note: ${versions.length} ${versions.length === 1 ? "version is" : "versions are"} in the journal of ${fleet} and cannot be read from its store: ${named.join(", ")}${more}. \`stemma storage check\` shows why.`,
+  );
 }
 
 /**

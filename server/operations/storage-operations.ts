@@ -7,7 +7,7 @@ import { withoutUndefined } from "./without-undefined.js";
 
 type StorageOperations = Pick<
   ServerOperations,
-  "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup"
+  "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup" | "knownDamage"
 >;
 
 export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
@@ -17,6 +17,14 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
     planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
     collect: async ({ fleet, ...plan }) => (await fleets.get(fleet)).collect(plan),
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),
+    // Asked after every command, so it must not open a fleet that the command did not need.
+    knownDamage: ({ fleet }) =>
+      Promise.resolve(
+        fleets
+          .opened()
+          .find((repository) => repository.fleet === fleet)
+          ?.knownDamage() ?? { packs: [], versions: [] },
+      ),
     backup: async ({ fleet, folder }) => {
       // A relative path would mean a folder below the server's working directory, not the caller's.
       if (!isAbsolute(folder))
@@ -27,7 +35,7 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
         );
       const report = await (await fleets.get(fleet)).backup(folder);
       const liveFleet = await live?.fleet(fleet);
-      if (liveFleet !== undefined) liveFleet.backedUp();
+      if (liveFleet !== undefined && report.problems.length === 0) liveFleet.backedUp();
       return report;
     },
   };

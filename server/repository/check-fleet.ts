@@ -1,6 +1,7 @@
 /**
- * Checks a fleet on disk: the journal's chain, every version's record, tree and small objects, the presence
- * of every tensor, and the bytes of all objects or of a sample. Reports problems and repairs nothing.
+ * Checks a fleet on disk: the journal's chain, the header, trailer and index of every pack, every version's
+ * record, tree and small objects, the presence of every tensor, and the bytes of all objects or of a sample.
+ * Repairs nothing unless asked: then damaged packs are rewritten with what is intact in them.
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -12,32 +13,78 @@ import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import { checkVersion } from "./versions/record-version.js";
 import { keptVersions } from "./state/references.js";
+import type { VersionState } from "./state/state.js";
+import { unreadableVersions } from "./state/version-table.js";
 
 type Problem = CheckReport["problems"][number];
 
-function problemOf(what: string, id: string, error: unknown): Problem {
-  const message = messageOf(error);
+/** @param subject put before the message */
+export function problemOf(what: string, id: string, error: unknown, subject = ""): Problem {
+  const message = subject + messageOf(error);
   return { what: isStemmaError(error) ? `${what}: ${error.code}` : what, id, message };
 }
 
-/** @param sample number of objects to read and hash; all when absent */
+/** @param pack where the object is stored; named where the error does not name the object */
+export function objectProblem(pack: string, error: StemmaError): Problem {
+  const { id } = error.details;
+  return problemOf("object", typeof id === "string" ? id : pack, error);
+}
+
+/** What is needed to look for missing objects: a fleet's store, or that of a backup. */
+export type CheckedStore = Pick<RepositoryContext, "objects" | "state">;
+
+export interface CheckOptions {
+  /** Number of objects to read and hash; all when absent. */
+  readonly sample?: number;
+  /** Rewrite damaged packs; the report is of the state after that. */
+  readonly repair?: boolean;
+}
+
 export async function checkFleet(
   context: RepositoryContext,
-  { sample }: { readonly sample?: number } = {},
+  { sample, repair = false }: CheckOptions = {},
 ): Promise<CheckReport> {
   // On the maintenance queue, because a concurrent collection would remove objects that were listed.
   return await context.maintenanceQueue.run(async () => {
-    const problems: Problem[] = [];
-    await checkJournal(context, problems);
-    // Packs that could not be read when the store was opened; damaged objects are found below.
-    for (const { pack, id, error } of context.objects.problems())
-      if (id === undefined) problems.push(problemOf("pack", pack, error));
-    const versions = keptVersions(context.state);
-    const reported = new Set<Hash>();
-    for (const versionId of versions) await checkOne(context, versionId, problems, reported);
-    const { objects, bytes } = await checkObjects(context, sample, problems, reported);
-    return { versions: versions.size, objects, bytes, problems };
+    const report = await checkNow(context, sample);
+    if (!repair || context.objects.problems().length === 0) return report;
+    const repaired = await context.objects.maintenance.repair();
+    return { ...(await checkNow(context, sample)), repaired };
   });
+}
+
+async function checkNow(context: RepositoryContext, sample: number | undefined): Promise<CheckReport> {
+  const problems: Problem[] = [];
+  await checkJournal(context, problems);
+  problems.push(...(await packProblems(context)));
+  const versions = keptVersions(context.state);
+  const reported = new Set<Hash>();
+  for (const versionId of versions) await checkOne(context, versionId, problems, reported);
+  for (const { versionId, name, version, message } of unreadableVersions(context))
+    if (!versions.has(versionId))
+      problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
+  const { objects, bytes } = await checkObjects(context, sample, problems, reported);
+  return { versions: versions.size, objects, bytes, problems };
+}
+
+/** Reads the header, trailer and index of every pack. Damaged objects are found by reading them. */
+async function packProblems({ objects }: Pick<CheckedStore, "objects">): Promise<readonly Problem[]> {
+  await objects.maintenance.inspect();
+  return objects
+    .problems()
+    .filter(({ id }) => id === undefined)
+    .map(({ pack, error }) => problemOf("pack", pack, error));
+}
+
+/**
+ * What a backup of everything needs to know: damaged packs, and what versions need and the store lacks. Reads
+ * no tensor.
+ */
+export async function findMissing(context: CheckedStore): Promise<readonly Problem[]> {
+  const problems: Problem[] = [...(await packProblems(context))];
+  const reported = new Set<Hash>();
+  for (const versionId of keptVersions(context.state)) await checkOne(context, versionId, problems, reported);
+  return problems;
 }
 
 async function checkJournal(
@@ -72,7 +119,7 @@ async function checkJournal(
 }
 
 async function checkOne(
-  context: RepositoryContext,
+  context: CheckedStore,
   versionId: Hash,
   problems: Problem[],
   reported: Set<Hash>,
@@ -99,7 +146,8 @@ async function checkOne(
       if (hash !== undefined) await context.objects.read(kind, hash);
     }
   } catch (error) {
-    problems.push(problemOf("version", versionId, error));
+    const { name, version } = context.state.versions.get(versionId) as VersionState;
+    problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
   }
 }
 

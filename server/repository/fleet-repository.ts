@@ -12,6 +12,8 @@ import type { DatasetState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
+import type { ErrorCode } from "../../shared/errors.js";
+import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 
@@ -35,6 +37,27 @@ export interface VersionSummary {
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it; absent where no device did. */
   readonly generation?: number;
+}
+
+/** A version that the journal knows and that cannot be read, since its save record is missing or damaged. */
+export interface UnreadableVersion {
+  readonly versionId: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** Damage that is known without reading the disk. */
+export interface KnownDamage {
+  /** Packs whose header, trailer or index is damaged or missing, and objects that were found damaged. */
+  readonly packs: readonly {
+    readonly pack: string;
+    readonly id: Hash | null;
+    readonly code: ErrorCode;
+    readonly message: string;
+  }[];
+  readonly versions: readonly UnreadableVersion[];
 }
 
 export interface SaveOptions {
@@ -125,6 +148,8 @@ export interface VersionPage {
   readonly versions: readonly VersionSummary[];
   /** How many versions the query finds on all pages together. */
   readonly total: number;
+  /** On the first page: versions that no query can find, because the store cannot read their records. */
+  readonly unreadable: readonly UnreadableVersion[];
 }
 
 export interface CheckReport {
@@ -132,6 +157,20 @@ export interface CheckReport {
   readonly objects: number;
   readonly bytes: number;
   readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[];
+  /** The packs that were replaced, where a repair was asked for and something was damaged. */
+  readonly repaired?: readonly RepairedPack[];
+}
+
+export interface BackupReport {
+  /** Journal position up to which the backup reaches. */
+  readonly position: number;
+  /** Bytes copied by this backup. */
+  readonly bytes: number;
+  /**
+   * What is damaged or missing here and so in the backup, unless an earlier backup to the same folder has it.
+   * Where there are any, the backup does not count as one: no device deletes anything because of it.
+   */
+  readonly problems: CheckReport["problems"];
 }
 
 export interface FleetRepository {
@@ -208,8 +247,11 @@ export interface FleetRepository {
   liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
-  check(options?: { readonly sample?: number }): Promise<CheckReport>;
-  reindex(): Promise<{ readonly versions: number }>;
+  check(options?: { readonly sample?: number; readonly repair?: boolean }): Promise<CheckReport>;
+  /** Rebuilds the catalog from the journal; `unreadable` versions are left out of it. */
+  reindex(): Promise<{ readonly versions: number; readonly unreadable: readonly UnreadableVersion[] }>;
+  /** Damage found so far, without reading the disk. */
+  knownDamage(): KnownDamage;
   /** Counts of the fleet's versions and objects, and their bytes on disk. */
   stats(): Promise<{
     readonly versions: number;
@@ -228,7 +270,11 @@ export interface FleetRepository {
     readonly journalBytes: number;
     readonly logicalBytes: number;
     readonly packs: number;
+    /** Packs that are damaged or missing, as far as is known. */
+    readonly damagedPacks: number;
+    /** Versions that the journal knows and the store cannot read. */
+    readonly unreadable: readonly UnreadableVersion[];
   }>;
-  backup(folder: string): Promise<{ readonly position: number; readonly bytes: number }>;
+  backup(folder: string): Promise<BackupReport>;
   close(): Promise<void>;
 }

@@ -2,12 +2,10 @@
 import { rawEncodingCode } from "../../shared/objects/pack-entry.js";
 import type { RepositoryContext } from "./context.js";
 import type { FleetRepository } from "./fleet-repository.js";
+import { unreadableVersions } from "./state/version-table.js";
 
-export async function fleetStats({
-  state,
-  objects,
-  journal,
-}: RepositoryContext): ReturnType<FleetRepository["stats"]> {
+export async function fleetStats(context: RepositoryContext): ReturnType<FleetRepository["stats"]> {
+  const { state, objects, journal } = context;
   let versions = 0;
   let logicalBytes = 0;
   for (const version of state.versions.values()) {
@@ -39,5 +37,7 @@ export async function fleetStats({
     packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
     journalBytes: await journal.byteLength(),
     logicalBytes,
+    damagedPacks: new Set(objects.problems().map(({ pack }) => pack)).size,
+    unreadable: unreadableVersions(context),
   };
 }

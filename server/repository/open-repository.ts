@@ -22,7 +22,7 @@ import type { RepositoryContext } from "./context.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
-import type { FleetRepository } from "./fleet-repository.js";
+import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { loadRecords } from "./state/record-cache.js";
@@ -39,6 +39,7 @@ import {
   listVersions,
   requireVersion,
   resolveReference,
+  unreadableVersions,
 } from "./state/version-table.js";
 
 /**
@@ -169,7 +170,11 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     planCollection: () => planCollection(context),
     collect: (plan) => collect(context, plan),
     check: (options) => checkFleet(context, options),
-    reindex: async () => ({ versions: await context.catalog.rebuild() }),
+    reindex: async () => ({
+      versions: await context.catalog.rebuild(),
+      unreadable: unreadableVersions(context),
+    }),
+    knownDamage: () => knownDamage(context),
     stats: () => fleetStats(context),
     backup: (folder) => backupFleet(context, home, folder),
     backedUpTo: () => backedUpTo(state),
@@ -183,6 +188,18 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await journal.close();
       await objects.close();
     },
+  };
+}
+
+function knownDamage(context: RepositoryContext): KnownDamage {
+  return {
+    packs: context.objects.problems().map(({ pack, id = null, error: { code, message } }) => ({
+      pack,
+      id,
+      code,
+      message,
+    })),
+    versions: unreadableVersions(context),
   };
 }
 
@@ -212,7 +229,16 @@ function lookups(context: RepositoryContext): Lookups {
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);
-      return { versions: versionIds.map((versionId) => requireVersion(context, versionId)), total };
+      return {
+        versions: versionIds.map((versionId) => requireVersion(context, versionId)),
+        total,
+        unreadable:
+          (query.offset ?? 0) > 0
+            ? []
+            : unreadableVersions(context).filter(
+                ({ name }) => query.name === undefined || query.name === name,
+              ),
+      };
     },
     asOf: (atMs) => {
       if (!Number.isFinite(atMs))

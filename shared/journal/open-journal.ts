@@ -24,7 +24,7 @@ export interface JournalOptions<F> {
   readonly segmentBytes?: number | undefined;
 }
 
-const headName = "head";
+export const headName = "head";
 const defaultSegmentBytes = 16 * 1024 * 1024;
 
 async function readHead(

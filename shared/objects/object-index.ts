@@ -246,6 +246,32 @@ export class ObjectIndex {
     for (const pack of added) this.add(pack);
     this.settle();
   }
+
+  /**
+   * Replaces packs that are damaged or missing. Objects that are in none of `added` are read from other packs
+   * that have a copy; the others are no longer in the store.
+   */
+  replace(removed: readonly PackIndex[], added: readonly PackIndex[]): void {
+    const orphans = new Set<Hash>();
+    for (const pack of removed) {
+      this.#packs.delete(pack.name);
+      for (const { id } of pack.entries)
+        if (this.#locations.get(id)?.pack === pack) {
+          this.#setLocation(id, undefined);
+          this.#damaged.delete(id);
+          orphans.add(id);
+        }
+    }
+    for (const pack of this.#packs.values())
+      for (const entry of pack.entries) {
+        const known = this.#locations.get(entry.id);
+        if (orphans.has(entry.id) && (known === undefined || wins(entry, known.entry)))
+          this.#setLocation(entry.id, { pack, entry });
+      }
+    this.#chains = undefined;
+    for (const pack of added) this.add(pack);
+    this.settle();
+  }
 }
 
 export function storedObject(entry: PackEntry): StoredObject {

@@ -15,6 +15,7 @@ import {
   type PackIndex,
 } from "./pack-format.js";
 import { packSuffix } from "./pack-file-writer.js";
+import { rebuildIndex, type RebuiltIndex } from "./rebuild-index.js";
 
 const maxIdleFiles = 32;
 /** Reads below this size may read ahead; larger ones get a buffer of their own, so that no copy is needed. */
@@ -201,6 +202,26 @@ export class PackFiles {
         );
       const index = await readFully(pack, trailer.indexOffset, uninitializedBytes(trailer.indexBytes));
       return { name, bytes, entries: readPackIndex(index, trailer, name) };
+    } finally {
+      await file.close();
+    }
+  }
+
+  /**
+   * The index of a pack whose header, trailer or index is damaged, or what is left of it. Undefined where
+   * nothing was found. @throws FILE_FAILED, FILE_MISSING
+   */
+  async rebuild(name: string): Promise<RebuiltIndex | undefined> {
+    const file = await this.#files.open(this.path(name), "read");
+    try {
+      return await rebuildIndex({
+        name,
+        bytes: await file.size(),
+        read: async (at, length) => {
+          const bytes = uninitializedBytes(length);
+          return bytes.subarray(0, await file.read(bytes, at));
+        },
+      });
     } finally {
       await file.close();
     }

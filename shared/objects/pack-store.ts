@@ -18,7 +18,7 @@ import { collectPlanned } from "./collector.js";
 import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
-import { loadPacks, writeCache, type OpenedPacks } from "./load-packs.js";
+import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
 import { kindMismatch } from "./object-errors.js";
 import { storedObject, type ObjectIndex } from "./object-index.js";
 import type {
@@ -39,6 +39,7 @@ import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
+import { PackMaintenance } from "./pack-maintenance.js";
 import { FilePackRewriter } from "./pack-rewriter.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
@@ -66,6 +67,8 @@ export interface PackStoreOptions {
 export interface PackStore extends ObjectPruner {
   /** Damage found since opening. No collection runs while there is any. */
   problems(): readonly StoreProblem[];
+  /** Reads packs again to find damage, and repairs it. */
+  readonly maintenance: PackMaintenance;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;
@@ -81,6 +84,7 @@ const maxReadAllBytes = 16 * 1024 * 1024;
 const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
+  readonly maintenance: PackMaintenance;
   readonly #files: Files;
   readonly #folder: string;
   readonly #options: PackStoreOptions;
@@ -115,17 +119,25 @@ class FilePackStore implements PackStore {
     this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
-    this.#rewriter = new FilePackRewriter({
+    const parts = {
       files,
       packFiles,
       newTarget: () => this.#newTarget(),
-      read: (kind, id) => this.read(kind, id),
-      chunks: (id) => this.#chunks(id),
-      verifiedStored: async (id) => (await this.#reading.verifiedCopy(id)).stored,
+      read: (kind: ObjectKind, id: Hash) => this.read(kind, id),
+      chunks: (id: Hash) => this.#chunks(id),
+      verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
       syncNames: () => this.#syncNames(),
-      onSyncError: (error) => {
-        this.#stop(error);
-      },
+      onSyncError: (error: unknown) => this.#stop(error),
+    };
+    this.#rewriter = new FilePackRewriter(parts);
+    this.maintenance = new PackMaintenance({
+      ...parts,
+      index: opened.index,
+      tensors: this.#tensors,
+      lock: this.#lock,
+      rewriter: this.#rewriter,
+      run: (work) => this.#collections.run(work),
+      checkWritable: () => this.#checkWritable(),
     });
   }
 
@@ -330,7 +342,7 @@ class FilePackStore implements PackStore {
     if (problem !== undefined)
       throw new StemmaError(
         "COLLECTION_REFUSED",
-        `This store has ${problems.length} damaged ${problems.length === 1 ? "pack or object" : "packs or objects"}. Nothing is deleted until that is repaired: ${problem.error.message}`,
+        `This store has ${problems.length} damaged ${problems.length === 1 ? "pack or object" : "packs or objects"}. Nothing is deleted until that is repaired; \`stemma storage check --repair\` does that. ${problem.error.message}`,
         { cause: problem.error, count: problems.length },
       );
   }
@@ -357,7 +369,8 @@ class FilePackStore implements PackStore {
     this.#closed = true;
     await this.#collections.idle();
     await this.#packFiles.close();
-    if (this.#isCacheStale) await writeCache(this.#files, this.#folder, this.#index).catch(() => undefined);
+    if (this.#isCacheStale)
+      await writeCache(this.#files, this.#folder, this.#index, this.problems()).catch(() => undefined);
   }
 }
 
@@ -378,6 +391,21 @@ export async function openPackStore(
   // An earlier process may have died between a rename and its fsync: the packs found here must not disappear
   // later.
   await files.syncFolder(folder);
-  if (opened.isCacheStale) await writeCache(files, folder, opened.index).catch(() => undefined);
+  if (opened.isCacheStale)
+    await writeCache(files, folder, opened.index, opened.problems).catch(() => undefined);
   return new FilePackStore(files, packFiles, options, { ...opened, isCacheStale: false });
+}
+
+/**
+ * Opens the packs in `folder` to read and verify them. Writes nothing as long as nothing is written through it,
+ * and does not use an index cache.
+ * @throws FILE_FAILED
+ */
+export async function openPacksReadOnly(
+  files: Files,
+  folder: string,
+  options: PackStoreOptions,
+): Promise<PackStore> {
+  const packFiles = new PackFiles(files, folder);
+  return new FilePackStore(files, packFiles, options, await readPacks(files, packFiles, options.log));
 }

@@ -24,25 +24,25 @@ export class PackTensors implements StoredTensors {
   readonly #index: ObjectIndex;
   readonly #packFiles: PackFiles;
   readonly #log: Log | undefined;
-  /** Packs that could not be read when the store was opened. */
-  readonly #unreadPacks: readonly StoreProblem[];
+  /** Packs whose header, trailer or index is damaged or missing, as far as they were read. */
+  readonly #damagedPacks: Map<string, StoreProblem>;
   readonly #damaged: { readonly entry: PackEntry; readonly problem: StoreProblem }[] = [];
   constructor(
     index: ObjectIndex,
     packFiles: PackFiles,
-    unread: readonly StoreProblem[],
+    damagedPacks: readonly StoreProblem[],
     log: Log | undefined,
   ) {
     this.#index = index;
     this.#packFiles = packFiles;
-    this.#unreadPacks = unread;
+    this.#damagedPacks = new Map(damagedPacks.map((problem) => [problem.pack, problem]));
     this.#log = log;
   }
 
   /** Damage found so far, except where reads use an intact copy by now. */
   problems(): readonly StoreProblem[] {
     return [
-      ...this.#unreadPacks,
+      ...this.#damagedPacks.values(),
       ...this.#damaged
         .filter(
           ({ entry }) =>
@@ -52,11 +52,22 @@ export class PackTensors implements StoredTensors {
     ];
   }
 
+  /** Notes that a pack's header, trailer or index is damaged, or that the pack is missing. */
+  packDamaged(pack: string, error: StemmaError): void {
+    if (!this.#damagedPacks.has(pack))
+      this.#log?.error("pack-damaged", { pack, code: error.code, message: error.message });
+    this.#damagedPacks.set(pack, { pack, error });
+  }
+  /** The pack was read again and is intact, or is gone from the store. */
+  packIntact(pack: string): void {
+    this.#damagedPacks.delete(pack);
+  }
+
   /** @throws OBJECT_MISSING */
   locate(id: Hash): Located {
     const located = this.#index.locate(id);
     if (located !== undefined) return located;
-    const unread = this.#unreadPacks.length;
+    const unread = this.#damagedPacks.size;
     throw objectMissing(
       id,
       unread > 0

@@ -22,9 +22,14 @@ export function addStorageCommands(program: Command): void {
   storage
     .command("check")
     .addOption(inputOption("--sample <n>", operationTable.check.body.shape.sample))
+    .option(
+      "--repair",
+      "rewrite damaged packs with what is intact in them; the damaged files are set aside, nothing is deleted",
+      false,
+    )
     .description("read everything that is stored and compare it with its hashes; find what is missing")
-    .action(async ({ sample }: { sample?: number }, command: Command) =>
-      withContext(command, (context) => checkCommand(sample, context)),
+    .action(async (choices: { sample?: number; repair: boolean }, command: Command) =>
+      withContext(command, (context) => checkCommand(choices, context)),
     );
   storage
     .command("gc")
@@ -70,7 +75,16 @@ async function statsCommand({ output, operations, options }: CommandContext): Pr
       `packs    ${formatBytes(stats.packBytes)} in ${stats.packs} files${share}`,
       `encoded  ${describeEncoded(stats.coded)}`,
       `journal  ${formatBytes(stats.journalBytes)}`,
+      ...(stats.damagedPacks === 0 ? [] : [`damaged  ${stats.damagedPacks} packs (stemma storage check)`]),
+      ...describeUnreadable(stats.unreadable),
     ].join("\n"),
+  });
+}
+
+/** The versions that the journal knows and the store cannot read, one per line. */
+function describeUnreadable(versions: StorageStats["unreadable"]): readonly string[] {
+  return versions.map(({ name, version, versionId, message }) => {
+    return `cannot be read: ${name}:${version} (${versionId.slice(0, 12)}): ${message}`;
   });
 }
 
@@ -81,19 +95,34 @@ function describeEncoded({ tensors, storedBytes, byteLength, deepest }: StorageS
 }
 
 async function checkCommand(
-  sample: number | undefined,
+  { sample, repair }: { readonly sample?: number; readonly repair: boolean },
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const report = await (await operations()).check({ fleet: options.fleet, sample });
-  const { problems } = report;
+  const report = await (
+    await operations()
+  ).check({ fleet: options.fleet, sample, ...(repair ? { repair } : {}) });
+  const { problems, repaired = [] } = report;
   if (problems.length > 0) process.exitCode = exitStatus.verification;
   const result = problems.length === 0 ? "everything is intact" : `${problems.length} problems`;
   output.print({
     data: report,
     names: problems.map((problem) => problem.id),
     ...(problems.length === 0 ? {} : { table: problemTable(problems) }),
-    text: `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
+    text: [
+      ...repaired.map(describeRepair),
+      `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
+    ].join("\n"),
   });
+}
+
+function describeRepair({
+  pack,
+  kept,
+  lost,
+  setAside,
+}: NonNullable<CallOutput<"check">["repaired"]>[number]): string {
+  const where = setAside === null ? "the file was missing" : `the damaged file is ${setAside}`;
+  return `replaced pack ${pack.slice(0, 16)}: ${kept} objects kept, ${lost.length} lost; ${where}`;
 }
 
 type Problems = CallOutput<"check">["problems"];
@@ -138,15 +167,31 @@ async function collectCommand(
 
 async function reindexCommand({ output, operations, options }: CommandContext): Promise<void> {
   const report = await (await operations()).reindex({ fleet: options.fleet });
-  output.print({ data: report, names: [options.fleet], text: `${report.versions} versions indexed` });
+  const { unreadable } = report;
+  if (unreadable.length > 0) process.exitCode = exitStatus.partly;
+  output.print({
+    data: report,
+    names: [options.fleet],
+    text: [
+      `${report.versions} versions indexed${unreadable.length === 0 ? "" : `, ${unreadable.length} more are in the journal and cannot be read`}`,
+      ...describeUnreadable(unreadable),
+    ].join("\n"),
+  });
 }
 
 async function backupCommand(folder: string, { output, operations, options }: CommandContext): Promise<void> {
   const report = await (await operations()).backup({ fleet: options.fleet, folder });
+  const { problems } = report;
+  if (problems.length > 0) process.exitCode = exitStatus.partly;
   output.print({
     data: { ...report, folder },
     names: [folder],
-    text: `backed up to ${folder}: journal position ${report.position}, ${formatBytes(report.bytes)} copied`,
+    ...(problems.length === 0 ? {} : { table: problemTable(problems) }),
+    text:
+      `backed up to ${folder}: journal position ${report.position}, ${formatBytes(report.bytes)} copied` +
+      (problems.length === 0
+        ? ""
+        : `; incomplete: ${problems.length} problems. What an earlier backup in that folder has is kept. Devices are not told of this backup.`),
   });
 }
 
@@ -157,6 +202,10 @@ async function restoreCommand(
 ): Promise<void> {
   const { restoreHome } = await import("../../operations/restore.js");
   const rows = await restoreHome(folder, options.home, { dryRun: isDryRun });
+  const problems = rows.flatMap((row) => row.problems);
+  if (problems.length > 0) process.exitCode = exitStatus.partly;
+  for (const { what, id, message } of problems)
+    output.info(`stemma: note: not whole in the backup: ${what} ${id.slice(0, 16)}: ${message}`);
   output.print({
     data: rows,
     names: rows.map((row) => row.fleet),
@@ -170,6 +219,10 @@ async function restoreCommand(
         { title: "BACKUP MADE", value: (row) => formatTime(row.madeAtMs) },
       ],
     },
-    text: `${isDryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions`,
+    text:
+      `${isDryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions` +
+      (problems.length === 0
+        ? ""
+        : `\nonly what is whole: ${problems.length} problems; another backup may have the rest`),
   });
 }

@@ -11,6 +11,7 @@
 import { basename, join, relative, sep } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
+import type { Files } from "../../../shared/ports.js";
 import { saveKey, type PrivateKey } from "../../../shared/trust/keys.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import {
@@ -20,19 +21,23 @@ import {
   type BackedUpPack,
   type BackupManifest,
 } from "./backup-manifest.js";
+import { findMissing, objectProblem } from "../check-fleet.js";
 import type { RepositoryContext } from "../context.js";
+import type { BackupReport } from "../fleet-repository.js";
+import { refuseForeignFolder } from "./backup-folder.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { keyPath } from "../home.js";
 
 /**
- * See FleetRepository.backup. `bytes` counts the bytes copied by this call.
+ * See FleetRepository.backup. Damaged packs are copied as they are, and packs that an earlier backup in this
+ * folder has are kept where the store lost or damaged them.
  * @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED
  */
 export async function backupFleet(
   context: RepositoryContext,
   home: { readonly path: string; readonly signer: PrivateKey },
   folder: string,
-): Promise<{ readonly position: number; readonly bytes: number }> {
+): Promise<BackupReport> {
   const inside = relative(home.path, folder);
   if (inside === "" || (!inside.startsWith("..") && !inside.startsWith(sep)))
     throw new StemmaError(
@@ -40,6 +45,7 @@ export async function backupFleet(
       `${folder} is inside the home that is to be backed up. Choose a folder elsewhere, best on another disk.`,
       { folder },
     );
+  await refuseForeignFolder(context.files, folder, home.signer.publicKey);
   return await context.maintenanceQueue.run(async () => {
     const { files } = context;
     const target = fleetBackupFolder(folder, context.fleet);
@@ -50,10 +56,14 @@ export async function backupFleet(
     const head = context.journal.signedHead();
     const journal = `journal-${head.length}`;
     await files.remove(join(target, journal));
-    let { bytes } = await context.journal.copyTo(join(target, journal), head.length);
-    const packs = await copyPacks(context, target, earlier?.packs ?? [], (copied) => {
-      bytes += copied;
-    });
+    const copiedJournal = await context.journal.copyTo(join(target, journal), head.length);
+    const missing = await findMissing(context);
+    const copied = await copyPacks(context, target, earlier?.packs ?? []);
+    const problems = [...missing, ...copied.problems];
+    const packs =
+      problems.length === 0
+        ? copied.packs
+        : [...copied.packs, ...(await keptPacks(files, target, copied.packs, earlier?.packs ?? []))];
     await writeManifest(files, target, {
       kind: "stemma-backup",
       format: 1,
@@ -64,11 +74,15 @@ export async function backupFleet(
       packs,
     });
     await removeStale(context, target, journal, packs);
-    await context.queue.submit({
-      requiredObjects: [],
-      decide: () => [{ type: "backup", atMs: context.clock.now(), position: head.length, location: folder }],
-    });
-    return { position: head.length, bytes };
+    // An incomplete backup is no reason for a device to delete its copy.
+    if (problems.length === 0)
+      await context.queue.submit({
+        requiredObjects: [],
+        decide: () => [
+          { type: "backup", atMs: context.clock.now(), position: head.length, location: folder },
+        ],
+      });
+    return { position: head.length, bytes: copiedJournal.bytes + copied.bytes, problems };
   });
 }
 
@@ -95,30 +109,56 @@ async function chainAt(journal: RepositoryContext["journal"], position: number):
   return undefined;
 }
 
+interface CopiedPacks {
+  readonly packs: readonly BackedUpPack[];
+  readonly bytes: number;
+  /** Objects of the copied packs that cannot be read. */
+  readonly problems: BackupReport["problems"];
+}
+
 async function copyPacks(
   { files, objects }: RepositoryContext,
   target: string,
   earlier: readonly BackedUpPack[],
-  copied: (bytes: number) => void,
-): Promise<readonly BackedUpPack[]> {
+): Promise<CopiedPacks> {
   const known = new Map(earlier.map((pack) => [pack.name, pack]));
+  const problems: BackupReport["problems"][number][] = [];
+  let copiedBytes = 0;
   const packs = await mapConcurrent(
     objects.packs(),
     maxConcurrentCopies,
-    async ({ bytes, path }): Promise<BackedUpPack> => {
+    async ({ name: pack, path }): Promise<BackedUpPack> => {
       const name = basename(path);
       const before = known.get(name);
-      const to = join(target, "packs", name);
-      // A pack's content never changes under its name, so a complete one need not be copied again.
-      if (before !== undefined && before.bytes === bytes && (await files.stat(to))?.size === bytes)
-        return before;
-      const copy = await copyFile(files, path, to);
-      copied(copy.bytes);
+      // A pack's content never changes under its name, so a complete copy need not be made again: it may be
+      // the only one that is intact.
+      if (before !== undefined && (await isComplete(files, target, before))) return before;
+      for await (const error of objects.maintenance.verify(pack)) problems.push(objectProblem(pack, error));
+      const copy = await copyFile(files, path, join(target, "packs", name));
+      copiedBytes += copy.bytes;
       return { name, ...copy };
     },
   );
   await files.syncFolder(join(target, "packs"));
-  return packs;
+  return { packs, bytes: copiedBytes, problems };
+}
+
+async function isComplete(files: Files, target: string, { name, bytes }: BackedUpPack): Promise<boolean> {
+  return (await files.stat(join(target, "packs", name)))?.size === bytes;
+}
+
+/** Packs of an earlier backup that are no longer in the store: they may have what the store lost. */
+async function keptPacks(
+  files: Files,
+  target: string,
+  current: readonly BackedUpPack[],
+  earlier: readonly BackedUpPack[],
+): Promise<readonly BackedUpPack[]> {
+  const names = new Set(current.map(({ name }) => name));
+  const kept: BackedUpPack[] = [];
+  for (const pack of earlier)
+    if (!names.has(pack.name) && (await isComplete(files, target, pack))) kept.push(pack);
+  return kept;
 }
 
 async function removeStale(

@@ -1,25 +1,29 @@
 /**
- * Restores a backup into an empty home. Everything is verified before anything is written: the packs' hashes,
- * the journal's chain, its head's signature. A fleet appears under its name only when it is complete and
+ * Restores a backup into an empty home. The journal's chain and its head's signature are verified before
+ * anything is written. Damaged packs are repaired with what is whole in them; the report names the rest. A fleet
+ * appears under its name only when it is complete and
  * the fact `restored`, with the backup's position, was appended to its journal. Devices then announce again
  * everything that was recorded after that position.
  */
 import { join } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
-import { frameAt, segmentHeaderBytes } from "../../../shared/journal/frame.js";
-import { listSegments, loadSegments, readSegment } from "../../../shared/journal/load-segments.js";
+import { encodeHeadSlot } from "../../../shared/journal/head.js";
+import { loadSegments } from "../../../shared/journal/load-segments.js";
+import { headName } from "../../../shared/journal/open-journal.js";
 import type { Files } from "../../../shared/ports.js";
 import { loadKey, saveKey } from "../../../shared/trust/keys.js";
 import { verifyHead } from "../../../shared/trust/signatures.js";
 import { isName } from "../../../shared/wire/topics.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
-import { copyFile, maxConcurrentCopies, hashFile } from "./copy-file.js";
+import { copyFile, maxConcurrentCopies } from "./copy-file.js";
+import { problemOf } from "../check-fleet.js";
+import type { CheckReport } from "../fleet-repository.js";
+import { changedPack, inspectBackup } from "./inspect-backup.js";
 import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
-import { factCodec } from "../state/fact-codec.js";
-import { applyFact, emptyState } from "../state/state.js";
 
 export interface RestoredFleet {
   readonly fleet: string;
@@ -28,10 +32,12 @@ export interface RestoredFleet {
   readonly packs: number;
   readonly bytes: number;
   readonly versions: number;
+  /** What is damaged in the backup or missing in it; everything else is restored. */
+  readonly problems: CheckReport["problems"];
 }
 
 /**
- * Reads and verifies everything in a backup folder.
+ * Reads the manifests in a backup folder and verifies their journals. Packs are not read.
  * @throws BACKUP_INVALID, JOURNAL_CORRUPT, HEAD_SIGNATURE_INVALID, FILE_MISSING
  */
 export async function verifyBackup(files: Files, folder: string): Promise<readonly BackupManifest[]> {
@@ -62,7 +68,7 @@ async function verifyFleet(
   files: Files,
   folder: string,
   from: string,
-  { head, journal, packs }: BackupManifest,
+  { head, journal }: BackupManifest,
 ): Promise<void> {
   verifyHead((await loadKey(files, keyPath(folder))).publicKey, head);
   const { length } = await loadSegments(files, join(from, journal), head);
@@ -72,20 +78,12 @@ async function verifyFleet(
       `The journal in ${from} has ${length} facts, but its manifest states ${head.length}. Use another backup.`,
       { folder: from },
     );
-  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, bytes, sha256 }) => {
-    const path = join(from, "packs", name);
-    const actual = await hashFile(files, path);
-    if (actual.bytes !== bytes || actual.sha256 !== sha256)
-      throw new StemmaError(
-        "BACKUP_INVALID",
-        `${path} is not what was backed up (${actual.bytes} bytes, ${actual.sha256.slice(0, 16)}…; expected ${bytes}, ${sha256.slice(0, 16)}…). Use another backup.`,
-        { path },
-      );
-  });
 }
 
 /**
- * @throws BACKUP_INVALID where the target is not empty or the backup is incomplete
+ * Restores what is whole in a backup; the reports name the rest.
+ * @throws BACKUP_INVALID where the target is not empty or the folder is not a backup, JOURNAL_CORRUPT,
+ * HEAD_SIGNATURE_INVALID
  */
 export async function restoreBackup(
   folder: string,
@@ -98,8 +96,9 @@ export async function restoreBackup(
   const manifests = await verifyBackup(files, folder);
   if (dryRun)
     return mapConcurrent(manifests, 1, async (manifest) => {
-      const journalFolder = join(fleetBackupFolder(folder, manifest.fleet), manifest.journal);
-      return reportOf(manifest, await countVersions(files, journalFolder));
+      const from = fleetBackupFolder(folder, manifest.fleet);
+      const { state, problems } = await inspectBackup(ports, from, manifest);
+      return reportOf(manifest, state.versions.size, problems);
     });
   await makeFolderDurably(files, homePath);
   await saveKey(files, keyPath(homePath), await loadKey(files, keyPath(folder)));
@@ -124,7 +123,11 @@ async function refuseNonEmptyHome(files: Files, home: string): Promise<void> {
     );
 }
 
-function reportOf({ fleet, head, madeAtMs, packs }: BackupManifest, versions: number): RestoredFleet {
+function reportOf(
+  { fleet, head, madeAtMs, packs }: BackupManifest,
+  versions: number,
+  problems: CheckReport["problems"],
+): RestoredFleet {
   return {
     fleet,
     position: head.length,
@@ -132,20 +135,8 @@ function reportOf({ fleet, head, madeAtMs, packs }: BackupManifest, versions: nu
     packs: packs.length,
     bytes: packs.reduce((sum, pack) => sum + pack.bytes, 0),
     versions,
+    problems,
   };
-}
-
-/** The number of versions that a verified journal records, including retired ones. */
-async function countVersions(files: Files, journalFolder: string): Promise<number> {
-  const state = emptyState();
-  for (const { first, path } of await listSegments(files, journalFolder)) {
-    const bytes = await readSegment(files, path);
-    let position = first;
-    let frame = frameAt(bytes, segmentHeaderBytes);
-    for (; frame !== undefined; frame = frameAt(bytes, frame.end))
-      applyFact(state, position++, factCodec.decode(frame.payload));
-  }
-  return state.versions.size;
 }
 
 async function restoreFleet(home: Home, folder: string, manifest: BackupManifest): Promise<RestoredFleet> {
@@ -155,31 +146,46 @@ async function restoreFleet(home: Home, folder: string, manifest: BackupManifest
   const partial = join(home.path, "fleets", `.restoring-${manifest.fleet}`);
   await files.remove(partial);
   for (const part of ["packs", "journal"]) await makeFolderDurably(files, join(partial, part));
-  await mapConcurrent(manifest.packs, maxConcurrentCopies, async ({ name, sha256 }) => {
-    const copied = await copyFile(files, join(from, "packs", name), join(partial, "packs", name));
-    if (copied.sha256 !== sha256)
-      throw new StemmaError(
-        "BACKUP_INVALID",
-        `${name} changed while it was copied. Check the disks and restore again.`,
-        { name },
-      );
-  });
+  const changed = await copyPacks(files, { from, partial }, manifest);
   for (const name of await files.list(join(from, manifest.journal)))
     if (name.endsWith(".log"))
       await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
+  await writeDurably(files, join(partial, "journal", headName), encodeHeadSlot(manifest.head));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
-  const versions = await recordRestore(home, manifest, partial, clock.now());
+  const { versions, problems } = await recordRestore(home, manifest, partial, clock.now());
   await files.rename(partial, final);
   await files.syncFolder(join(home.path, "fleets"));
-  return reportOf(manifest, versions);
+  return reportOf(manifest, versions, [...changed, ...problems]);
 }
 
+/** Copies the packs that the backup has; those that are not what was backed up are copied, too. */
+async function copyPacks(
+  files: Files,
+  { from, partial }: { readonly from: string; readonly partial: string },
+  { packs }: BackupManifest,
+): Promise<CheckReport["problems"]> {
+  const problems: CheckReport["problems"][number][] = [];
+  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, sha256 }) => {
+    const path = join(from, "packs", name);
+    try {
+      const copied = await copyFile(files, path, join(partial, "packs", name));
+      if (copied.sha256 === sha256) return;
+      throw changedPack(path);
+    } catch (error) {
+      if (!isStemmaError(error, "BACKUP_INVALID") && !isStemmaError(error, "FILE_MISSING")) throw error;
+      problems.push(problemOf("pack", name, error));
+    }
+  });
+  return problems;
+}
+
+/** Repairs damaged packs of the restored fleet, and appends the fact `restored`. */
 async function recordRestore(
   home: Home,
   { fleet, head }: BackupManifest,
   partial: string,
   atMs: number,
-): Promise<number> {
+): Promise<{ readonly versions: number; readonly problems: CheckReport["problems"] }> {
   const repository = await openRepositoryIn(home, fleet, partial);
   try {
     const { length, chain, root } = repository.journal.head();
@@ -189,16 +195,19 @@ async function recordRestore(
         `The journal of ${fleet} does not lead to the head that was backed up. Use another backup.`,
         { fleet },
       );
-    // Every byte was hashed before; this checks that all objects that the facts refer to are present.
-    const [problem] = (await repository.check({ sample: 0 })).problems;
-    if (problem !== undefined)
-      throw new StemmaError(
-        "BACKUP_INVALID",
-        `The backup of ${fleet} is incomplete: ${problem.message} Use another backup.`,
-        { fleet, problem },
-      );
+    const { problems, repaired = [] } = await repository.check({ repair: true });
     await repository.append({ type: "restored", atMs, position: head.length, lostFrom: null });
-    return repository.versions({ includeRetired: true }).length;
+    const lost = repaired.flatMap(({ pack, lost: ids }) =>
+      ids.map((id) => ({
+        what: "object",
+        id,
+        message: `The object was damaged in the pack ${pack} of the backup, and is not restored.`,
+      })),
+    );
+    return {
+      versions: repository.versions({ includeRetired: true }).length,
+      problems: [...lost, ...problems],
+    };
   } finally {
     await repository.close();
   }

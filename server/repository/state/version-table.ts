@@ -2,10 +2,11 @@
  * Looks up versions by id, reference, filter or lineage, from the fleet's state and the save records in
  * memory. Pure.
  */
-import { StemmaError } from "../../../shared/errors.js";
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { UnreadableVersion, VersionSummary } from "../fleet-repository.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
 import type { FleetState, VersionState } from "./state.js";
 
@@ -51,13 +52,35 @@ export function findVersion(table: VersionTable, versionId: Hash): VersionSummar
   if (record === undefined) {
     const damage = table.damaged.get(versionId);
     if (damage instanceof Error) throw damage;
-    throw new StemmaError(
-      "OBJECT_MISSING",
-      `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
-      { id: versionId },
-    );
+    throw recordMissing(versionId);
   }
   return summaryOf(version, record);
+}
+
+/** Versions that the journal knows and whose save record the store lacks or cannot read, in journal order. */
+export function unreadableVersions({ state, records, damaged }: VersionTable): readonly UnreadableVersion[] {
+  if (records.size === state.versions.size) return [];
+  const found: UnreadableVersion[] = [];
+  for (const { versionId, name, version } of state.versions.values()) {
+    if (records.has(versionId)) continue;
+    const error = damaged.get(versionId) ?? recordMissing(versionId);
+    found.push({
+      versionId,
+      name,
+      version,
+      code: isStemmaError(error) ? error.code : "INTERNAL",
+      message: messageOf(error),
+    });
+  }
+  return found;
+}
+
+function recordMissing(versionId: Hash): StemmaError {
+  return new StemmaError(
+    "OBJECT_MISSING",
+    `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
+    { id: versionId },
+  );
 }
 
 /** @throws MODEL_NOT_FOUND */

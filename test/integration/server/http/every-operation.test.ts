@@ -152,6 +152,7 @@ function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.evaluateProgressively({ fleet, model: "soh", data: "cells", limit: 10 }),
       fails: "USAGE",
     },
+    { name: "knownDamage", ask: (at) => at.knownDamage({ fleet }) },
     { name: "stats", ask: async (at) => ({ ...(await at.stats({ fleet })), journalBytes: 0 }) },
     { name: "check", ask: (at) => at.check({ fleet }) },
     {

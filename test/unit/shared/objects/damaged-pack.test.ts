@@ -88,7 +88,11 @@ it("does not read past the end of a truncated pack", async () => {
     const store = await open(files);
     assert.equal(store.problems().length, 1, `length ${length}`);
     assert.ok(isStemmaError(store.problems()[0]?.error));
-    assert.ok(!store.has(ids[0] as Hash));
+    // The index is found as long as only the trailer is cut.
+    const [first] = ids as [Hash];
+    assert.equal(store.has(first), length >= original.length - 64, `length ${length}`);
+    if (store.has(first))
+      assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
     await store.close();
   }
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeDurably } from "../../../../../shared/files/durable-write.js";
-import { openHome } from "../../../../../server/repository/home.js";
+import { openHome, type HomePorts } from "../../../../../server/repository/home.js";
 import { restoreBackup, verifyBackup } from "../../../../../server/repository/backup/restore.js";
 import type { Files } from "../../../../../shared/ports.js";
 import {
@@ -131,47 +131,145 @@ test("an interrupted backup leaves the previous one complete", async () => {
   await repository.close();
 });
 
-test("damage anywhere in a backup is found before anything is restored", async () => {
+test("damage in a backup's journal, manifest or key is refused; damage in a pack is named, the rest restored", async () => {
   const { home, ports, files } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   await repository.save(modelOf(tensorsOf("a", 2, 4)), { name: "a" });
+  const { summary } = await repository.save(modelOf(tensorsOf("b", 2, 4)), { name: "b" });
   await repository.backup("/backup");
   await repository.close();
   for (const path of await filesBelow(files, "/backup")) {
     const bytes = await files.read(path);
     for (const at of [0, Math.floor(bytes.length / 2), bytes.length - 2]) {
+      const where = `${path} at ${at}`;
       const file = await files.open(path, "update");
       await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
-      await assert.rejects(
-        restoreBackup("/backup", "/target", ports, {}),
-        (error: { code?: string }) =>
-          [
-            "BACKUP_INVALID",
-            "JOURNAL_CORRUPT",
-            "HEAD_SIGNATURE_INVALID",
-            "KEY_INVALID",
-            "JOURNAL_FORMAT_UNKNOWN",
-          ].includes(error.code ?? ""),
-        `${path} at ${at}`,
-      );
-      assert.equal(await files.stat("/target"), undefined, `${path} at ${at}`);
+      if (path.endsWith(".pack")) {
+        const [dry] = await restoreBackup("/backup", "/target", ports, { dryRun: true });
+        assert.ok(dry!.problems.length > 0, where);
+        assert.equal(await files.stat("/target"), undefined, where);
+        const [restored] = await restoreBackup("/backup", "/target", ports);
+        assert.ok(restored!.problems.length > 0, where);
+        await assertPartlyRestored("/target", ports, restored!.problems);
+        await files.remove("/target");
+      } else {
+        await assert.rejects(restoreBackup("/backup", "/target", ports, {}), isRefusal, where);
+        assert.equal(await files.stat("/target"), undefined, where);
+      }
       await file.write(bytes.slice(at, at + 1), at);
       await file.close();
     }
   }
-  // A manifest without a pack is consistent in itself, but objects that the facts refer to are missing.
-  const manifest = JSON.parse(
-    Buffer.from(await files.read("/backup/fleets/fleet-a/backup.json")).toString(),
-  ) as { packs: unknown[] };
-  await writeDurably(
-    files,
-    "/backup/fleets/fleet-a/backup.json",
-    Buffer.from(JSON.stringify({ ...manifest, packs: [] })),
-  );
-  await assert.rejects(restoreBackup("/backup", "/target", ports), { code: "BACKUP_INVALID" });
-  await writeDurably(files, "/backup/fleets/fleet-a/backup.json", Buffer.from(JSON.stringify(manifest)));
-  // The refused attempt left no fleet behind, so the target still counts as empty.
-  await restoreBackup("/backup", "/target", ports);
+  // A backup without its packs restores the journal and names what is missing.
+  for (const name of await files.list("/backup/fleets/fleet-a/packs"))
+    await files.remove(join("/backup/fleets/fleet-a/packs", name));
+  const [empty] = await restoreBackup("/backup", "/target", ports);
+  assert.ok(empty!.problems.some(({ id, message }) => id === summary.versionId && message.includes("b:1")));
+});
+
+const isRefusal = ({ code }: { readonly code?: string }): boolean =>
+  [
+    "BACKUP_INVALID",
+    "JOURNAL_CORRUPT",
+    "HEAD_SIGNATURE_INVALID",
+    "KEY_INVALID",
+    "JOURNAL_FORMAT_UNKNOWN",
+  ].includes(code ?? "");
+
+/** Every version can be recovered bit for bit, or a problem names it or one of its tensors. */
+async function assertPartlyRestored(
+  path: string,
+  ports: HomePorts,
+  problems: readonly { readonly id: string; readonly message: string }[],
+): Promise<void> {
+  const restoredHome = await openHome(path, ports);
+  const restored = await openRepository(restoredHome, "fleet-a");
+  const known = restored.knownDamage().versions.map(({ name }) => name);
+  for (const name of ["a", "b"]) {
+    const version = known.includes(name) ? undefined : restored.resolve(name);
+    const isWhole =
+      version !== undefined &&
+      (await sameTensors(restored, version.versionId, tensorsOf(name, 2, 4)).catch(() => false));
+    if (!isWhole)
+      assert.ok(
+        problems.some(({ message }) => message.includes(`${name}:1`) || message.includes(`${name} (`)),
+        `${name} is not named in ${JSON.stringify(problems)}`,
+      );
+  }
+  // What was damaged is not in the way of later collections and checks.
+  assert.deepEqual(restored.knownDamage().packs, []);
+  await restored.close();
+  await restoredHome.close();
+}
+
+test("a backup names damaged and missing packs, does not count as one, and keeps what an earlier one has", async () => {
+  const { home, ports, files } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const tensors = tensorsOf("a", 2, 4);
+  await repository.save(modelOf(tensors), { name: "a" });
+  assert.deepEqual((await repository.backup("/backup")).problems, []);
+  const [good] = await files.list("/backup/fleets/fleet-a/packs");
+  await repository.save(modelOf(tensorsOf("b", 2, 4)), { name: "b" });
+  const counted = repository.backedUpTo();
+  const packs = "/home/fleets/fleet-a/packs";
+  const other = (await files.list(packs)).find((name) => name.endsWith(".pack") && name !== good)!;
+  // One object of the new pack is damaged, and the pack that was backed up before is missing.
+  const bytes = await files.read(join(packs, other));
+  const file = await files.open(join(packs, other), "update");
+  await file.write(Uint8Array.of(bytes[33]! ^ 1), 33);
+  await file.close();
+  await files.remove(join(packs, good!));
+  const { problems } = await repository.backup("/backup");
+  assert.ok(problems.some(({ what }) => what === "pack: FILE_MISSING"));
+  assert.ok(problems.some(({ what }) => what === "object: OBJECT_HASH_MISMATCH"));
+  assert.ok(problems.some(({ message }) => message.includes("a:1")));
+  assert.equal(repository.backedUpTo(), counted);
+  assert.ok((await files.list("/backup/fleets/fleet-a/packs")).includes(good!));
+  await repository.close();
+
+  const [restored] = await restoreBackup("/backup", "/restored", ports);
+  assert.ok(restored!.problems.length > 0);
+  const restoredHome = await openHome("/restored", ports);
+  const back = await openRepository(restoredHome, "fleet-a");
+  assert.ok(await sameTensors(back, back.resolve("a").versionId, tensors));
+  await back.close();
+});
+
+test("a backup is refused into any folder that is neither empty nor a backup of this server", async () => {
+  const { home, ports, files } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  await repository.save(modelOf(tensorsOf("a")), { name: "a" });
+  const put = async (path: string): Promise<void> => {
+    await files.makeFolder(join(path, ".."));
+    await writeDurably(files, path, Buffer.from("{}"));
+  };
+  for (const path of [
+    "/agent/agent.json",
+    "/agent-2/outbox/journal/head",
+    "/other-home/format.json",
+    "/other-home-2/fleets/fleet-a/journal/head",
+    "/other-home-3/fleets/notes.txt",
+    "/documents/thesis.txt",
+  ]) {
+    await put(path);
+    const folder = `/${path.split("/")[1]}`;
+    const before = await filesBelow(files, folder);
+    await assert.rejects(repository.backup(folder), { code: "BACKUP_INVALID" }, path);
+    assert.deepEqual(await filesBelow(files, folder), before, path);
+  }
+  await put("/file");
+  await assert.rejects(repository.backup("/file"), { code: "BACKUP_INVALID" });
+  // The backup of another server, even one without this fleet, keeps its key.
+  const strange = await openRepository(await openHome("/strange", ports), "fleet-b");
+  await strange.save(modelOf(tensorsOf("b")), { name: "b" });
+  await strange.backup("/strange-backup");
+  await strange.close();
+  await assert.rejects(repository.backup("/strange-backup"), { code: "BACKUP_INVALID" });
+  assert.deepEqual((await restoreBackup("/strange-backup", "/strange-2", ports))[0]!.problems, []);
+  // An empty disk has its file system's own folder.
+  await files.makeFolder("/disk/lost+found");
+  for (const folder of ["/disk", "/new", "/disk"]) await repository.backup(folder);
+  await repository.close();
 });
 
 test("a backup is refused into its own home or over another history, and is never restored over existing data", async () => {

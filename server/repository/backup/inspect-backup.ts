@@ -1,0 +1,81 @@
+/**
+ * What is not whole in a backup of a fleet, found without writing anything: packs that are missing or are not
+ * what was copied, objects that do not have their id, and what the journal's versions need and no pack has.
+ */
+import { join } from "node:path";
+import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { frameAt, segmentHeaderBytes } from "../../../shared/journal/frame.js";
+import { listSegments, readSegment } from "../../../shared/journal/load-segments.js";
+import { openPacksReadOnly } from "../../../shared/objects/pack-store.js";
+import type { Files } from "../../../shared/ports.js";
+import { findMissing, objectProblem, problemOf } from "../check-fleet.js";
+import type { CheckReport } from "../fleet-repository.js";
+import type { HomePorts } from "../home.js";
+import { factCodec } from "../state/fact-codec.js";
+import { applyFact, emptyState, type FleetState } from "../state/state.js";
+import type { BackupManifest } from "./backup-manifest.js";
+import { hashFile, maxConcurrentCopies } from "./copy-file.js";
+
+type Problem = CheckReport["problems"][number];
+
+export function changedPack(path: string): StemmaError {
+  return new StemmaError(
+    "BACKUP_INVALID",
+    `${path} is not what was backed up: its bytes have another hash. Only what is whole in it can be restored; another backup may have the rest.`,
+    { path },
+  );
+}
+
+/** The packs of a backup that are missing or differ from what was copied. @throws FILE_FAILED */
+async function findChangedPacks(
+  files: Files,
+  from: string,
+  { packs }: BackupManifest,
+): Promise<readonly Problem[]> {
+  const problems: Problem[] = [];
+  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, bytes, sha256 }) => {
+    const path = join(from, "packs", name);
+    try {
+      const actual = await hashFile(files, path);
+      if (actual.bytes === bytes && actual.sha256 === sha256) return;
+      throw changedPack(path);
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      problems.push(problemOf("pack", name, error));
+    }
+  });
+  return problems;
+}
+
+/** The state that a backup's journal leads to; the journal was verified before. */
+async function stateOfBackup(files: Files, journalFolder: string): Promise<FleetState> {
+  const state = emptyState();
+  for (const { first, path } of await listSegments(files, journalFolder)) {
+    const bytes = await readSegment(files, path);
+    let position = first;
+    let frame = frameAt(bytes, segmentHeaderBytes);
+    for (; frame !== undefined; frame = frameAt(bytes, frame.end))
+      applyFact(state, position++, factCodec.decode(frame.payload));
+  }
+  return state;
+}
+
+/** Reads every object of a backup. */
+export async function inspectBackup(
+  { files, clock, random }: Pick<HomePorts, "files" | "clock" | "random">,
+  from: string,
+  manifest: BackupManifest,
+): Promise<{ readonly state: FleetState; readonly problems: readonly Problem[] }> {
+  const state = await stateOfBackup(files, join(from, manifest.journal));
+  const problems: Problem[] = [...(await findChangedPacks(files, from, manifest))];
+  const objects = await openPacksReadOnly(files, join(from, "packs"), { clock, random });
+  try {
+    for (const { name } of objects.packs())
+      for await (const error of objects.maintenance.verify(name)) problems.push(objectProblem(name, error));
+    problems.push(...(await findMissing({ objects, state })));
+  } finally {
+    await objects.close();
+  }
+  return { state, problems };
+}
