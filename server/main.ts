@@ -212,11 +212,14 @@ async function startHttp(
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
-  const tcp = buildHttpApp(httpParts, { token: await ensureHttpToken(home.path, random) });
+  const tcp = buildHttpApp(httpParts, {
+    access: { token: await ensureHttpToken(home.path, random) },
+    limits: config.httpLimits,
+  });
   const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort, log });
   listening.url = httpUrl;
   closing.add(() => tcp.close());
-  const local = buildHttpApp(httpParts, "trusted");
+  const local = buildHttpApp(httpParts, { access: "trusted" });
   await listenOnSocket(local, home.socketPath);
   closing.add(async () => {
     await local.close();

@@ -45,8 +45,23 @@ export const brokerLimitsSchema = z.strictObject({
     ),
   maxConnections: count().default(25_000).describe("Number of open connections."),
   maxUnknownConnections: count()
-    .default(512)
-    .describe("Number of open connections that are not authenticated yet."),
+    .default(1024)
+    .describe(
+      "Number of open connections that are not authenticated yet. Beyond this, the oldest silent one of the address that has most of them is closed for a new one.",
+    ),
+  maxUnknownConnectionsPerAddress: count()
+    .default(256)
+    .describe(
+      "Number of open connections from one IP address (of IPv6: its first 64 bits) that are not authenticated yet. Beyond this, the oldest silent one of this address is closed for a new one. Raise it where many devices share an address (NAT, simulations).",
+    ),
+  reservedForKnownAddresses: z
+    .number()
+    .int()
+    .nonnegative()
+    .default(256)
+    .describe(
+      "Number of connections, out of maxUnknownConnections, that only addresses may use from which a device was authenticated before.",
+    ),
   maxConnectionsPerAddress: count()
     .default(5_000)
     .describe("Number of open connections from one IP address."),

@@ -1,6 +1,7 @@
 /**
  * The sockets of a broker, from accept to close: quotas, deadlines, and the device of each one. Knows
- * sockets and clocks, no MQTT beyond the frame meter.
+ * sockets and clocks, no MQTT beyond the frame meter. With TLS a connection arrives as a plain socket and is
+ * opened as another one after the handshake.
  */
 import type { Socket } from "node:net";
 import type { Clock } from "../../shared/ports.js";
@@ -8,6 +9,7 @@ import type { BrokerLimits } from "./broker-limits.js";
 import type { BrokerEvent, DeviceIdentity } from "./broker-port.js";
 import { guardFrames } from "./frame-guard.js";
 import type { FrameMeter } from "./frame-meter.js";
+import { UnknownConnections, type UnknownConnection } from "./unknown-connections.js";
 
 export interface Connection {
   readonly socket: Socket;
@@ -21,6 +23,11 @@ export interface Connection {
   refusals: number;
 }
 
+/** A socket from its arrival on; with TLS its connection is opened after the handshake. */
+interface Arrival extends UnknownConnection {
+  connection?: Connection;
+}
+
 /** Max milliseconds between two checks of the deadlines. */
 const maxSweepMs = 1_000;
 
@@ -29,15 +36,18 @@ export class Connections {
   readonly #clock: Clock;
   readonly #emit: (event: BrokerEvent) => void;
   readonly #open = new Map<Socket, Connection>();
+  /** Sockets that arrived and are not closed, by the peer's address and port. */
+  readonly #arrivals = new Map<string, Arrival>();
   readonly #perAddress = new Map<string, number>();
+  readonly #unknown: UnknownConnections;
   readonly #sweepMs: number;
-  #unknown = 0;
   #cancelSweep: () => void;
 
   constructor(limits: BrokerLimits, clock: Clock, emit: (event: BrokerEvent) => void) {
     this.#limits = limits;
     this.#clock = clock;
     this.#emit = emit;
+    this.#unknown = new UnknownConnections(limits);
     this.#sweepMs = Math.min(maxSweepMs, limits.connectDeadlineMs / 2, limits.frameDeadlineMs / 2);
     this.#cancelSweep = clock.after(this.#sweepMs, () => {
       this.#sweep();
@@ -51,18 +61,66 @@ export class Connections {
     return this.#open.get(socket as Socket);
   }
 
-  /**
-   * Accepts a new socket if the quotas allow it, and guards its frames. Otherwise closes it and returns
-   * undefined.
-   */
-  admit(socket: Socket): Connection | undefined {
+  /** Takes a new socket if the quotas allow it; otherwise closes it and returns false. */
+  arrive(socket: Socket): boolean {
     const address = socket.remoteAddress ?? "unknown";
-    const reason = this.#whyNot(address);
+    const arrival: Arrival = {
+      address,
+      progress: () => {
+        if (arrival.connection?.meter.hasConnect === true) return "complete";
+        return socket.bytesRead > 0 ? "partial" : "silent";
+      },
+      evict: () => {
+        this.#refuse(socket, address, "it had sent no CONNECT, and another connection needed its place");
+      },
+    };
+    const reason = this.#whyNot(address) ?? this.#unknown.admit(arrival);
     if (reason !== undefined) {
-      this.#emit({ type: "connection-refused", address, reason });
+      this.#refuse(socket, address, reason);
+      return false;
+    }
+    socket.on("error", () => undefined);
+    const peer = peerOf(socket);
+    this.#arrivals.set(peer, arrival);
+    this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
+    socket.once("close", () => {
+      this.#left(peer, arrival);
+    });
+    return true;
+  }
+
+  #refuse(socket: Socket, address: string, reason: string): void {
+    this.#emit({ type: "connection-refused", address, reason });
+    socket.destroy();
+  }
+
+  #whyNot(address: string): string | undefined {
+    const { maxConnections, maxConnectionsPerAddress } = this.#limits;
+    if (this.#arrivals.size >= maxConnections) return `${maxConnections} connections are open`;
+    if ((this.#perAddress.get(address) ?? 0) >= maxConnectionsPerAddress)
+      return `${maxConnectionsPerAddress} connections come from this address`;
+    return undefined;
+  }
+
+  #left(peer: string, arrival: Arrival): void {
+    this.#unknown.remove(arrival);
+    if (this.#arrivals.get(peer) === arrival) this.#arrivals.delete(peer);
+    const left = (this.#perAddress.get(arrival.address) ?? 1) - 1;
+    if (left > 0) this.#perAddress.set(arrival.address, left);
+    else this.#perAddress.delete(arrival.address);
+  }
+
+  /**
+   * Opens the connection of a peer that has arrived, on its socket or, with TLS, on the socket that decrypts it.
+   * Guards its frames. Returns undefined where the peer has left meanwhile.
+   */
+  open(socket: Socket): Connection | undefined {
+    const arrival = this.#arrivals.get(peerOf(socket));
+    if (arrival === undefined) {
       socket.destroy();
       return undefined;
     }
+    const { address } = arrival;
     socket.setNoDelay(true);
     socket.on("error", () => undefined);
     const meter = guardFrames(socket, this.#limits, {
@@ -72,23 +130,12 @@ export class Connections {
       },
     });
     const connection: Connection = { socket, address, meter, sinceMs: this.#clock.monotonic(), refusals: 0 };
+    arrival.connection = connection;
     this.#open.set(socket, connection);
-    this.#unknown++;
-    this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
     socket.once("close", () => {
-      this.#closed(connection);
+      this.#open.delete(socket);
     });
     return connection;
-  }
-
-  #whyNot(address: string): string | undefined {
-    const { maxConnections, maxUnknownConnections, maxConnectionsPerAddress } = this.#limits;
-    if (this.#open.size >= maxConnections) return `${maxConnections} connections are open`;
-    if (this.#unknown >= maxUnknownConnections)
-      return `${maxUnknownConnections} connections have not identified themselves yet`;
-    if ((this.#perAddress.get(address) ?? 0) >= maxConnectionsPerAddress)
-      return `${maxConnectionsPerAddress} connections come from this address`;
-    return undefined;
   }
 
   /** The connection's CONNECT was accepted. */
@@ -96,18 +143,12 @@ export class Connections {
     if (connection.identity !== undefined || !this.#open.has(connection.socket)) return;
     connection.identity = identity;
     connection.meter.accept();
-    this.#unknown--;
+    const arrival = this.#arrivals.get(peerOf(connection.socket));
+    if (arrival !== undefined) this.#unknown.remove(arrival);
+    this.#unknown.recognise(connection.address);
     connection.socket.setTimeout(this.#limits.maxSilenceMs, () => {
       connection.socket.destroy();
     });
-  }
-
-  #closed(connection: Connection): void {
-    if (!this.#open.delete(connection.socket)) return;
-    if (connection.identity === undefined) this.#unknown--;
-    const left = (this.#perAddress.get(connection.address) ?? 1) - 1;
-    if (left > 0) this.#perAddress.set(connection.address, left);
-    else this.#perAddress.delete(connection.address);
   }
 
   /** Closes connections that did not finish a CONNECT or a frame in time. */
@@ -136,4 +177,9 @@ export class Connections {
     this.#cancelSweep();
     for (const { socket } of this.#open.values()) socket.destroy();
   }
+}
+
+/** The peer's address and port. A TLS socket has those of the socket that it decrypts. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress ?? "unknown"} ${remotePort ?? 0}`;
 }

@@ -55,14 +55,16 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
     },
   };
   const broker = await AedesBroker.start(brokerOptions);
-  const accept = (socket: Socket): void => {
-    if (connections.admit(socket) !== undefined) broker.handle(socket);
+  const serve = (socket: Socket): void => {
+    if (connections.open(socket) !== undefined) broker.handle(socket);
   };
   const server =
     options.tls === undefined
-      ? createServer(accept)
-      : tlsServer({ ...options.tls, limits, connections, accept, log });
-  // Includes the sockets that are in a handshake or about to be refused.
+      ? createServer((socket) => {
+          if (connections.arrive(socket)) serve(socket);
+        })
+      : tlsServer({ ...options.tls, limits, connections, serve, log });
+  // Includes the sockets that are about to be refused or evicted.
   server.maxConnections = limits.maxConnections + limits.maxUnknownConnections;
   try {
     await listen(server, host, port);
@@ -95,23 +97,19 @@ interface TlsServerOptions {
   readonly cert: string;
   readonly limits: BrokerLimits;
   readonly connections: Connections;
-  readonly accept: (socket: Socket) => void;
+  /** Takes a socket whose TLS handshake is complete. */
+  readonly serve: (socket: Socket) => void;
   readonly log: Log;
 }
 
-function tlsServer({ key, cert, limits, connections, accept, log }: TlsServerOptions): Server {
+function tlsServer({ key, cert, limits, connections, serve, log }: TlsServerOptions): Server {
   const server = createTlsServer(
     { key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs },
-    accept,
+    serve,
   );
-  // A TLS handshake costs work before the client is known, so the number of handshakes is bounded.
-  let open = 0;
+  // A TLS handshake costs work before the client is known, so sockets are admitted before it.
   server.on("connection", (socket: Socket) => {
-    open++;
-    socket.once("close", () => {
-      open--;
-    });
-    if (open - connections.size > limits.maxUnknownConnections) socket.destroy();
+    connections.arrive(socket);
   });
   server.on("tlsClientError", (error) => {
     log.debug("broker-tls-refused", { message: error.message });

@@ -13,6 +13,7 @@ import { brokerLimitsSchema } from "../broker/broker-limits.js";
 import { checkRoot } from "../../shared/wire/topics.js";
 import type { ServerOptions } from "./config.js";
 import { explainIssues } from "./config-issues.js";
+import { httpLimitsSchema } from "../http/http-limits.js";
 import { ingestLimitsSchema } from "../ingest/limits.js";
 
 export const serverFileName = "server.json";
@@ -172,6 +173,7 @@ export const serverFileSchema = z.strictObject({
         .describe(
           "Limits of the embedded broker. Of these, an external broker's messages obey maxFrameBytes and maxQueuedBytes only.",
         ),
+      http: httpLimitsSchema.optional().describe("Limits of the HTTP interface on its TCP port."),
     })
     .optional()
     .describe("Limits; each has a default."),
@@ -265,6 +267,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     releaseAfter: file.releasePolicy,
     limits: limits.ingest,
     brokerLimits: limits.broker,
+    httpLimits: limits.http,
     retention: file.retention,
   };
   return { options, log: file.log ?? {} };

@@ -6,6 +6,7 @@ import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { checkName, checkRoot, defaultRoot } from "../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../broker/broker-limits.js";
+import { httpLimitsSchema, type HttpLimits } from "../http/http-limits.js";
 import { ingestLimitsSchema, type IngestLimits } from "../ingest/limits.js";
 import type { ReleasePolicy } from "../ingest/confirmations.js";
 
@@ -53,6 +54,7 @@ export interface ServerOptions {
   readonly releaseAfter?: ReleasePolicy | undefined;
   readonly limits?: Partial<IngestLimits> | undefined;
   readonly brokerLimits?: Partial<BrokerLimits> | undefined;
+  readonly httpLimits?: Partial<HttpLimits> | undefined;
   /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
 }
@@ -71,6 +73,7 @@ export interface ServerConfig {
   readonly releaseAfter: ReleasePolicy;
   readonly limits: IngestLimits;
   readonly brokerLimits: BrokerLimits;
+  readonly httpLimits: HttpLimits;
   readonly retention: boolean;
 }
 
@@ -102,6 +105,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     releaseAfter: options.releaseAfter ?? "stored",
     limits: checkedLimits(ingestLimitsSchema, options.limits),
     brokerLimits: checkedLimits(brokerLimitsSchema, options.brokerLimits),
+    httpLimits: checkedLimits(httpLimitsSchema, options.httpLimits),
     retention: options.retention ?? true,
   };
 }

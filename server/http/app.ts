@@ -14,6 +14,8 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { importContentType } from "../api/model-definitions.js";
+import { ConnectionGuard } from "./connection-guard.js";
+import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
 import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
@@ -30,20 +32,26 @@ export interface HttpParts extends ServiceParts {
   readonly log: Log;
 }
 
-/**
- * Time limit for the arrival of a request's body: importing a large model over a slow connection takes long.
- * The head of a request has the HTTP server's own limit of 60 s.
- */
+/** Time limit for the arrival of a request's body: importing a large model over a slow connection takes long. */
 const requestTimeoutMs = 60 * 60_000;
-/** Connections open at a time; event streams count. */
-const maxConnections = 1024;
+/** Milliseconds between two checks for requests that did not arrive in time. */
+const deadlineCheckMs = 1_000;
 
 /** "trusted" for the local socket; otherwise the bearer token that all but the public routes require. */
 type Access = "trusted" | { readonly token: string };
 
-export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance {
+export interface HttpAccess {
+  readonly access: Access;
+  readonly limits?: HttpLimits;
+}
+
+export function buildHttpApp(
+  parts: HttpParts,
+  { access, limits = defaultHttpLimits }: HttpAccess,
+): FastifyInstance {
   const app = Fastify({
     logger: false,
+    http: { headersTimeout: limits.headDeadlineMs, connectionsCheckingInterval: deadlineCheckMs },
     bodyLimit: 1024 * 1024,
     connectionTimeout: 0,
     requestTimeout: requestTimeoutMs,
@@ -56,12 +64,12 @@ export function buildHttpApp(parts: HttpParts, access: Access): FastifyInstance 
     },
     clientErrorHandler: refuseConnection,
   });
-  app.server.maxConnections = maxConnections;
+  app.server.maxConnections = limits.maxConnections;
   // Bodies are JSON, or streams that their route reads itself.
   app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
     done(null, payload),
   );
-  if (access !== "trusted") requireToken(app, access.token);
+  if (access !== "trusted") requireToken(app, access.token, new ConnectionGuard(app.server, limits));
   addErrorHandlers(app, parts.log);
   addServiceRoutes(app, parts, access);
   addCallRoutes(app, parts.operations);
@@ -102,10 +110,11 @@ const connectionErrors: Readonly<Record<string, readonly [status: string, error:
 };
 
 /** Refuses requests without the token, except for the public routes. */
-function requireToken(app: FastifyInstance, token: string): void {
+function requireToken(app: FastifyInstance, token: string, guard: ConnectionGuard): void {
   app.addHook("onRequest", (request, _reply, done) => {
-    const isPublic = publicPaths.has(request.routeOptions.url ?? "");
-    if (isPublic || bearerMatches(request.headers.authorization, token)) {
+    const hasToken = bearerMatches(request.headers.authorization, token);
+    if (hasToken) guard.recognise(request.raw.socket);
+    if (hasToken || publicPaths.has(request.routeOptions.url ?? "")) {
       done();
       return;
     }

@@ -1,6 +1,7 @@
 // Requests that no client of Stemma sends: each is refused with a typed error, and the server goes on.
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { request, type RequestOptions } from "node:http";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { readHttpToken } from "../../../../server/http/token.js";
@@ -78,4 +79,43 @@ describe("hostile requests", () => {
     ]);
     assert.deepEqual(await server.handle.operations.devices({ fleet: testFleet }), []);
   });
+
+  it("serves others, and the same address, while one address holds half requests", async (context) => {
+    const limited = await startTestServer({
+      httpLimits: {
+        maxUnknownConnections: 12,
+        maxUnknownConnectionsPerAddress: 8,
+        reservedForKnownAddresses: 2,
+        headDeadlineMs: 60_000,
+      },
+    });
+    context.after(() => limited.remove());
+    const port = Number(new URL(limited.handle.httpUrl).port);
+    const evictions = 32;
+    let closed = 0;
+    await new Promise<void>((resolve) => {
+      for (let count = 0; count < evictions + 8; count++) {
+        const socket = connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+        context.after(() => socket.destroy());
+        socket.on("error", () => undefined);
+        socket.write("GET / HTTP/1.1\r\nHost: x\r\n");
+        socket.resume().once("close", () => {
+          if (++closed === evictions) resolve();
+        });
+      }
+    });
+    for (const localAddress of ["127.0.0.3", "127.0.0.2"])
+      assert.equal(await statusOf({ port, host: "127.0.0.1", path: "/v1/health", localAddress }), 200);
+  });
 });
+
+function statusOf(options: RequestOptions): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    request({ ...options, agent: false }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    })
+      .on("error", reject)
+      .end();
+  });
+}

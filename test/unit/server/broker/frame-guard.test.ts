@@ -1,7 +1,11 @@
 /** Connections that are closed before they cost memory: malformed, oversized or late frames, and too many sockets. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { test } from "node:test";
+import { connect as connectTls } from "node:tls";
 import { closing, connectPacket, fleet, testBrokers, topicOf } from "../../../helpers/test-broker.js";
+import { makeCertificate } from "../../../helpers/test-certificate.js";
 
 const start = testBrokers();
 
@@ -43,12 +47,8 @@ test("a known device that starts a frame and does not finish it is disconnected"
   assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
 });
 
-test("quotas on connections: total, unauthenticated, and per address", async () => {
-  for (const limits of [
-    { maxConnections: 2 },
-    { maxUnknownConnections: 2 },
-    { maxConnectionsPerAddress: 2 },
-  ]) {
+test("quotas on connections: total and per address", async () => {
+  for (const limits of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
     const started = await start(limits);
     const kept = [await started.raw(), await started.raw()];
     const third = await started.raw();
@@ -61,3 +61,49 @@ test("quotas on connections: total, unauthenticated, and per address", async () 
     );
   }
 });
+
+for (const transport of ["plain", "TLS"])
+  test(`silent sockets of one address keep no device out (${transport})`, async (context) => {
+    const tls = transport === "TLS" ? makeCertificate() : undefined;
+    if (transport === "TLS" && tls === undefined) {
+      context.skip("openssl is not here to make a certificate");
+      return;
+    }
+    const started = await start(
+      {
+        maxUnknownConnections: 12,
+        maxUnknownConnectionsPerAddress: 8,
+        reservedForKnownAddresses: 2,
+        connectDeadlineMs: 60_000,
+      },
+      tls === undefined ? {} : { tls },
+    );
+    const evictions = 32;
+    let closed = 0;
+    const allEvicted = new Promise<void>((resolve) => {
+      for (let count = 0; count < evictions + 8; count++) {
+        const socket = connect({ port: started.broker.port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+        context.after(() => socket.destroy());
+        socket.on("error", () => undefined);
+        socket.resume().once("close", () => {
+          if (++closed === evictions) resolve();
+        });
+      }
+    });
+    await allEvicted;
+    for (const localAddress of ["127.0.0.3", "127.0.0.2"]) {
+      const address = { port: started.broker.port, host: "127.0.0.1", localAddress };
+      const socket =
+        tls === undefined
+          ? connect(address)
+          : connectTls({ ...address, rejectUnauthorized: false } as object);
+      context.after(() => socket.destroy());
+      socket.write(connectPacket("v1"));
+      const [answer] = (await once(socket, "data")) as [Buffer];
+      assert.deepEqual([...answer], [0x20, 2, 0, 0], `CONNACK for ${localAddress}`);
+    }
+    const refused = started.events.flatMap((event) =>
+      event.type === "connection-refused" ? [event.address] : [],
+    );
+    assert.deepEqual(refused, new Array<string>(evictions + 1).fill("127.0.0.2"));
+  });

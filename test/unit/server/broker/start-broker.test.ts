@@ -1,11 +1,8 @@
 /** The broker that the server embeds: messages in both directions, takeover, disconnection, TLS, a taken port. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import mqtt from "mqtt";
+import { makeCertificate } from "../../../helpers/test-certificate.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { nodeClock, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
@@ -103,69 +100,37 @@ test("a port that is taken is reported", async () => {
 });
 
 test("mqtts: the same broker behind TLS", async (context) => {
-  const folder = mkdtempSync(join(tmpdir(), "stemma-tls-"));
-  try {
-    try {
-      execFileSync(
-        "openssl",
-        [
-          "req",
-          "-x509",
-          "-newkey",
-          "ec",
-          "-pkeyopt",
-          "ec_paramgen_curve:prime256v1",
-          "-nodes",
-          "-keyout",
-          join(folder, "key.pem"),
-          "-out",
-          join(folder, "cert.pem"),
-          "-days",
-          "2",
-          "-subj",
-          "/CN=localhost",
-          "-addext",
-          "subjectAltName=IP:127.0.0.1",
-        ],
-        { stdio: "ignore" },
-      );
-    } catch {
-      context.skip("openssl is not here to make a certificate");
-      return;
-    }
-    const [key, cert] = [
-      readFileSync(join(folder, "key.pem"), "utf8"),
-      readFileSync(join(folder, "cert.pem"), "utf8"),
-    ];
-    const started = await start({}, { tls: { key, cert } });
-    assert.match(started.broker.url, /^mqtts:/);
-    const client = await started.client("v1", { ca: cert });
-    const got = nextMessages(started, 1);
-    await client.publishAsync(topicOf("v1", "block/up/0123456789abcdef"), Buffer.alloc(300_000, 3), {
-      qos: 0,
-    });
-    assert.equal((await got)[0]?.payload.length, 300_000);
-    await assert.rejects(
-      new Promise((resolve, reject) => {
-        const wary = mqtt.connect(started.broker.url, { reconnectPeriod: 0 });
-        wary.once("connect", resolve);
-        wary.once("error", (error) => {
-          wary.end(true);
-          reject(error);
-        });
-      }),
-    );
-    const oversize = await started.client("v2", { ca: cert });
-    const closed = closing(oversize);
-    oversize.publish(topicOf("v2", "up/words"), Buffer.alloc(900_000), { qos: 0 });
-    await closed;
-    assert.equal(
-      started.events.some(({ type }) => type === "frame-refused"),
-      true,
-    );
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  const tls = makeCertificate();
+  if (tls === undefined) {
+    context.skip("openssl is not here to make a certificate");
+    return;
   }
+  const started = await start({}, { tls });
+  assert.match(started.broker.url, /^mqtts:/);
+  const client = await started.client("v1", { ca: tls.cert });
+  const got = nextMessages(started, 1);
+  await client.publishAsync(topicOf("v1", "block/up/0123456789abcdef"), Buffer.alloc(300_000, 3), {
+    qos: 0,
+  });
+  assert.equal((await got)[0]?.payload.length, 300_000);
+  await assert.rejects(
+    new Promise((resolve, reject) => {
+      const wary = mqtt.connect(started.broker.url, { reconnectPeriod: 0 });
+      wary.once("connect", resolve);
+      wary.once("error", (error) => {
+        wary.end(true);
+        reject(error);
+      });
+    }),
+  );
+  const oversize = await started.client("v2", { ca: tls.cert });
+  const closed = closing(oversize);
+  oversize.publish(topicOf("v2", "up/words"), Buffer.alloc(900_000), { qos: 0 });
+  await closed;
+  assert.equal(
+    started.events.some(({ type }) => type === "frame-refused"),
+    true,
+  );
 });
 
 test("an envelope travels through the broker as it is", async () => {

@@ -11,6 +11,7 @@ import {
   serverFileJsonSchema,
 } from "../../../../server/configuration/config-file.js";
 import { defaultBrokerLimits } from "../../../../server/broker/broker-limits.js";
+import { defaultHttpLimits } from "../../../../server/http/http-limits.js";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 
 async function homeWith(t: TestContext, content: unknown): Promise<string> {
@@ -50,6 +51,7 @@ test("every key of server.json is described, and every limit is there with its d
   for (const [name, defaults] of [
     ["ingest", defaultIngestLimits],
     ["broker", defaultBrokerLimits],
+    ["http", defaultHttpLimits],
   ] as const)
     for (const [key, value] of Object.entries(defaults))
       assert.equal(limits[name]?.properties?.[key]?.default, value, `limits.${name}.${key}`);
