@@ -12,6 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import { checkVersion } from "./versions/record-version.js";
+import { opaqueObjectsOf } from "./versions/version-objects.js";
 import { keptVersions } from "./state/references.js";
 import type { VersionState } from "./state/state.js";
 import { unreadableVersions } from "./state/version-table.js";
@@ -137,14 +138,7 @@ async function checkOne(
         message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}`,
       });
     }
-    for (const [kind, hash] of [
-      ["measurements", record.objects.measurements],
-      ["checkpoints", record.objects.checkpoints],
-      ["provenance", record.objects.provenance],
-      ...(record.objects.attachments ?? []).map((one) => ["attachment", one.hash] as const),
-    ] as const) {
-      if (hash !== undefined) await context.objects.read(kind, hash);
-    }
+    for (const [kind, hash] of opaqueObjectsOf(record)) await context.objects.read(kind, hash);
   } catch (error) {
     const { name, version } = context.state.versions.get(versionId) as VersionState;
     problems.push(problemOf("version", versionId, error, `${name}:${version}: `));

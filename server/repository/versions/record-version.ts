@@ -5,7 +5,7 @@
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
-import { decodeArchitecture } from "../../../shared/model/architecture.js";
+import { checkLeavesFit, decodeArchitecture } from "../../../shared/model/architecture.js";
 import { decodeEnvironment } from "../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
 import { decodeNames } from "../../../shared/model/names.js";
@@ -22,6 +22,7 @@ import type { VersionSummary } from "../fleet-repository.js";
 import { checkName } from "../state/naming.js";
 import type { VersionState } from "../state/state.js";
 import { findVersion, indexByDevice, requireVersion } from "../state/version-table.js";
+import { checkDeclarations } from "./version-objects.js";
 
 export interface CheckedVersion {
   readonly versionId: Hash;
@@ -36,10 +37,11 @@ export interface CheckedVersion {
 /**
  * Reads what a record refers to, except tensors, and checks that it is consistent: tree and root, owner map,
  * names, environment, architecture, metadata.
- * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, ROOT_MISMATCH, and the decoders' errors
+ * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, OBJECT_KIND_MISMATCH, ROOT_MISMATCH, ARCHITECTURE_MISMATCH,
+ * TREE_MALFORMED where a stored tensor is not what the tree declares, and the decoders' errors
  */
 export async function checkVersion(
-  objects: Pick<ObjectReader, "read">,
+  objects: Pick<ObjectReader, "read" | "stat">,
   recordBytes: Uint8Array,
 ): Promise<CheckedVersion> {
   const record = decodeSaveRecord(recordBytes);
@@ -57,9 +59,13 @@ export async function checkVersion(
   decodeNames(await objects.read("names", record.objects.names), leaves.length);
   decodeEnvironment(await objects.read("environment", record.objects.environment));
   if (record.objects.architecture !== undefined)
-    decodeArchitecture(await objects.read("architecture", record.objects.architecture));
+    checkLeavesFit(
+      decodeArchitecture(await objects.read("architecture", record.objects.architecture)),
+      leaves,
+    );
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
+  checkDeclarations(objects, record, leaves);
   let tensorBytes = 0;
   let ownBytes = 0;
   leaves.forEach((leaf, index) => {
@@ -109,7 +115,10 @@ export function recordedFact(
   };
 }
 
-/** Appends the fact of a version that was checked or was saved by this process. @throws REFERENCE_MISSING */
+/**
+ * Appends the fact of a version that was checked or was saved by this process. @throws REFERENCE_MISSING,
+ * TREE_MALFORMED, OBJECT_KIND_MISMATCH
+ */
 export async function appendRecorded(
   context: RepositoryContext,
   checked: CheckedVersion,
@@ -120,6 +129,8 @@ export async function appendRecorded(
     requiredObjects: [...referencesOf({ state: "kept", versionId, record, leaves })],
     decide: (draft) => {
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
+      // Now everything is in the store, including what was missing when the version was checked.
+      checkDeclarations(context.objects, record, leaves);
       return [recordedFact(context.clock.now(), checked, draft.takeVersion(record.name))];
     },
     onApplied: (positions) => {

@@ -3,6 +3,9 @@
  * happens in between.
  */
 import assert from "node:assert/strict";
+import type { LeafTable, SaveRecord } from "../../../../shared/model/model.js";
+import { encodeSaveRecord, versionIdOf } from "../../../../shared/model/save-record.js";
+import { decodeTree, encodeTree } from "../../../../shared/model/tree-object.js";
 import { test } from "node:test";
 import type { Fact } from "../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
@@ -190,6 +193,47 @@ test("a record whose tensors are missing is refused with their names, and uses n
   await to.close();
 });
 
+test("a version that declares a stored tensor or object as something else is neither recorded nor passes a check", async () => {
+  const { home } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const { summary } = await repository.save(modelOf(tensorsOf("m")), { name: "soh" });
+  const { objects } = repository;
+  const { kind, leaves } = decodeTree(await objects.read("tree", summary.record.objects.tree));
+  const [first, ...others] = leaves as [LeafTable[number], ...LeafTable[number][]];
+  const elements = first.shape.reduce((a, b) => a * b);
+  const length = repository.journal.head().length;
+  const declare = async (tree: LeafTable, more: Partial<SaveRecord["objects"]> = {}): Promise<Uint8Array> => {
+    const writer = await objects.begin();
+    const record = encodeSaveRecord({
+      ...summary.record,
+      sequence: 2,
+      objects: { ...summary.record.objects, ...more, tree: await writer.put("tree", encodeTree(kind, tree)) },
+    });
+    await writer.put("record", record);
+    await writer.commit();
+    return record;
+  };
+  const lies: readonly (readonly [string, Promise<Uint8Array>])[] = [
+    ["TREE_MALFORMED", declare([{ ...first, dtype: "I32" }, ...others])],
+    ["TREE_MALFORMED", declare([{ ...first, shape: [elements / 2, 2] }, ...others])],
+    ["TREE_MALFORMED", declare([{ ...first, shape: [1, ...first.shape] }, ...others])],
+    ["OBJECT_KIND_MISMATCH", declare(leaves, { provenance: summary.record.objects.names })],
+    ["OBJECT_KIND_MISMATCH", declare(leaves, { attachments: [{ name: "a", hash: first.tensor }] })],
+  ];
+  for (const [code, lie] of lies) await assert.rejects(repository.record(await lie), { code });
+  assert.equal(repository.journal.head().length, length);
+  assert.deepEqual((await repository.check()).problems, []);
+  // A journal that already has such a version, recorded by an earlier release: the check names it.
+  const versionId = versionIdOf(await lies[0]![1]);
+  await repository.append({ type: "recorded", atMs: 1, versionId, name: "soh", version: 2 });
+  const { problems } = await repository.check();
+  assert.deepEqual(
+    problems.map(({ what, id }) => [what, id]),
+    [["version: TREE_MALFORMED", versionId]],
+  );
+  await repository.close();
+});
+
 test("stored, released, held, tagged, retired: each is accepted in its order and refused outside it", async () => {
   const { home } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
@@ -366,6 +410,7 @@ test("a listing queries the catalog, which follows every fact and can be rebuilt
   assert.deepEqual(await repository.list({ order: "oldest", limit: 1 }), {
     versions: [repository.get(a.versionId)],
     total: 2,
+    unreadable: [],
   });
   assert.deepEqual(await idsOf({ order: "oldest", offset: 1 }), [b.versionId]);
   await repository.tag("soh", "best", a.versionId);

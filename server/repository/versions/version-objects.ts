@@ -1,0 +1,64 @@
+/**
+ * Whether the objects that a version names are, in the store, what the version declares: tensors of the declared
+ * dtype and shape, other objects of the kind of their role. A tensor's id follows from its dtype and shape too,
+ * but a tree can name a stored tensor by its id and declare another dtype; such a version could not be recovered.
+ */
+import { StemmaError } from "../../../shared/errors.js";
+import type { LeafTable, ObjectKind, SaveRecord } from "../../../shared/model/model.js";
+import type { ObjectReader } from "../../../shared/objects/object-store.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+
+/** The objects of a record that are not decoded when a version is checked. */
+export function opaqueObjectsOf({
+  objects,
+}: Pick<SaveRecord, "objects">): readonly (readonly [ObjectKind, Hash])[] {
+  const named: readonly (readonly [ObjectKind, Hash | undefined])[] = [
+    ["measurements", objects.measurements],
+    ["checkpoints", objects.checkpoints],
+    ["provenance", objects.provenance],
+    ...(objects.attachments ?? []).map(({ hash }) => ["attachment", hash] as const),
+  ];
+  return named.flatMap(([kind, id]) => (id === undefined ? [] : [[kind, id] as const]));
+}
+
+/**
+ * Compares everything that is in the store; what is missing passes. Reads no object.
+ * @throws TREE_MALFORMED, OBJECT_KIND_MISMATCH
+ */
+export function checkDeclarations(
+  objects: Pick<ObjectReader, "stat">,
+  record: Pick<SaveRecord, "objects">,
+  leaves: LeafTable,
+): void {
+  for (const leaf of leaves) checkLeaf(objects, leaf);
+  for (const [kind, id] of opaqueObjectsOf(record)) {
+    const stored = objects.stat(id)?.kind;
+    if (stored !== undefined && stored !== kind)
+      throw new StemmaError(
+        "OBJECT_KIND_MISMATCH",
+        `The save record names ${id} as ${kind}; in the store it is of the kind ${stored}. Have the sender save the model again.`,
+        { id, expected: kind, actual: stored },
+      );
+  }
+}
+
+function checkLeaf(
+  objects: Pick<ObjectReader, "stat">,
+  { path, tensor, dtype, shape }: LeafTable[number],
+): void {
+  const stored = objects.stat(tensor);
+  if (stored === undefined) return;
+  const { header } = stored;
+  if (
+    header?.dtype === dtype &&
+    header.shape.length === shape.length &&
+    header.shape.every((dimension, axis) => dimension === shape[axis])
+  )
+    return;
+  const actual = header === undefined ? stored.kind : `${header.dtype} [${header.shape.join(", ")}]`;
+  throw new StemmaError(
+    "TREE_MALFORMED",
+    `The tree declares the tensor ${tensor} at ${path} as ${dtype} [${shape.join(", ")}]; in the store it is ${actual}. The model could not be recovered. Have the sender save it again.`,
+    { id: tensor, path, actual },
+  );
+}
