@@ -50,7 +50,7 @@ export function safetensorsMalformed(where: string, reason: string): StemmaError
  * Reads a header's bytes (without the length before them).
  * @param dataBytes bytes that follow the header: they must be covered exactly, without holes and overlaps
  * @param where what the file is called in messages
- * @throws SAFETENSORS_MALFORMED
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED where bytes are missing at the end
  */
 export function parseSafetensorsHeader(
   bytes: Uint8Array,
@@ -81,7 +81,13 @@ export function parseSafetensorsHeader(
     .filter(([name]) => name !== metadataName)
     .map(([name, value]) => entryOf(name, value, fail));
   const tensors = inFileOrder(entries);
-  checkCoverage(tensors, dataBytes, fail);
+  checkCoverage(tensors, dataBytes, fail, (needed) => {
+    throw new StemmaError(
+      "SAFETENSORS_TRUNCATED",
+      `${where} is cut short: its tensors need ${needed} bytes, it has ${dataBytes}. Copy it again from a complete one.`,
+      { needed, dataBytes },
+    );
+  });
   return { tensors, metadata: metadata === undefined ? undefined : metadataOf(metadata, fail), text };
 }
 
@@ -141,7 +147,12 @@ function numbersOf(value: Json | undefined, shown: string, fail: Fail): readonly
   return value;
 }
 
-function checkCoverage(tensors: readonly SafetensorsEntry[], dataBytes: number, fail: Fail): void {
+function checkCoverage(
+  tensors: readonly SafetensorsEntry[],
+  dataBytes: number,
+  fail: Fail,
+  failShort: (needed: number) => never,
+): void {
   let at = 0;
   for (const { name, begin, end } of tensors) {
     if (begin !== at)
@@ -150,12 +161,8 @@ function checkCoverage(tensors: readonly SafetensorsEntry[], dataBytes: number, 
       );
     at = end;
   }
-  if (at !== dataBytes)
-    fail(
-      at < dataBytes
-        ? `${dataBytes - at} bytes follow its last tensor`
-        : `its tensors need ${at} bytes, it has ${dataBytes}`,
-    );
+  if (at > dataBytes) failShort(at);
+  if (at < dataBytes) fail(`${dataBytes - at} bytes follow its last tensor`);
 }
 
 /** One tensor of a file to be written. */

@@ -4,6 +4,7 @@
  */
 import { StemmaError } from "../errors.js";
 import type { OpenFile } from "../ports.js";
+import { recognizedBytes, recognizeForeignFile, type ForeignFile } from "./foreign-file.js";
 import {
   maxHeaderBytes,
   parseSafetensorsHeader,
@@ -16,6 +17,16 @@ import { uninitializedBytes } from "./uninitialized-bytes.js";
 
 /** The part of an open file that the reader uses. */
 export type ByteFile = Pick<OpenFile, "read" | "size">;
+
+const openingBrace = "{".charCodeAt(0);
+
+function foreignFile(where: string, { name, advice }: ForeignFile): StemmaError<"SAFETENSORS_MALFORMED"> {
+  return new StemmaError(
+    "SAFETENSORS_MALFORMED",
+    `${where} is not a safetensors file but ${name}. ${advice}.`,
+    { reason: name },
+  );
+}
 
 /** Bytes of one read. */
 const readBytes = 4 * 1024 * 1024;
@@ -52,13 +63,23 @@ async function readFully(file: ByteFile, target: Uint8Array, position: number, w
  */
 export async function readSafetensors(file: ByteFile, where: string): Promise<SafetensorsFile> {
   const size = await file.size();
-  if (size < 10) throw safetensorsMalformed(where, `it has ${size} bytes, too few for a header`);
-  const length = Buffer.alloc(8);
-  await readFully(file, length, 0, where);
-  const headerBytes = length.readBigUInt64LE(0);
+  const first = Buffer.alloc(Math.min(size, recognizedBytes));
+  await readFully(file, first, 0, where);
+  const headerBytes = size < 8 ? 0n : first.readBigUInt64LE(0);
+  const dataStart = 8 + Number(headerBytes);
+  // Only a file that cannot be safetensors is taken for one of another format.
+  if (size < 8 || headerBytes > BigInt(maxHeaderBytes) || dataStart > size || first[8] !== openingBrace) {
+    const foreign = recognizeForeignFile(first);
+    if (foreign !== undefined) throw foreignFile(where, foreign);
+  }
+  if (size < 8)
+    throw new StemmaError(
+      "SAFETENSORS_TRUNCATED",
+      `${where} has ${size} bytes, too few for the length of a header. Copy it again from a complete one.`,
+      { size },
+    );
   if (headerBytes > BigInt(maxHeaderBytes))
     throw safetensorsMalformed(where, `its header claims ${headerBytes} bytes, more than ${maxHeaderBytes}`);
-  const dataStart = 8 + Number(headerBytes);
   if (dataStart > size)
     throw new StemmaError(
       "SAFETENSORS_TRUNCATED",

@@ -249,7 +249,7 @@ describe("malformed safetensors", () => {
     const file = fileOf(`{${one}}`, Uint8Array.of(1, 2));
     await assert.rejects(
       readSafetensors(fileOfBytes(file.subarray(0, 5)), "cut"),
-      refusal("SAFETENSORS_MALFORMED"),
+      refusal("SAFETENSORS_TRUNCATED"),
     );
     await assert.rejects(
       readSafetensors(fileOfBytes(file.subarray(0, 20)), "cut"),
@@ -257,7 +257,7 @@ describe("malformed safetensors", () => {
     );
     await assert.rejects(
       readSafetensors(fileOfBytes(file.subarray(0, file.length - 1)), "cut"),
-      refusal("SAFETENSORS_MALFORMED"),
+      refusal("SAFETENSORS_TRUNCATED"),
     );
     let size = file.length;
     const shrinking = await readSafetensors(
