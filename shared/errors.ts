@@ -26,6 +26,8 @@ const tensorCodes = {
   TENSOR_TOO_LARGE: failed,
   SAFETENSORS_MALFORMED: failed,
   SAFETENSORS_TRUNCATED: failed,
+  FILE_CHANGED: failed,
+  FILE_NOT_SHARED: failed,
 } as const;
 const modelCodes = {
   ARCHITECTURE_INVALID: failed,

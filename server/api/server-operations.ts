@@ -12,7 +12,7 @@ import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
 import type { TrainProgress, TrainReport } from "./evaluation-schemas.js";
 import type { StorageApplied } from "./storage-schemas.js";
-import type { importOptions, ImportReport, RecoveryReport } from "./version-schemas.js";
+import type { importOptions, ImportReport, localFile, RecoveryReport } from "./version-schemas.js";
 
 type NamesOfKind<Kind extends string> = {
   [Name in keyof OperationTable]: OperationTable[Name] extends { readonly kind: Kind } ? Name : never;
@@ -52,14 +52,21 @@ export interface RecoveryStream {
   readonly expected: RecoveryReport;
 }
 
-export interface ImportOptions extends Readonly<Omit<z.input<typeof importOptions>, "attachments">> {
+export interface ImportOptions extends Readonly<
+  Omit<z.input<typeof importOptions>, "attachments" | "localFile">
+> {
   readonly fleet: string;
   readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[] | undefined;
 }
+/** A file of this machine as its client saw it, so that a server in another file system does not take another. */
+export type LocalFile = Readonly<z.infer<typeof localFile>>;
+
 export interface ImportStream {
   /** -1 where it is not known. */
   readonly byteLength: number;
   readonly chunks: AsyncIterable<Uint8Array>;
+  /** The same bytes as a file of this machine: a server that can read it reads it in place. */
+  readonly localFile?: LocalFile | undefined;
 }
 
 export interface ServerOperations extends CallOperations {

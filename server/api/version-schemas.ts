@@ -254,6 +254,13 @@ export type ImportReport = ValueOf<typeof importReport>;
 /** Longest JSON part of an import, bytes: architecture and attachments included. */
 export const maxImportOptionsBytes = 64 * 1024 * 1024;
 
+/** A file on the server's machine that an import reads in place. */
+export const localFile = z.object({
+  path: z.string().min(1).max(4096).describe("Absolute path without symbolic links"),
+  size: count,
+  modifiedMs: z.number(),
+});
+
 /** Options of an import as they cross HTTP: attachments are base64. */
 export const importOptions = z
   .object({
@@ -271,6 +278,12 @@ export const importOptions = z
       .array(z.object({ name: shortText, base64: z.string() }))
       .max(256)
       .optional(),
+    fileName: z.string().max(4096).optional().describe("What error messages call the file"),
+    localFile: localFile
+      .optional()
+      .describe(
+        "Over the server's local socket only: the file to read in place; the body ends after the options",
+      ),
     dryRun: z.boolean().optional().describe("Report what would be stored, store nothing"),
   })
   .meta({ id: "ImportOptions" });

@@ -75,7 +75,7 @@ export function buildHttpApp(
   addCallRoutes(app, parts.operations);
   addArchiveRoutes(app, parts.archiveJobs);
   addTrainRoutes(app, parts.jobs);
-  addStreamRoutes(app, parts.operations, parts.stopping);
+  addStreamRoutes(app, parts.operations, { stopping: parts.stopping, mayNameFiles: access === "trusted" });
   return app;
 }
 

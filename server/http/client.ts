@@ -2,6 +2,7 @@
  * The operations of a running server, over its local socket or a URL. Calls derive from the table of
  * operations. Errors arrive typed, and answers are checked against the table's schemas.
  */
+import { isStemmaError } from "../../shared/errors.js";
 import type { CallDefinition } from "../api/operation.js";
 import { importContentType } from "../api/model-definitions.js";
 import { operationTable } from "../api/operation-table.js";
@@ -10,6 +11,7 @@ import type {
   CallOptions,
   ImportOptions,
   ImportStream,
+  LocalFile,
   ServerOperations,
 } from "../api/server-operations.js";
 import { checkAnswer } from "./check-answer.js";
@@ -75,10 +77,31 @@ async function callOver(
   return checkAnswer(definition.output, answer, connection.server);
 }
 
+/**
+ * Over the local socket the server first gets the path of a file of this machine. Where it cannot read that very
+ * file, and over TCP, the bytes are sent.
+ */
 async function importOver(
   connection: Connection,
   stream: ImportStream,
   options: ImportOptions,
+): ReturnType<ServerOperations["import"]> {
+  if (connection.isLocal && stream.localFile !== undefined)
+    try {
+      return await sendImport(connection, options, { localFile: stream.localFile });
+    } catch (error) {
+      if (!isStemmaError(error, "FILE_NOT_SHARED")) throw error;
+    }
+  return await sendImport(connection, options, { chunks: stream.chunks });
+}
+
+async function sendImport(
+  connection: Connection,
+  options: ImportOptions,
+  {
+    localFile,
+    chunks = [],
+  }: { readonly localFile?: LocalFile; readonly chunks?: ImportStream["chunks"] | [] },
 ): ReturnType<ServerOperations["import"]> {
   const definition = operationTable.import;
   const answer = await connection.sendForJson({
@@ -88,8 +111,8 @@ async function importOver(
     body: {
       contentType: importContentType,
       chunks: (async function* () {
-        yield encodeImportOptions(options);
-        yield* stream.chunks;
+        yield encodeImportOptions(options, localFile);
+        yield* chunks;
       })(),
     },
   });

@@ -4,15 +4,17 @@
  * options are held in memory.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { ImportOptions } from "../api/server-operations.js";
+import type { ImportOptions, LocalFile } from "../api/server-operations.js";
 import { importOptions, maxImportOptionsBytes } from "../api/version-schemas.js";
 import * as z from "zod";
 
-export function encodeImportOptions(options: ImportOptions): Uint8Array {
+/** @param localFile the file that the server reads itself, so that none follows */
+export function encodeImportOptions(options: ImportOptions, localFile?: LocalFile): Uint8Array {
   const { fleet: _fleet, attachments, ...rest } = options;
   const json = Buffer.from(
     JSON.stringify({
       ...rest,
+      ...(localFile === undefined ? {} : { localFile }),
       attachments: attachments?.map(({ name, bytes }) => ({
         name,
         base64: Buffer.from(bytes).toString("base64"),
@@ -29,7 +31,11 @@ export function encodeImportOptions(options: ImportOptions): Uint8Array {
 export async function decodeImport(
   fleet: string,
   body: AsyncIterable<Uint8Array>,
-): Promise<{ readonly options: ImportOptions; readonly file: AsyncIterable<Uint8Array> }> {
+): Promise<{
+  readonly options: ImportOptions;
+  readonly file: AsyncIterable<Uint8Array>;
+  readonly localFile: LocalFile | undefined;
+}> {
   const reader = body[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
   const readAtLeast = async (count: number): Promise<void> => {
@@ -72,9 +78,10 @@ export async function decodeImport(
       `The import's options are not valid: ${z.prettifyError(parsed.error)}`,
       {},
     );
-  const { attachments, ...rest } = parsed.data;
+  const { attachments, localFile, ...rest } = parsed.data;
   const first = held.subarray(4 + length);
   return {
+    localFile,
     options: {
       fleet,
       ...rest,

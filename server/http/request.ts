@@ -42,6 +42,8 @@ export interface Connection {
   sendForJson(request: ServerRequest): Promise<unknown>;
   /** "The server at …", which error messages begin with. */
   readonly server: string;
+  /** Whether the server is on this machine and was reached over its local socket. */
+  readonly isLocal: boolean;
   close(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export function connect(address: ServerAddress): Connection {
   };
   return {
     server,
+    isLocal: address.socketPath !== undefined,
     send,
     async sendForJson(request) {
       const bytes = await collect(server, (await send(request)).body, request.signal);

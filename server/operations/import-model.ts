@@ -1,10 +1,10 @@
 /**
- * Import: a safetensors stream becomes a version. The file is written to disk first, because only after the
- * complete model is hashed is it known which parts are new.
+ * Import: a safetensors file becomes a version. A file of this machine is read in place. A stream is written to
+ * disk first, because only after the complete model is hashed is it known which parts are new.
  */
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import type { Files } from "../../shared/ports.js";
+import type { Files, FileStat } from "../../shared/ports.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
@@ -13,56 +13,111 @@ import { loadSaveBase } from "../../shared/save/save-model.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { ImportOptions } from "../api/server-operations.js";
+import type { ImportOptions, ImportStream, LocalFile } from "../api/server-operations.js";
 import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /**
- * @throws SAFETENSORS_MALFORMED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED, ARCHITECTURE_MISMATCH,
- * MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
+ * ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL, FILE_CHANGED (nothing is saved then),
+ * FILE_NOT_SHARED
  */
 export async function importModel(
   context: OperationsContext,
-  stream: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> },
+  stream: ImportStream,
   options: ImportOptions,
 ): Promise<ImportReport> {
   const { home, fleets } = context;
   const { files, random } = home.ports;
+  const { localFile } = stream;
+  if (localFile !== undefined) {
+    await requireShared(files, localFile);
+    await requireDiskSpace(home, options.dryRun === true ? 0 : localFile.size);
+    return await importFile(context, localFile.path, options, async () => {
+      if (!(await isSameFile(files, localFile)))
+        throw new StemmaError(
+          "FILE_CHANGED",
+          `${nameIn(options)} changed while it was imported, so nothing was saved. Import it again when it is complete.`,
+          { path: localFile.path },
+        );
+    });
+  }
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
-  const base = options.base === undefined ? undefined : repository.resolve(options.base);
+  if (options.base !== undefined) repository.resolve(options.base); // Before the file is received.
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
   try {
     await requireDiskSpace(home, Math.max(0, stream.byteLength));
     await receive(files, temporary, stream);
-    const file = await files.open(temporary, "read");
-    try {
-      const modelJson =
-        options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
-      const model = await modelSourceOfSafetensors(
-        file,
-        `The file given for ${JSON.stringify(options.name)}`,
-        modelJson === undefined ? {} : { modelJson },
-      );
-      return options.dryRun === true
-        ? await reportDry(repository, model, base)
-        : await save(context, repository, { model, base }, options);
-    } finally {
-      await file.close();
-    }
+    return await importFile(context, temporary, options, () => Promise.resolve());
   } finally {
     await files.remove(temporary);
   }
 }
 
-async function receive(
-  files: Files,
+/** What messages call the imported file. */
+function nameIn({ fileName, name }: ImportOptions): string {
+  return fileName === undefined ? `The file given for ${JSON.stringify(name)}` : `The file ${fileName}`;
+}
+
+/** @throws FILE_NOT_SHARED where this process cannot read the very file that the client named */
+async function requireShared(files: Files, { path, size, modifiedMs }: LocalFile): Promise<void> {
+  const refuse = (reason: string, cause?: unknown): StemmaError =>
+    new StemmaError("FILE_NOT_SHARED", `The server ${reason}. Send the file itself.`, { path, cause });
+  if (!isAbsolute(path)) throw refuse("needs the absolute path of a file");
+  let found: FileStat | undefined;
+  try {
+    found = await files.stat(path);
+    if (found?.kind === "file") await (await files.open(path, "read")).close();
+  } catch (cause) {
+    throw refuse("cannot read this file", cause);
+  }
+  if (found?.kind !== "file" || found.size !== size || found.modifiedMs !== modifiedMs)
+    throw refuse("finds another file at this path, or none");
+}
+
+async function isSameFile(files: Files, { path, size, modifiedMs }: LocalFile): Promise<boolean> {
+  const found = await files.stat(path);
+  return found?.kind === "file" && found.size === size && found.modifiedMs === modifiedMs;
+}
+
+/** @param requireUnchanged throws where the file changed since it was described */
+async function importFile(
+  context: OperationsContext,
   path: string,
-  { byteLength, chunks }: { readonly byteLength: number; readonly chunks: AsyncIterable<Uint8Array> },
-): Promise<void> {
+  options: ImportOptions,
+  requireUnchanged: () => Promise<void>,
+): Promise<ImportReport> {
+  const { files } = context.home.ports;
+  const repository = await context.fleets.get(options.fleet, { create: options.dryRun !== true });
+  const base = options.base === undefined ? undefined : repository.resolve(options.base);
+  const modelJson =
+    options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
+  const file = await files.open(path, "read");
+  try {
+    const model = await modelSourceOfSafetensors(
+      file,
+      nameIn(options),
+      modelJson === undefined ? {} : { modelJson },
+    );
+    await requireUnchanged();
+    return options.dryRun === true
+      ? await reportDry(repository, model, base)
+      : await save(context, repository, { model, base }, options);
+  } catch (error) {
+    // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
+    // and compared with the ids of their tensors.
+    await requireUnchanged();
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+async function receive(files: Files, path: string, { byteLength, chunks }: ImportStream): Promise<void> {
   const file = await files.open(path, "create");
   try {
     let receivedBytes = 0;

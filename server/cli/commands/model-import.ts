@@ -1,12 +1,13 @@
 /** `stemma model import`: a model file becomes a version. */
 import { createReadStream } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
+import { readFile, realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatBytes } from "../../../shared/cli/output.js";
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { maxChunkBytes } from "../../../shared/tensor/tensor.js";
+import type { LocalFile } from "../../api/server-operations.js";
 import type { ImportReport } from "../../api/version-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
@@ -43,24 +44,28 @@ async function importCommand(
   { name, base, arch, line, meta, attach, dryRun }: ImportChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const { size } = await statFile(file);
-  const report = await (
-    await operations()
-  ).import(
-    { byteLength: size, chunks: readChunks(file) },
-    {
-      fleet: options.fleet,
-      name,
-      base,
-      line,
-      metadata: parseAssignments(meta),
-      dryRun,
-      architecture: arch === undefined ? undefined : await readText(arch),
-      attachments: await Promise.all(
-        attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
-      ),
-    },
-  );
+  const localFile = await describeFile(file);
+  const operationsNow = await operations();
+  const report = await operationsNow
+    .import(
+      { byteLength: localFile.size, chunks: readChunks(file), localFile },
+      {
+        fleet: options.fleet,
+        fileName: file,
+        name,
+        base,
+        line,
+        metadata: parseAssignments(meta),
+        dryRun,
+        architecture: arch === undefined ? undefined : await readText(arch),
+        attachments: await Promise.all(
+          attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
+        ),
+      },
+    )
+    .catch((error: unknown) => {
+      throw arch === undefined ? error : withArchitectureFile(error, arch);
+    });
   const { summary } = report;
   output.print({
     data: report,
@@ -70,6 +75,13 @@ async function importCommand(
         ? `would be saved as ${describeImport(report)}`
         : `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), ${describeImport(report)}`,
   });
+}
+
+/** An error about a model.json, with the name of its file. */
+function withArchitectureFile(error: unknown, file: string): unknown {
+  return isStemmaError(error) && ["MODEL_JSON_MALFORMED", "LAYER_NOT_ALLOWED"].includes(error.code)
+    ? new StemmaError(error.code, `${file}: ${error.message}`, { cause: error })
+    : error;
 }
 
 function describeImport(report: ImportReport): string {
@@ -82,12 +94,12 @@ function describeImport(report: ImportReport): string {
   return `${approach}: ${extent}; ${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored, plus ${formatBytes(overheadBytes)} of record`;
 }
 
-async function statFile(path: string): Promise<{ size: number }> {
+async function describeFile(path: string): Promise<LocalFile> {
   const found = await stat(path).catch((cause: unknown) => {
     throw missing(path, cause);
   });
   if (!found.isFile()) throw new StemmaError("USAGE", `${path} is not a file. Name one .safetensors file.`);
-  return found;
+  return { path: await realpath(path), size: found.size, modifiedMs: found.mtimeMs };
 }
 async function readText(path: string): Promise<string> {
   return readFile(path, "utf8").catch((cause: unknown) => {

@@ -9,17 +9,24 @@ import type { RecoveryStream, ServerOperations } from "../../api/server-operatio
 import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
 
-/** @param stopping ends event streams when the server stops */
+/** What the routes need to know of their server. */
+export interface StreamRouteOptions {
+  /** Ends event streams when the server stops. */
+  readonly stopping: AbortSignal;
+  /** Whether clients are trusted to name files of this machine: those of the local socket. */
+  readonly mayNameFiles: boolean;
+}
+
 export function addStreamRoutes(
   app: FastifyInstance,
   operations: ServerOperations,
-  stopping: AbortSignal,
+  { stopping, mayNameFiles }: StreamRouteOptions,
 ): void {
   const { recover, import: importing, events } = operationTable;
   app.get(recover.path, { exposeHeadRoute: false }, (request, reply) =>
     sendRecovery(operations, request, reply),
   );
-  app.post(importing.path, (request) => importModel(operations, request));
+  app.post(importing.path, (request) => importModel(operations, request, mayNameFiles));
   app.get(events.path, { exposeHeadRoute: false }, (request, reply) => {
     const { fleet } = readInput(events, request);
     const clientLeft = new AbortController();
@@ -76,7 +83,11 @@ async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerat
  * Accepts both forms of an import: a frame with all its options, or (for curl) a bare safetensors file with
  * options in the query.
  */
-async function importModel(operations: ServerOperations, request: FastifyRequest): Promise<ImportReport> {
+async function importModel(
+  operations: ServerOperations,
+  request: FastifyRequest,
+  mayNameFiles: boolean,
+): Promise<ImportReport> {
   const { body, headers } = request;
   if (!(body instanceof Readable))
     throw new StemmaError(
@@ -90,7 +101,13 @@ async function importModel(operations: ServerOperations, request: FastifyRequest
   });
   if (headers["content-type"]?.split(";")[0] === importContentType) {
     const framed = await decodeImport(fleet, body);
-    return operations.import({ byteLength: -1, chunks: framed.file }, framed.options);
+    const { localFile } = framed;
+    if (localFile !== undefined && !mayNameFiles)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        "Only a client on the server's local socket may name a file for the server to read. Send the file itself.",
+      );
+    return operations.import({ byteLength: -1, chunks: framed.file, localFile }, framed.options);
   }
   if (name === undefined)
     throw new StemmaError(

@@ -3,10 +3,12 @@
  * give the same answers.
  */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { importContentType } from "../../../../server/api/model-definitions.js";
+import { encodeImportOptions } from "../../../../server/http/import-frame.js";
 import { connectOperations } from "../../../../server/http/client.js";
 import { readHttpToken } from "../../../../server/http/token.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
@@ -74,6 +76,43 @@ describe("the interfaces of a server", () => {
         (await operations.verify({ fleet: testFleet, model: "door:2" })).root,
         second.summary?.record.root,
       );
+    }
+  });
+
+  it("reads a file of this machine in place over the local socket, streams one it cannot find, refuses a path over TCP", async () => {
+    const socket = connectOperations({ socketPath: server.handle.socketPath });
+    const bytes = await fileOf({ body: noiseBytes(50_000, 11) });
+    const path = join(server.home, "..", `in-place-${process.pid}.safetensors`);
+    await writeFile(path, bytes);
+    const { mtimeMs: modifiedMs, size } = await stat(path);
+    const localFile = { path: await realpath(path), size, modifiedMs };
+    let streamed = 0;
+    const chunks = (async function* () {
+      streamed++;
+      yield* imports(bytes).chunks;
+    })();
+    const stream = { byteLength: size, chunks, localFile };
+    try {
+      await socket.import(stream, { fleet: testFleet, name: "in-place" });
+      assert.equal(streamed, 0);
+      const elsewhere = { ...localFile, path: "/no/such/file" };
+      await socket.import({ ...stream, localFile: elsewhere }, { fleet: testFleet, name: "in-place" });
+      assert.equal(streamed, 1);
+      const over = await remote.import(
+        { ...imports(bytes), localFile },
+        { fleet: testFleet, name: "in-place" },
+      );
+      assert.equal(over.summary?.version, 3);
+      const frame = encodeImportOptions({ fleet: testFleet, name: "theft" }, localFile);
+      const refused = await ask(`${server.handle.httpUrl}/v1/fleets/${testFleet}/import`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}`, "content-type": importContentType },
+        body: frame,
+      });
+      assert.equal((JSON.parse(refused.body.toString()) as { code: string }).code, "NOT_ALLOWED");
+    } finally {
+      await rm(path);
+      await socket.close();
     }
   });
 
