@@ -24,7 +24,7 @@ import {
 import type { IntakeStatus, ListedSample, Removal, Removed, Snapshot, Taken } from "./intake-answers.js";
 import type { Profile } from "../settings/profile.js";
 import { planRetention, type Pin } from "./retention.js";
-import { sampleOfInput, sampleRefused } from "./sample-input.js";
+import { sampleOfInput, sampleRefused } from "../../shared/train/datasets/sample-input.js";
 import {
   emptySegment,
   extendSegment,

@@ -9,7 +9,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Intake } from "./intake.js";
-import { parseJsonLines } from "./json-lines.js";
+import { parseJsonLines } from "../../shared/train/datasets/json-lines.js";
 
 const maxFileBytes = 64 * 1024 * 1024;
 const suffix = ".jsonl";

@@ -5,7 +5,7 @@ import { Output } from "../../../shared/cli/output.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ListedSample, Removed, Taken } from "../../intake/intake-answers.js";
-import { parseJsonLines } from "../../intake/json-lines.js";
+import { parseJsonLines } from "../../../shared/train/datasets/json-lines.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
 
 const submitted =

@@ -1,6 +1,6 @@
 /** Text with one JSON value per line; blank lines are skipped. */
-import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
+import { messageOf } from "../../error-text.js";
+import { StemmaError } from "../../errors.js";
 
 /**
  * @param source where the text comes from, for the message: a file's name or "standard input"

@@ -1,15 +1,8 @@
 /** Checks what the device's own software submits as a sample. Pure. */
 import * as z from "zod";
-import { StemmaError } from "../../shared/errors.js";
-import {
-  checkSample,
-  maxSampleBytes,
-  sampleSplits,
-  type Sample,
-  type SampleSplit,
-} from "../../shared/train/datasets/sample-format.js";
-import { contentKey, splitByContent, type SplitShares } from "../../shared/train/datasets/sample-split.js";
-import { describeIssues } from "../settings/json-file.js";
+import { StemmaError } from "../../errors.js";
+import { checkSample, maxSampleBytes, sampleSplits, type Sample, type SampleSplit } from "./sample-format.js";
+import { contentKey, splitByContent, type SplitShares } from "./sample-split.js";
 
 const maxValues = maxSampleBytes / 4;
 
@@ -62,7 +55,7 @@ export function sampleOfInput(
   },
 ): Sample {
   const result = sampleInputSchema.safeParse(value);
-  if (!result.success) throw sampleRefused(where, describeIssues(result.error));
+  if (!result.success) throw sampleRefused(where, z.prettifyError(result.error));
   const input = result.data;
   const values =
     typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);

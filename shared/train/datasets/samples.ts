@@ -1,8 +1,9 @@
 /**
- * Samples that a device collected, from the segment files of its intake (sample-format.ts). Each sample stays
- * in the part that it was assigned when it was received, so held-out samples are never trained on.
+ * Samples that a device collected, from the segment files of its intake (sample-format.ts), or from files of JSON
+ * lines as they are sent to it. Each sample stays in the part that it was assigned when it was received, so
+ * held-out samples are never trained on.
  */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { StemmaError } from "../../errors.js";
 import type { DatasetFiles, DatasetReader, SamplePart, SampleSet } from "./dataset.js";
 import { defaultClasses, describeForm, misfit, type SampleForm } from "./sample-form.js";
@@ -14,8 +15,12 @@ import {
   type Sample,
   type SampleSplit,
 } from "./sample-format.js";
+import { parseJsonLines } from "./json-lines.js";
+import { sampleOfInput } from "./sample-input.js";
+import { contentKey, type SplitShares } from "./sample-split.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
 
+const linesSuffix = ".jsonl";
 const maxSegments = 10_000;
 const maxSegmentBytes = 512 * 1024 * 1024;
 const maxTotalBytes = 2 * 1024 * 1024 * 1024;
@@ -34,10 +39,10 @@ interface Pin {
 /**
  * Parameters: `task` (regression | classification), `classes`, `segments` ("name:bytes" each; all segments
  * when absent), `newest` (use only this many of the newest training samples; 0 uses all). Samples are ordered
- * by time, then id; of two with the same id the first one is used. With
- * `shape` ("10,3") and `targetSize`, samples of another form are left out and counted; else they are an error.
- * Without validation samples the newest
- * fifth of the training samples is used for validation.
+ * by time, then id; of two with the same id the first one is used. With `shape` ("10,3") and `targetSize`,
+ * samples of another form are left out and counted; else they are an error. Without validation samples the newest
+ * fifth of the training samples is used for validation. Lines of JSON that name no part get one by their content,
+ * with the shares `heldOutPercent` and `validationPercent`; lines without a time keep their order.
  */
 export const samples: DatasetReader = {
   name: "samples",
@@ -51,15 +56,21 @@ export const samples: DatasetReader = {
     const pinned = parameters.has("segments")
       ? parameters.texts("segments", [], pinPattern, maxSegments)
       : undefined;
+    const shares = {
+      heldOutPercent: parameters.whole("heldOutPercent", 20, 1, 98),
+      validationPercent: parameters.whole("validationPercent", 10, 0, 98),
+    };
     parameters.end();
-    const folder = reference.location ?? ".";
+    const location = reference.location ?? ".";
+    const isFile = pinned === undefined && (await files.stat(location))?.kind === "file";
+    const folder = isFile ? dirname(location) : location;
     const pins: Pin[] =
       pinned?.map((pin) => ({
         name: pin.slice(0, pin.lastIndexOf(":")),
         bytes: Number(pin.slice(pin.lastIndexOf(":") + 1)),
       })) ??
-      (await files.list(folder))
-        .filter((name) => name.endsWith(segmentSuffix))
+      (isFile ? [basename(location)] : await files.list(location))
+        .filter((name) => isFile || name.endsWith(segmentSuffix) || name.endsWith(linesSuffix))
         .map((name) => ({ name, bytes: undefined }));
     if (pins.length > maxSegments)
       throw new StemmaError(
@@ -68,6 +79,7 @@ export const samples: DatasetReader = {
         { folder },
       );
     const found = new Map<string, Sample>();
+    const lines = new SampleLines(shares);
     let total = 0;
     for (const pin of pins) {
       const bytes = await readSegment(join(folder, pin.name), pin, files);
@@ -78,8 +90,10 @@ export const samples: DatasetReader = {
           `The samples in ${folder} have more than ${maxTotalBytes} bytes. Name the segments to use.`,
           { folder },
         );
-      for (const sample of samplesOf(decodeSegment(bytes)))
-        if (!found.has(sample.id)) found.set(sample.id, sample);
+      const read = pin.name.endsWith(segmentSuffix)
+        ? samplesOf(decodeSegment(bytes))
+        : lines.read(bytes, pin.name);
+      for (const sample of read) if (!found.has(sample.id)) found.set(sample.id, sample);
     }
     return setOf([...found.values()], {
       task,
@@ -91,6 +105,29 @@ export const samples: DatasetReader = {
     });
   },
 };
+
+/** Reads files of JSON lines, in the order in which they are read. */
+class SampleLines {
+  readonly #splits = new Map<string, SampleSplit>();
+  #count = 0;
+
+  constructor(private readonly shares: SplitShares) {}
+
+  /** @throws SAMPLE_INVALID naming file and line */
+  read(bytes: Uint8Array, name: string): Sample[] {
+    return parseJsonLines(new TextDecoder().decode(bytes), name).map((value, at) => {
+      const sample = sampleOfInput(value, `${at + 1} of ${name}`, {
+        id: `#${this.#count}`,
+        nowMs: this.#count,
+        shares: this.shares,
+        splitOf: (key) => this.#splits.get(key),
+      });
+      this.#count++;
+      this.#splits.set(contentKey(sample), sample.split);
+      return sample;
+    });
+  }
+}
 
 async function readSegment(path: string, { bytes: wanted }: Pin, files: DatasetFiles): Promise<Uint8Array> {
   const stat = await files.stat(path);
@@ -147,7 +184,7 @@ function setOf(
     throw new StemmaError(
       "DATASET_EMPTY",
       skipped === 0 || form === undefined
-        ? `There are no samples in ${folder} yet. Send some to the agent first.`
+        ? `There are no samples in ${folder}. Name a folder with the segments of a device (*.samples) or with JSON lines (*.jsonl), or send samples to the agent first.`
         : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
       { folder },
     );

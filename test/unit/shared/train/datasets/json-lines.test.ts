@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseJsonLines } from "../../../../agent/intake/json-lines.js";
-import { isStemmaError } from "../../../../shared/errors.js";
+import { parseJsonLines } from "../../../../../shared/train/datasets/json-lines.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
 
 describe("JSON lines", () => {
   it("gives the values in order and skips blank lines", () => {

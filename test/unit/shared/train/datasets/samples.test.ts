@@ -31,6 +31,7 @@ describe("samples of a device", () => {
     read: (path) => Promise.resolve(segments[path.split("/").at(-1)!]!),
     list: () => Promise.resolve(Object.keys(segments).sort()),
     stat: (path) => {
+      if (path === "/samples") return Promise.resolve({ kind: "folder", size: 0, modifiedMs: 0 });
       const found = segments[path.split("/").at(-1)!];
       return Promise.resolve(found && { kind: "file", size: found.length, modifiedMs: 0 });
     },
@@ -81,6 +82,34 @@ describe("samples of a device", () => {
       load({ "1.samples": complete }, { segments: ["../1.samples:8"] }),
       refusal("RECIPE_PARAMETERS_INVALID"),
     );
+  });
+  it("are read from JSON lines in a folder or one file, as they are sent to a device", async () => {
+    const line = (at: number, more: object = {}): string =>
+      JSON.stringify({ label: at / 100, shape: [2, 1], values: [at, 0], ...more });
+    const text = (lines: readonly string[]): Uint8Array => Buffer.from(`${lines.join("\n")}\n`);
+    const lines = Array.from({ length: 100 }, (_, at) => line(at));
+    const set = await load({ "a.jsonl": text(lines), "notes.txt": new Uint8Array(3) });
+    assert.deepEqual(set.inputShape, [2, 1]);
+    assert.equal(set.train.count + set.validation.count + set.heldOut.count, 100);
+    assert.ok(set.heldOut.count > 5 && set.validation.count > 1, `${set.heldOut.count} held out`);
+    // Copies change no part.
+    const twice = await load({ "a.jsonl": text(lines), "b.jsonl": text(lines) });
+    assert.deepEqual([twice.train.count, twice.heldOut.count], [2 * set.train.count, 2 * set.heldOut.count]);
+    const explicit = await load({
+      "a.jsonl": text([...lines, line(500, { split: "held-out" }), line(500), line(500, { split: "train" })]),
+    });
+    assert.equal(explicit.heldOut.count, set.heldOut.count + 3);
+    await assert.rejects(
+      load({ "a.jsonl": text([line(1), '{"label": 1}']) }),
+      (error: Error & { code?: string }) =>
+        error.code === "SAMPLE_INVALID" && error.message.includes("2 of a.jsonl"),
+    );
+    const file = text(lines);
+    const { set: ofFile } = await loadDataset(
+      { reader: "samples", location: "/data/any.txt", parameters: {} },
+      filesOf({ "any.txt": file }),
+    );
+    assert.equal(ofFile.heldOut.count, set.heldOut.count);
   });
   it("use the newest training samples where none is for validation, and never held-out ones", async () => {
     const set = await load(
