@@ -4,7 +4,9 @@
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
-import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
+import { codedMismatch, tensorMismatch } from "../../shared/objects/object-errors.js";
+import { tensorId, tensorIdOfSource } from "../../shared/tensor/hash.js";
+import { sourceOfTensor, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
@@ -48,7 +50,7 @@ export async function putReceivedTensors(
   };
   try {
     for await (const object of stream) {
-      if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
+      if (object.kind === "tensor") await putRawTensor(pack, objects, object);
       if (object.kind !== "coded") continue;
       const done = putCodedTensor(pack, objects, coder, object);
       done.catch(() => undefined); // Awaited below, in order.
@@ -60,6 +62,24 @@ export async function putReceivedTensors(
   } finally {
     await Promise.allSettled(started.map(({ done }) => done));
   }
+}
+
+/**
+ * Stores a raw tensor. A pack writer does not look at the bytes of a tensor that the store has already, so
+ * these are checked here: a device that does not have the tensor must not get its version recorded.
+ * @throws OBJECT_HASH_MISMATCH
+ */
+async function putRawTensor(
+  pack: PackWriter,
+  objects: ObjectReader,
+  { ref, source }: Extract<ReceivedObject, { kind: "tensor" }>,
+): Promise<void> {
+  await pack.putTensor(source, ref.id);
+  // Asked afterwards, so that it also holds for a tensor that another upload stored meanwhile.
+  if (!objects.has(ref.id)) return;
+  const actual = await tensorIdOfSource(source);
+  // The error of the pack writer: a device must not be able to tell what the store has.
+  if (actual !== ref.id) throw tensorMismatch(ref.id, actual);
 }
 
 /**
@@ -79,10 +99,12 @@ export async function putCodedTensor(
     encoding: { code, against, previous },
     bytes,
   } = received;
-  if (objects.has(ref.id)) {
-    await pack.putTensor(objects.openTensor(ref.id), ref.id);
-    return;
-  }
+  const decode = async (): Promise<Tensor> => {
+    const bytes = await decodeCoded(objects, coder, received);
+    const actual = tensorId(header, bytes);
+    if (actual !== ref.id) throw codedMismatch(ref.id, actual);
+    return { dtype: header.dtype, shape: header.shape, bytes };
+  };
   if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
     await pack.putCoded({
       id: ref.id,
@@ -92,16 +114,11 @@ export async function putCodedTensor(
       ...(against && { base: against }),
       ...(previous && { previous }),
     });
+    // As in putRawTensor: bytes of a tensor that is here already were not decoded.
+    if (objects.has(ref.id)) await decode();
     return;
   }
-  await pack.putTensor(
-    sourceOfTensor({
-      dtype: header.dtype,
-      shape: header.shape,
-      bytes: await decodeCoded(objects, coder, received),
-    }),
-    ref.id,
-  );
+  await pack.putTensor(sourceOfTensor(await decode()), ref.id);
 }
 
 /** Codes after which the same tensors are requested raw: a reference is missing or damaged here. */

@@ -14,6 +14,7 @@ import { Admission } from "./admission.js";
 import { CodedDownloads } from "./coded-downloads.js";
 import { CommandRelay } from "./commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
+import { Deliveries } from "./deliveries.js";
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
@@ -80,11 +81,15 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
   const receipts = new Receipts({ repository, signer, sender, events, sessionOf });
   const lines = new LineIndex(repository.versions({ includeRetired: true }));
+  const deliveries = new Deliveries({ repository, clock });
   const offers = new Offers({
     repository,
     signer,
     sender,
-    onOffered: (device, line, versionId) => events.emit({ event: "offered", fleet, device, line, versionId }),
+    onOffered: (device, line, versionId, carried) => {
+      deliveries.offered(device, versionId, carried);
+      events.emit({ event: "offered", fleet, device, line, versionId });
+    },
   });
   const confirmations = composeConfirmations(parts, receipts);
   return {
@@ -98,7 +103,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     codedDownloads,
     admission: composeAdmission(parts, sessions),
     commands: new CommandRelay(sender, clock, random),
-    downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads }),
+    downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads, deliveries }),
     scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts }),
     activations: new ActivationReports({
       repository,
@@ -181,6 +186,7 @@ function composeScheduler(
     log,
     limits,
     events,
+    predecessorOf: ({ device, line, sequence }) => lines.find(device, line, sequence - 1)?.versionId,
     onRecorded: (summary) => {
       lines.add(summary);
       confirmations.add(summary.versionId);

@@ -8,6 +8,7 @@ import type { ObjectKind } from "../../shared/model/model.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { BlockRequest, Encoding, Fetch, ObjectRef } from "../../shared/wire/messages.js";
 import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
@@ -15,9 +16,9 @@ import { runSender, type RunningSender } from "../../shared/wire/transfer/run-se
 import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CodedDownload, CodedDownloads } from "./coded-downloads.js";
+import type { Deliveries, SentStream } from "./deliveries.js";
 import type { DeviceSender } from "./device-sender.js";
 import { FetchLists } from "./fetch-lists.js";
-import { hasHad } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 
 export interface DownloadsParts {
@@ -27,6 +28,7 @@ export interface DownloadsParts {
   readonly log: Log;
   readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
   readonly codedDownloads: CodedDownloads;
+  readonly deliveries: Deliveries;
 }
 
 interface Download {
@@ -34,6 +36,10 @@ interface Download {
   readonly transfer: string;
   readonly blocks: RunningSender;
   readonly leaseId: string;
+  readonly summary: VersionSummary;
+  /** The requested objects. */
+  readonly ids: readonly Hash[];
+  readonly sent: SentStream;
   readonly coded: CodedDownload | undefined;
 }
 /** A stream that is being prepared, with the newest block request that came meanwhile. */
@@ -52,6 +58,12 @@ interface RawStream {
   readonly encodings: readonly Encoding[];
   /** The requested objects with their sizes. */
   readonly sized: readonly ObjectRef[];
+}
+
+interface Prepared {
+  readonly summary: VersionSummary;
+  readonly raw: RawStream;
+  readonly coded: CodedDownload | undefined;
 }
 
 /** Milliseconds that a request for blocks waits for its fetch, which it may have overtaken. */
@@ -103,10 +115,19 @@ export class Downloads {
     else this.#keepEarly(key, device, request);
   }
 
-  /** The device has received the complete transfer. */
-  endTransfer(device: string, transfer: string): void {
+  /** The device reports that it has received the complete transfer. */
+  async endTransfer(device: string, transfer: string): Promise<void> {
     const download = this.#running.get(keyOf(device, transfer));
-    if (download !== undefined) this.#stop(download);
+    if (download === undefined) return;
+    this.#stop(download);
+    const { sent, summary, ids } = download;
+    if (!sent.isComplete) return;
+    try {
+      await this.parts.deliveries.delivered(device, summary, ids);
+    } catch (error) {
+      // The device has the model; at worst it sends some of it back once.
+      this.#reportable(error, device, transfer);
+    }
   }
 
   /** Ends all streams to a device that is gone, or to every device when the server stops. */
@@ -136,14 +157,14 @@ export class Downloads {
     this.#preparing.set(key, preparing);
     try {
       const stream = await this.#streamOf(summary, refs);
-      const references = (fetch.references ?? []).filter((id) => hasHad(repository, device, id));
+      const references = (fetch.references ?? []).filter((id) => repository.hasHad(device, id));
       const coded = await codedDownloads.acquire(summary, { ...fetch, references }, stream.sized);
       // Meanwhile the device disconnected, or fetched it again.
       if (this.#preparing.get(key) !== preparing) {
         await coded?.release();
         return;
       }
-      const blocks = this.#send(device, fetch, stream, coded);
+      const blocks = this.#send(device, fetch, { summary, raw: stream, coded });
       if (preparing.request !== undefined) blocks.onRequest(preparing.request);
     } finally {
       if (this.#preparing.get(key) === preparing) this.#preparing.delete(key);
@@ -175,7 +196,7 @@ export class Downloads {
     const known = repository.device(device);
     if (known?.state !== "enrolled") return false;
     return (
-      summary.record.device === device ||
+      (summary.record.device === device && summary.generation === known.generation) ||
       known.lines.some((line) => repository.assignment(device, line) === summary.versionId)
     );
   }
@@ -183,10 +204,9 @@ export class Downloads {
   #send(
     device: string,
     { transfer, blockBytes: requestedBytes }: Fetch,
-    raw: RawStream,
-    coded: CodedDownload | undefined,
+    { summary, raw, coded }: Prepared,
   ): RunningSender {
-    const { repository, sender, clock, limits } = this.parts;
+    const { repository, sender, clock, limits, deliveries } = this.parts;
     const { objects, encodings } = coded ?? raw;
     const ids = raw.sized.map(({ id }) => id);
     const lease = repository.objects.lease(ids, limits.leaseMs);
@@ -194,15 +214,32 @@ export class Downloads {
       requestedBytes === 0 ? limits.blockBytes : requestedBytes,
       limits.blockBytes,
     );
+    const { versionId } = summary;
+    const sent = deliveries.stream(
+      sha256(JSON.stringify([device, versionId, transfer, ids, blockBytes, encodings])),
+    );
     const blocks = runSender({ transfer, blockBytes, encodings }, objects, {
       clock,
-      send: (message) =>
-        message.type === "block" ? sender.sendBlock(device, transfer, message) : sender.send(device, message),
+      send: async (message) => {
+        await (message.type === "block"
+          ? sender.sendBlock(device, transfer, message)
+          : sender.send(device, message));
+        sent.sent(message);
+      },
       onFailed: (error) => {
         void this.#failed(device, transfer, error);
       },
     });
-    this.#running.set(keyOf(device, transfer), { device, transfer, blocks, leaseId: lease.id, coded });
+    this.#running.set(keyOf(device, transfer), {
+      device,
+      transfer,
+      blocks,
+      leaseId: lease.id,
+      summary,
+      ids,
+      sent,
+      coded,
+    });
     return blocks;
   }
 

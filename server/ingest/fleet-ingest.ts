@@ -203,8 +203,7 @@ export class FleetIngest {
         downloads.onBlockRequest(device, body);
         return;
       case "transferDone":
-        downloads.endTransfer(device, body.transfer);
-        return;
+        return downloads.endTransfer(device, body.transfer);
       case "commandResult":
         commands.onResult(device, correlation, body);
         return;

@@ -1,9 +1,13 @@
 /**
- * The versions that a transfer may be coded against: those that this fleet holds completely and the device
- * has had. For an upload these are the version's bases and the bases of those. They are read before the want
- * is sent, and are leased together with it.
+ * The versions that a device provably had: those that this generation of it sent, and those that the server
+ * sent to it completely. Only their tensors and objects need not be sent again, and a transfer is coded only
+ * against them. What a device claims to have does not count, and a hash is not a permission: whoever needs
+ * not send a tensor gets it with the version, and from one side of a difference and the difference itself a
+ * device could compute the other side (docs/design.md, "Trust").
  */
-import type { SaveRecord } from "../../shared/model/model.js";
+import { isStemmaError } from "../../shared/errors.js";
+import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
@@ -11,20 +15,7 @@ import { maxReferences } from "../../shared/wire/limits.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 type Known = Pick<FleetRepository, "objects" | "get">;
-export type KnownToDevice = Known & Pick<FleetRepository, "wasAssigned">;
-
-/**
- * Whether the version is the device's own or was assigned to it. Transfers are coded against no other
- * versions, and what the device claims to have does not count: from one side of a difference and the
- * difference itself, a device could compute the other side.
- */
-export function hasHad(
-  repository: Pick<KnownToDevice, "get" | "wasAssigned">,
-  device: string,
-  versionId: Hash,
-): boolean {
-  return repository.get(versionId)?.record.device === device || repository.wasAssigned(device, versionId);
-}
+export type KnownToDevice = Known & Pick<FleetRepository, "hasHad" | "assignment">;
 
 /** The version, if it may be coded against: known, not retired, every tensor stored. */
 export async function heldVersion(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
@@ -38,22 +29,73 @@ export async function heldVersion(repository: Known, versionId: Hash): Promise<H
     : undefined;
 }
 
-/** The held bases of a version, then the bases of those; at most as many as a want can name. */
-export async function heldVersionsFor(
+/** What the device need not send of an announced version, and what the transfer may be coded against. */
+export interface Proven {
+  /** Objects and tensors that the device provably had; the store may lack some of them. */
+  readonly objects: ReadonlySet<Hash>;
+  /** The version's bases, then the bases of those, as far as the device had them and they are complete here. */
+  readonly held: readonly HeldVersion[];
+}
+
+/** Of the record: where it was saved, and what it builds on. */
+type Announced = Pick<SaveRecord, "device" | "line" | "bases" | "successorOf">;
+
+/**
+ * Looks at a bounded number of versions that the announced one is likely to share tensors with: its bases,
+ * their bases, its predecessor in the line, and the model that the line was given.
+ * @param predecessor the version before it in its line, if this generation of the device sent it
+ */
+export async function provenBy(
   repository: KnownToDevice,
-  { bases, device }: Pick<SaveRecord, "bases" | "device">,
-): Promise<readonly HeldVersion[]> {
-  const held = new Map<Hash, HeldVersion>();
-  const add = async (ids: readonly Hash[]): Promise<void> => {
+  announced: Announced,
+  predecessor?: Hash,
+): Promise<Proven> {
+  const { device, line, bases } = announced;
+  const objects = new Set<Hash>();
+  const held: HeldVersion[] = [];
+  const seen = new Set<Hash>();
+  const look = async (ids: readonly (Hash | undefined)[], isHeld: boolean): Promise<Hash[]> => {
+    const next: Hash[] = [];
     for (const id of ids) {
-      if (held.has(id) || held.size >= maxReferences || !hasHad(repository, device, id)) continue;
-      const version = await heldVersion(repository, id);
-      if (version !== undefined) held.set(id, version);
+      if (id === undefined || seen.has(id) || seen.size >= maxReferences) continue;
+      if (!repository.hasHad(device, id)) continue;
+      seen.add(id);
+      const version = await readVersion(repository, id);
+      if (version === undefined) continue;
+      objects.add(id);
+      for (const small of smallObjectsOf(version.record)) objects.add(small.id);
+      for (const { tensor } of version.leaves) objects.add(tensor);
+      if (!isHeld || !version.isComplete) continue;
+      held.push({ versionId: id, bases: version.record.bases, leaves: version.leaves });
+      next.push(...version.record.bases);
     }
+    return next;
   };
-  await add(bases);
-  await add([...held.values()].flatMap((version) => version.bases));
-  return [...held.values()];
+  await look(await look(bases, true), true);
+  await look([announced.successorOf, predecessor, repository.assignment(device, line)], false);
+  return { objects, held };
+}
+
+interface ReadVersion {
+  readonly record: SaveRecord;
+  readonly leaves: LeafTable;
+  /** Not retired, and every tensor is stored. */
+  readonly isComplete: boolean;
+}
+
+/** A version that cannot be read proves nothing: the device sends everything, which repairs what is missing. */
+async function readVersion(repository: Known, versionId: Hash): Promise<ReadVersion | undefined> {
+  const { objects } = repository;
+  try {
+    const summary = repository.get(versionId);
+    if (summary === undefined || !objects.has(summary.record.objects.tree)) return undefined;
+    const { leaves } = decodeTree(await objects.read("tree", summary.record.objects.tree));
+    const isComplete = summary.state !== "retired" && leaves.every(({ tensor }) => objects.has(tensor));
+    return { record: summary.record, leaves, isComplete };
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return undefined;
+  }
 }
 
 /** The tensors of all these versions. */

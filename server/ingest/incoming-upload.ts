@@ -18,7 +18,7 @@ import { leavesOf, type Accepted, type HeldObject } from "./announcement.js";
 import { isMalformedCoding, isReferenceLost } from "./coded-tensors.js";
 import { writeUpload } from "./commit-upload.js";
 import type { DeviceSender } from "./device-sender.js";
-import { heldVersionsFor, tensorsOf } from "./held-versions.js";
+import { provenBy, tensorsOf, type Proven } from "./held-versions.js";
 import { refusalOf, type IncomingUploadEnd } from "./incoming-upload-end.js";
 import type { IngestLimits } from "./limits.js";
 import { announcementBytes, manifestBytes } from "./message-bytes.js";
@@ -29,7 +29,7 @@ import { UploadTransfer, type TransferProgress } from "./upload-transfer.js";
 import { wantMessages, type TransferRequest } from "./want-messages.js";
 
 export interface IncomingUploadParts {
-  readonly repository: Pick<FleetRepository, "objects" | "get" | "record" | "wasAssigned">;
+  readonly repository: Pick<FleetRepository, "objects" | "get" | "record" | "hasHad" | "assignment">;
   readonly spools: SpoolFolder;
   readonly budget: WindowBudget;
   readonly sender: DeviceSender;
@@ -46,6 +46,8 @@ export interface IncomingUploadParts {
 export interface IncomingUploadOptions {
   readonly device: string;
   readonly accepted: Accepted;
+  /** The version before it in its line, if this generation of the device sent it. */
+  readonly predecessor: Hash | undefined;
   /** The device does not have the bases, so the missing tensors are requested raw. */
   readonly withoutBase: boolean;
   /** A coded transfer of this version could not be used: the version is requested raw. */
@@ -69,6 +71,9 @@ export class IncomingUpload {
   #rawOnly: boolean;
   /** Small objects that were received and are not in the store yet. */
   readonly #objects: Map<Hash, HeldObject>;
+  readonly #predecessor: Hash | undefined;
+  /** What the device provably had when the upload began. */
+  #proven: Proven = { objects: new Set(), held: [] };
   #lease: Lease | undefined;
   #transfer: UploadTransfer | undefined;
   #interrupt: (() => void) | undefined;
@@ -83,6 +88,7 @@ export class IncomingUpload {
   ) {
     this.device = options.device;
     this.accepted = options.accepted;
+    this.#predecessor = options.predecessor;
     this.#withoutBase = options.withoutBase;
     this.#rawOnly = options.rawOnly;
     this.startedAtMs = parts.clock.monotonic();
@@ -129,6 +135,8 @@ export class IncomingUpload {
   /** Runs the upload to its end. Never rejects for a reason that a device can cause. */
   async run(): Promise<IncomingUploadEnd> {
     try {
+      const { repository } = this.parts;
+      this.#proven = await provenBy(repository, this.accepted.record, this.#predecessor);
       for (;;) {
         const end = this.#interrupted ? ({ end: "interrupted" } as const) : await this.#step();
         if (end !== undefined) return end;
@@ -182,7 +190,7 @@ export class IncomingUpload {
       leaves,
       withoutBase: this.#withoutBase,
       base,
-      isStored: (id: Hash) => repository.objects.has(id),
+      isProven: (id: Hash) => this.#proven.objects.has(id) && repository.objects.has(id),
       isHeld: (id: Hash) => this.#objects.has(id),
     };
     return needsOf(view, this.accepted.tensorBytes, limits);
@@ -193,7 +201,7 @@ export class IncomingUpload {
     const held = this.#objects.get(record.objects.tree)?.bytes;
     if (held !== undefined) return leavesOf(record, held);
     const { objects } = this.parts.repository;
-    return objects.has(record.objects.tree)
+    return this.#proven.objects.has(record.objects.tree) && objects.has(record.objects.tree)
       ? leavesOf(record, await objects.read("tree", record.objects.tree))
       : undefined;
   }
@@ -266,11 +274,12 @@ export class IncomingUpload {
             versionId,
             leaves: leaves ?? [],
             missing,
+            generation: this.accepted.generation,
             rawOnly: this.#rawOnly,
           });
     if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes))
       this.wireBytes += resumed.saved.wireBytes;
-    const held = resumed === undefined ? await this.#heldFor(reason) : resumed.held;
+    const held = resumed === undefined ? this.#heldFor(reason) : resumed.held;
     if (held !== undefined) this.#renewLease(leaves, held);
     const request: TransferRequest = {
       id: resumed?.saved.transfer ?? Buffer.from(random.bytes(16)).toString("hex"),
@@ -290,6 +299,7 @@ export class IncomingUpload {
       ...this.parts,
       device: this.device,
       versionId,
+      generation: this.accepted.generation,
       wireBytes: () => this.wireBytes,
       onWritten: (progress) => {
         this.#onWritten(progress);
@@ -303,11 +313,8 @@ export class IncomingUpload {
   }
 
   /** Versions that a new transfer may be coded against; undefined: raw only. */
-  async #heldFor(reason: TransferRequest["reason"]): Promise<readonly HeldVersion[] | undefined> {
-    const { repository, limits } = this.parts;
-    return reason === "tensors" && limits.coding
-      ? await heldVersionsFor(repository, this.accepted.record)
-      : undefined;
+  #heldFor(reason: TransferRequest["reason"]): readonly HeldVersion[] | undefined {
+    return reason === "tensors" && this.parts.limits.coding ? this.#proven.held : undefined;
   }
 
   #onWritten(progress: TransferProgress): void {

@@ -13,8 +13,11 @@ export type BaseState = "known" | "retired" | "unknown";
 
 export interface NeedsView {
   readonly record: SaveRecord;
-  /** Tensors and small objects in the fleet's store. */
-  isStored(id: Hash): boolean;
+  /**
+   * Tensors and small objects that the device provably had and that are in the fleet's store. Whether the store
+   * has any others makes no difference: the device would learn that, and get them.
+   */
+  isProven(id: Hash): boolean;
   /** Small objects that came with the announcement or by blocks, and are not stored yet. */
   isHeld(id: Hash): boolean;
   base(versionId: Hash): BaseState;
@@ -58,7 +61,7 @@ export function needsOf(
 ): Needs {
   const unknown = view.record.bases.filter((base) => view.base(base) === "unknown");
   if (unknown.length > 0 && !view.withoutBase) return { step: "bases", bases: unknown };
-  const objects = smallObjectsOf(view.record).filter(({ id }) => !view.isStored(id) && !view.isHeld(id));
+  const objects = smallObjectsOf(view.record).filter(({ id }) => !view.isProven(id) && !view.isHeld(id));
   if (objects.length > 0)
     return { step: "objects", objects: objects.map(({ kind, id }) => ({ kind, id, byteLength: 0 })) };
   const { leaves } = view;
@@ -109,7 +112,7 @@ function tensorNeeds(view: NeedsView, leaves: LeafTable, isRaw: boolean): Needs 
   const indices: number[] = [];
   const objects: ObjectRef[] = [];
   leaves.forEach(({ tensor, dtype, shape }, index) => {
-    if (asked.has(tensor) || view.isStored(tensor)) return;
+    if (asked.has(tensor) || view.isProven(tensor)) return;
     asked.add(tensor);
     indices.push(index);
     objects.push({ kind: "tensor", id: tensor, byteLength: tensorByteLength(dtype, shape) });

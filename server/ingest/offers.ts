@@ -2,6 +2,7 @@
  * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device
  * runs it. downloads.ts serves what the device then fetches.
  */
+import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import { signOffer } from "../../shared/trust/signatures.js";
@@ -14,7 +15,8 @@ export interface OfferParts {
   readonly repository: FleetRepository;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
-  onOffered(device: string, line: string, versionId: Hash): void;
+  /** `carried`: small objects that the offer brought along. */
+  onOffered(device: string, line: string, versionId: Hash, carried: readonly Hash[]): void;
 }
 
 /** Small objects up to this many bytes travel inside the offer. */
@@ -76,17 +78,23 @@ export class Offers {
     }
     const generation = repository.device(device)?.generation;
     const signature = signOffer(signer, { fleet: repository.fleet, device, line, versionId, generation });
+    const inline = fittingInline(objects, record.length);
     await sender.send(device, {
       type: "offer",
       line,
       versionId,
       record,
-      objects: fittingInline(objects, record.length),
+      objects: inline,
       signature,
       name,
       version,
       generation,
     });
-    this.parts.onOffered(device, line, versionId);
+    this.parts.onOffered(
+      device,
+      line,
+      versionId,
+      inline.map(({ kind, data }) => objectId(kind, data)),
+    );
   }
 }

@@ -17,6 +17,8 @@ import type { Spool, SpoolFolder } from "./spool.js";
 export interface SavedTransfer {
   readonly format: 1 | 2;
   readonly transfer: string;
+  /** Generation of the device that sent what is in the spool. */
+  readonly generation: number;
   /** Bytes that came over the wire for this transfer so far. */
   readonly wireBytes: number;
   readonly objects: readonly ObjectRef[];
@@ -40,6 +42,8 @@ export interface ResumeOptions {
   readonly leaves: LeafTable;
   /** Tensors that are still missing: the saved list has to contain them all. */
   readonly missing: readonly ObjectRef[];
+  /** Generation of the device: it must have sent everything itself. */
+  readonly generation: number;
   /** Whether only a raw transfer may be resumed. */
   readonly rawOnly: boolean;
 }
@@ -68,12 +72,17 @@ export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTra
   return undefined;
 }
 
-function isUsable(saved: SavedTransfer, spool: Spool, { missing, rawOnly }: ResumeOptions): boolean {
+function isUsable(
+  saved: SavedTransfer,
+  spool: Spool,
+  { missing, generation, rawOnly }: ResumeOptions,
+): boolean {
   const isKnownFormat = saved.format === 1 || (saved.format === 2 && !rawOnly);
   // The saved list may contain tensors that have arrived another way; it must contain all that are missing.
   const listed = new Set(saved.objects.map(({ id }) => id));
   return (
     isKnownFormat &&
+    saved.generation === generation &&
     saved.receiver.shape.byteLength === spool.byteLength &&
     missing.every(({ id }) => listed.has(id))
   );

@@ -3,6 +3,7 @@
  * starts them when the base is recorded, routes manifests and blocks. Knows uploads, not envelopes.
  */
 import { stackOf } from "../../shared/error-text.js";
+import type { SaveRecord } from "../../shared/model/model.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Block, ManifestPart } from "../../shared/wire/messages.js";
@@ -22,6 +23,8 @@ export interface UploadSchedulerParts extends Omit<
   readonly repository: FleetRepository;
   readonly log: Log;
   readonly events: EventHub;
+  /** The version that has the number before this one in its line. */
+  predecessorOf(record: Pick<SaveRecord, "device" | "line" | "sequence">): Hash | undefined;
   /** The version's fact is fsynced. */
   onRecorded(summary: VersionSummary): void;
   /** The version was recorded meanwhile: the device gets the same receipts again. */
@@ -256,7 +259,13 @@ export class UploadScheduler {
     };
     const { versionId } = accepted;
     const upload = new IncomingUpload(
-      { device, accepted, withoutBase, rawOnly: this.#rawOnly.has(versionId) },
+      {
+        device,
+        accepted,
+        predecessor: this.parts.predecessorOf(accepted.record),
+        withoutBase,
+        rawOnly: this.#rawOnly.has(versionId),
+      },
       {
         ...this.parts,
         onWanted: (want) => events.emit({ event: "wanted", ...about, ...want }),

@@ -29,6 +29,8 @@ import type { TransferRequest } from "./want-messages.js";
 export interface UploadTransferParts {
   readonly device: string;
   readonly versionId: Hash;
+  /** Generation of the device. */
+  readonly generation: number;
   readonly spools: SpoolFolder;
   readonly budget: WindowBudget;
   readonly sender: DeviceSender;
@@ -205,6 +207,7 @@ export class UploadTransfer {
     const saved: SavedTransfer = {
       format: held === undefined ? 1 : 2,
       transfer: id,
+      generation: this.parts.generation,
       wireBytes: this.parts.wireBytes(),
       objects,
       receiver,

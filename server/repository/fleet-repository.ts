@@ -237,8 +237,11 @@ export interface FleetRepository {
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
-  /** Whether the version was ever assigned to the device: then the device may still have it. */
-  wasAssigned(device: string, versionId: Hash): boolean;
+  /**
+   * Whether the device provably had every byte of the version: this generation of the device sent it, or the
+   * server sent it to this generation completely. What a device claims to have does not count.
+   */
+  hasHad(device: string, versionId: Hash): boolean;
   datasets(): readonly DatasetState[];
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;

@@ -39,6 +39,7 @@ import {
   listVersions,
   requireVersion,
   resolveReference,
+  hasHad,
   unreadableVersions,
 } from "./state/version-table.js";
 
@@ -215,7 +216,7 @@ type Lookups = Pick<
   | "devices"
   | "device"
   | "assignment"
-  | "wasAssigned"
+  | "hasHad"
   | "datasets"
 >;
 
@@ -254,7 +255,7 @@ function lookups(context: RepositoryContext): Lookups {
       return device === undefined ? undefined : deviceSummary(device);
     },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
-    wasAssigned: (device, versionId) => state.devices.get(device)?.everAssigned.has(versionId) ?? false,
+    hasHad: (device, versionId) => hasHad(context, device, versionId),
     datasets: () => [...state.datasets.values()],
   };
 }

@@ -87,6 +87,13 @@ export type Fact =
       readonly line: string;
       readonly versionId: Hash;
     })
+  /** The server has sent this generation of the device every byte of the version that it had not already. */
+  | (Timed & {
+      readonly type: "given";
+      readonly device: string;
+      readonly generation: number;
+      readonly versionId: Hash;
+    })
   | (Timed & {
       readonly type: "data";
       readonly name: string;

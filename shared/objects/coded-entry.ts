@@ -11,6 +11,7 @@ import { Chains, isFault, linked, type ChainFault, type ChainState, type Links }
 import type { DecodedCache } from "./decoded-cache.js";
 import { planeChecksOf } from "./high-planes.js";
 import { maxCodedTensorBytes, type CodedTensor } from "./object-store.js";
+import { codedMismatch } from "./object-errors.js";
 import type { PackEntry } from "./pack-entry.js";
 import { chainRefusal } from "./publication.js";
 import type { DecodingJob } from "./decoding/decode-steps.js";
@@ -238,12 +239,7 @@ async function decodeAgainst(
   let outcome = await decode(false);
   if (outcome.actual !== id) outcome = await decode(true);
   if (outcome.cause !== undefined) throw outcome.cause;
-  if (outcome.actual !== id || outcome.decoded === undefined)
-    throw new StemmaError(
-      "OBJECT_HASH_MISMATCH",
-      `A coded tensor decodes to the id ${outcome.actual} where ${id} was expected: its bytes changed on the way, or it is coded against another tensor than the one named. Nothing of it was stored; send it again, or raw.`,
-      { expected: id, actual: outcome.actual },
-    );
+  if (outcome.actual !== id || outcome.decoded === undefined) throw codedMismatch(id, outcome.actual);
   return outcome.decoded;
 }
 

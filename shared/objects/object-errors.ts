@@ -18,6 +18,24 @@ export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaErr
   );
 }
 
+/** A tensor that is being stored has another id than announced. */
+export function tensorMismatch(expected: Hash, actual: Hash): StemmaError {
+  return new StemmaError(
+    "OBJECT_HASH_MISMATCH",
+    `A tensor's bytes have the id ${actual} where ${expected} was expected: they changed on the way, or their source is damaged. Nothing of it was stored; send or read it again.`,
+    { expected, actual },
+  );
+}
+
+/** A tensor that is being stored coded decodes to another id than announced. */
+export function codedMismatch(expected: Hash, actual: Hash | undefined): StemmaError {
+  return new StemmaError(
+    "OBJECT_HASH_MISMATCH",
+    `A coded tensor decodes to the id ${actual} where ${expected} was expected: its bytes changed on the way, or it is coded against another tensor than the one named. Nothing of it was stored; send it again, or raw.`,
+    { expected, actual },
+  );
+}
+
 type StoredKind = ObjectKind | "tensor";
 
 export function kindMismatch(id: Hash, expected: StoredKind, actual: StoredKind): StemmaError {

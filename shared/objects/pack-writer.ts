@@ -4,6 +4,7 @@
  */
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../errors.js";
+import { tensorMismatch } from "./object-errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
@@ -117,12 +118,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
       let id: Hash;
       try {
         id = await streamTensor(source, (piece) => target.push(piece));
-        if (expected !== undefined && id !== expected)
-          throw new StemmaError(
-            "OBJECT_HASH_MISMATCH",
-            `A tensor's bytes have the id ${id} where ${expected} was expected: they changed on the way, or their source is damaged. Nothing of it was stored; send or read it again.`,
-            { expected, actual: id },
-          );
+        if (expected !== undefined && id !== expected) throw tensorMismatch(expected, id);
       } catch (error) {
         if (isStemmaError(error, "OBJECT_HASH_MISMATCH") || isStemmaError(error, "TENSOR_SIZE_MISMATCH"))
           await target.dropEntry();

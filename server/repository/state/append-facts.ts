@@ -121,6 +121,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "revoked":
     case "quarantined":
     case "session":
+    case "given":
     case "activated":
       return requireDevice(state, fact.device);
     case "data":

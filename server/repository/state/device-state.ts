@@ -42,8 +42,8 @@ export interface DeviceState {
   readonly lastActivation: Map<string, ActivationState>;
   /** Line → version that the server assigned to it. */
   readonly assignments: Map<string, Hash>;
-  /** Versions that were ever assigned to it. */
-  readonly everAssigned: Set<Hash>;
+  /** Versions that the server has sent completely to the current generation. */
+  given: Set<Hash>;
 }
 
 const noGeneration: Generation = { generation: 0, enrolledAtMs: 0 };
@@ -68,6 +68,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     status: "enrolled" as const,
     because: "",
     session: 0,
+    given: new Set<Hash>(),
   };
   if (known !== undefined) {
     Object.assign(known, fields);
@@ -80,7 +81,6 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     activations: new Map(),
     lastActivation: new Map(),
     assignments: new Map(),
-    everAssigned: new Set(),
     ...fields,
   });
 }

@@ -80,6 +80,7 @@ const factSchemas = {
   quarantined: { ...at, device: text, because: text },
   session: { ...at, device: text, session: count },
   assigned: { ...at, device: text, line: text, versionId: hash },
+  given: { ...at, device: text, generation, versionId: hash },
   data: {
     ...at,
     name: text,

@@ -17,6 +17,7 @@ import {
   applyActivated,
   applyEnrolled,
   applySession,
+  currentGeneration,
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
@@ -122,6 +123,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "revoked":
     case "quarantined":
     case "session":
+    case "given":
     case "assigned":
       return applyToDevice(state, fact);
     case "activated":
@@ -174,7 +176,7 @@ function applyToVersion(
 
 function applyToDevice(
   state: FleetState,
-  fact: FactOf<"revoked" | "quarantined" | "session" | "assigned">,
+  fact: FactOf<"revoked" | "quarantined" | "session" | "given" | "assigned">,
 ): void {
   changeDevice(state, fact.device, (device) => {
     switch (fact.type) {
@@ -189,9 +191,11 @@ function applyToDevice(
       case "session":
         applySession(device, fact.session);
         return;
+      case "given":
+        if (fact.generation === currentGeneration(device).generation) device.given.add(fact.versionId);
+        return;
       case "assigned":
         device.assignments.set(fact.line, fact.versionId);
-        device.everAssigned.add(fact.versionId);
         state.distributed.add(fact.versionId);
     }
   });

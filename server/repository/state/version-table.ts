@@ -7,6 +7,7 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { UnreadableVersion, VersionSummary } from "../fleet-repository.js";
+import { currentGeneration } from "./device-state.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
 import type { FleetState, VersionState } from "./state.js";
 
@@ -80,6 +81,17 @@ function recordMissing(versionId: Hash): StemmaError {
     "OBJECT_MISSING",
     `The save record ${versionId} is not in the store. Run \`stemma storage check\`, and restore it from a backup.`,
     { id: versionId },
+  );
+}
+
+/** See FleetRepository.hasHad. */
+export function hasHad({ state, records }: VersionTable, name: string, versionId: Hash): boolean {
+  const device = state.devices.get(name);
+  if (device === undefined) return false;
+  return (
+    device.given.has(versionId) ||
+    (records.get(versionId)?.device === name &&
+      state.versions.get(versionId)?.generation === currentGeneration(device).generation)
   );
 }
 

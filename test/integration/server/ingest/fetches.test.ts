@@ -1,7 +1,9 @@
 /** Fetches: a device gets the objects of the versions it may have, and nothing else. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
+import { tensorId } from "../../../../shared/tensor/hash.js";
 import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
@@ -48,7 +50,7 @@ describe("fetches", () => {
     await device.close();
   });
 
-  it("codes a model only against versions that the device was assigned or made itself, because a delta would disclose others", async () => {
+  it("codes a model only against versions that the device was given or made itself, because a delta would disclose others", async () => {
     const secret = noiseBytes(40_000, 31);
     const own = Uint8Array.from(secret, (byte, at) => (at % 400 === 0 ? byte ^ 1 : byte));
     const secretId = await importModel(server, "other-secret", secret);
@@ -96,6 +98,17 @@ describe("fetches", () => {
       line: "line",
       model: "other-secret:1",
     });
+    // It counts once it was fetched completely.
+    const other = await server.handle.operations.model({ fleet: testFleet, model: secretId });
+    const small = smallObjectsOf(other.record).map((ref) => ({ ...ref, byteLength: 0 }));
+    await fetchObjects(device, other.versionId, small, "3c".repeat(8));
+    const tensor = tensorId({ dtype: "F32", shape: [secret.length / 4] }, secret);
+    await fetchObjects(
+      device,
+      other.versionId,
+      [{ kind: "tensor", id: tensor, byteLength: secret.length }],
+      "4d".repeat(8),
+    );
     await server.handle.operations.assign({
       fleet: testFleet,
       device: "prober",

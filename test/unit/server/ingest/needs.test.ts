@@ -43,7 +43,7 @@ const leaf = (path: string, tensor: Hash, elements = 4): Leaf => ({
 const limits = { maxModelBytes: 1000, maxTensors: 10 };
 const view = (more: Partial<NeedsView> = {}): NeedsView => ({
   record: record(),
-  isStored: () => false,
+  isProven: () => false,
   isHeld: () => true,
   base: () => "known",
   leaves: [leaf("a", hash("a")), leaf("b", hash("b"))],
@@ -63,9 +63,9 @@ describe("what the server needs next", () => {
     assert.equal(needsOf({ ...child, withoutBase: true }, 32, limits).step, "objects");
   });
 
-  it("is the small objects that are neither stored nor in memory, each once, sizes unknown", () => {
+  it("is the small objects that are neither in memory nor provably had, each once, sizes unknown", () => {
     const needs = needsOf(
-      view({ isHeld: (id) => id === hash("1"), isStored: (id) => id === hash("2"), leaves: undefined }),
+      view({ isHeld: (id) => id === hash("1"), isProven: (id) => id === hash("2"), leaves: undefined }),
       32,
       limits,
     );
@@ -87,7 +87,7 @@ describe("what the server needs next", () => {
       leaf("c", hash("a")),
       leaf("d", hash("c"), 2),
     ];
-    const needs = needsOf(view({ leaves, isStored: (id) => id === hash("b") }), 56, limits);
+    const needs = needsOf(view({ leaves, isProven: (id) => id === hash("b") }), 56, limits);
     assert.deepEqual(needs, {
       step: "tensors",
       reason: "tensors",
@@ -112,7 +112,7 @@ describe("what the server needs next", () => {
   });
 
   it("is nothing if everything is stored", () => {
-    assert.deepEqual(needsOf(view({ isStored: () => true }), 32, limits), { step: "commit" });
+    assert.deepEqual(needsOf(view({ isProven: () => true }), 32, limits), { step: "commit" });
   });
 
   it("is a refusal if the tree is unreadable, too large, has too many tensors, or differs from the declaration", () => {

@@ -1,0 +1,99 @@
+/**
+ * Notes which versions the server has sent to devices completely, as facts (`given`): a device need not send
+ * back what it was given (held-versions.ts). Counts what was sent, because what a device reports is no proof.
+ * What was sent in part is known to this process only: after a restart in the middle of a download, the device
+ * sends a tensor once more than needed.
+ */
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import type { Clock } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { BlockRequest, Block, ManifestPart, TransferDone } from "../../shared/wire/messages.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { provenBy } from "./held-versions.js";
+
+export interface DeliveriesParts {
+  readonly repository: Pick<
+    FleetRepository,
+    "objects" | "get" | "leaves" | "device" | "assignment" | "hasHad" | "append"
+  >;
+  readonly clock: Pick<Clock, "now">;
+}
+
+/** Max unfinished streams, and versions that were sent in part, that are remembered; the oldest go first. */
+const maxRemembered = 4096;
+
+/** The blocks of one stream that were sent, over all connections in which it was requested. */
+export class SentStream {
+  #blocks: Uint8Array | undefined;
+  #left = Number.POSITIVE_INFINITY;
+
+  /** Every block was sent at least once. */
+  get isComplete(): boolean {
+    return this.#left === 0;
+  }
+  sent(message: ManifestPart | Block | BlockRequest | TransferDone): void {
+    if (message.type === "manifest" && this.#blocks === undefined) {
+      this.#left = Math.ceil(message.byteLength / message.blockBytes);
+      this.#blocks = new Uint8Array(this.#left);
+    }
+    if (message.type !== "block" || this.#blocks?.[message.index] !== 0) return;
+    this.#blocks[message.index] = 1;
+    this.#left--;
+  }
+}
+
+function remember<Value>(map: Map<string, Value>, key: string, value: Value): Value {
+  map.delete(key);
+  map.set(key, value);
+  const oldest = map.keys().next().value;
+  if (map.size > maxRemembered && oldest !== undefined) map.delete(oldest);
+  return value;
+}
+
+export class Deliveries {
+  readonly #streams = new Map<string, SentStream>();
+  /** Device, generation and version → objects that were sent. */
+  readonly #sent = new Map<string, Set<Hash>>();
+  constructor(private readonly parts: DeliveriesParts) {}
+
+  /** The blocks sent of a stream; the same for the same key. */
+  stream(key: string): SentStream {
+    return remember(this.#streams, key, this.#streams.get(key) ?? new SentStream());
+  }
+
+  /** Objects that were sent inside an offer. */
+  offered(device: string, versionId: Hash, ids: Iterable<Hash>): void {
+    const key = this.#key(device, versionId);
+    const sent = remember(this.#sent, key, this.#sent.get(key) ?? new Set<Hash>());
+    for (const id of ids) sent.add(id);
+  }
+
+  /** A complete stream of these objects was sent. Appends the fact once nothing of the version is left. */
+  async delivered(device: string, summary: VersionSummary, ids: Iterable<Hash>): Promise<void> {
+    const { repository, clock } = this.parts;
+    const { versionId, record } = summary;
+    this.offered(device, versionId, ids);
+    const known = repository.device(device);
+    if (known === undefined || repository.hasHad(device, versionId)) return;
+    const line = known.lines.find((one) => repository.assignment(device, one) === versionId) ?? record.line;
+    const { objects } = await provenBy(
+      repository,
+      { device, line, bases: record.bases, ...(record.successorOf && { successorOf: record.successorOf }) },
+      known.active[line]?.versionId,
+    );
+    const needed = [
+      ...smallObjectsOf(record).map(({ id }) => id),
+      ...(await repository.leaves(versionId)).map(({ tensor }) => tensor),
+    ];
+    const key = this.#key(device, versionId);
+    const sent = this.#sent.get(key);
+    if (!needed.every((id) => sent?.has(id) === true || objects.has(id))) return;
+    const { generation } = known;
+    await repository.append({ type: "given", atMs: clock.now(), device, generation, versionId });
+    this.#sent.delete(key);
+  }
+
+  #key(device: string, versionId: Hash): string {
+    return `${device}\0${this.parts.repository.device(device)?.generation ?? 0}\0${versionId}`;
+  }
+}
