@@ -69,7 +69,7 @@ describe("what a device need not send", () => {
     await thief.announce(stolen);
     const answer = await answerOf(thief, stolen);
     assert.equal(answer.type, "want", "recorded without a byte of it");
-    assert.deepEqual((answer).tensorIndices, [0]);
+    assert.deepEqual(answer.tensorIndices, [0]);
     const refused = thief.find((message) => message.type === "refusal");
     await thief.send({
       type: "fetch",
@@ -80,7 +80,7 @@ describe("what a device need not send", () => {
       part: 0,
       parts: 1,
     });
-    assert.equal(((await refused)).code, "NOT_ALLOWED");
+    assert.equal((await refused).code, "NOT_ALLOWED");
     await thief.close();
   });
 
