@@ -20,6 +20,7 @@ import { Agent } from "./agent.js";
 import { controlHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
 import { makeRunFolder, openAgentHome, writeRunFile } from "./home/agent-home.js";
+import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
 import { loadProfile, parseProfile, type Profile } from "./settings/profile.js";
 import type { AgentStatus } from "./status.js";
@@ -45,6 +46,7 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly train: typeof trainInChild;
+  readonly checkRecipe: CheckRecipe;
 }
 
 export interface AgentHandle {
@@ -89,11 +91,12 @@ export async function startAgent(
   const home = resolve(options.home);
   const files = ports.files ?? nodeFiles();
   const settings = await readSettings(files, home, options);
+  checkRecipes(settings.config, ports.checkRecipe ?? (await builtInRecipes()));
   const log = openAgentLog(options.log, settings.config);
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
   try {
-    const allPorts: AgentPorts = {
+    const allPorts = {
       files,
       clock: ports.clock ?? nodeClock(),
       random: ports.random ?? nodeRandom(),
@@ -135,7 +138,7 @@ function openAgentLog(log: AgentOptions["log"], config: AgentConfig): Log {
 async function startInHome(
   home: string,
   settings: Settings,
-  ports: AgentPorts,
+  ports: Omit<AgentPorts, "checkRecipe">,
   log: Log,
 ): Promise<AgentHandle> {
   const { files, clock } = ports;

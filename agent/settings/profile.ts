@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
+import { requireTrainable } from "../../shared/train/backends/capability.js";
 import { maxBlockBytes, maxWindow, minBlockBytes } from "../../shared/wire/limits.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
@@ -30,7 +31,12 @@ export const profileSchema = z.strictObject({
       .describe(
         "Training backends in order of preference; one that cannot run here is passed over with a reason.",
       ),
-    threads: z.number().int().min(1).max(64).describe("Threads of a training."),
+    threads: z
+      .number()
+      .int()
+      .min(1)
+      .max(64)
+      .describe("Most threads of a training; the engine takes the largest number that it can use."),
     memoryLimitMb: z
       .number()
       .int()
@@ -158,13 +164,23 @@ export function parseProfile(value: unknown, where: string): Profile {
       `The profile ${where} reserves ${reserved} bytes (disk.reserveBytes) of a budget of ${disk.budgetBytes} (disk.budgetBytes), so nothing could ever be trained. Raise the budget or lower the reserves.`,
       { where },
     );
-  if (training.dutyHours !== null && training.dutyHours.from === training.dutyHours.to)
+  requireTrainable(training, where);
+  // From 24 to 0 has no hour either.
+  if (
+    training.dutyHours !== null &&
+    training.dutyHours.from % 24 === training.dutyHours.to % 24 &&
+    !isFullDay(training.dutyHours)
+  )
     throw new StemmaError(
       "PROFILE_INVALID",
-      `The profile ${where} has duty hours that begin and end at ${training.dutyHours.from} (training.dutyHours). Write null for the full day.`,
+      `The profile ${where} has duty hours from ${training.dutyHours.from} to ${training.dutyHours.to}, which contain no hour (training.dutyHours). Write null for the full day.`,
       { where },
     );
   return result.data;
+}
+
+function isFullDay({ from, to }: { readonly from: number; readonly to: number }): boolean {
+  return from === 0 && to === 24;
 }
 
 /**

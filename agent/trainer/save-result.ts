@@ -8,6 +8,7 @@ import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
+import { engineThreads } from "../../shared/train/backends/capability.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -94,7 +95,7 @@ export async function saveResult(
       metadata: { ...metadataOfResult(result) },
       measurements: json(result.measurements),
       provenance: json(result.provenance),
-      environment: environmentOfTraining(result, options.version, profile.training.threads),
+      environment: environmentOfTraining(result, options.version, engineThreads(profile.training.threads)),
       attachments: await Promise.all(
         outcome.checkpointFiles.map(async (path) => ({
           name: path.slice(path.lastIndexOf("/") + 1),

@@ -1,4 +1,5 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
+import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
@@ -213,6 +214,7 @@ async function enroll(
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
   const repository = await checkEnrolment(context, input);
+  await checkEnrolmentProfile(home.ports.files, profile);
   const { random, clock } = home.ports;
   const key = generateKey(random);
   const token = generateToken(random);

@@ -43,6 +43,7 @@ export interface TrainingJob {
    */
   readonly base?: { readonly folder: string; readonly versionId?: Hash | undefined } | undefined;
   readonly memoryLimitMb?: number | undefined;
+  /** At most this many threads; the engine takes the largest number that it can use. */
   readonly threads?: number | undefined;
 }
 

@@ -98,7 +98,7 @@ export async function startAgentTestEnvironment(
         profile: { ...testProfile(profile) },
         log,
       },
-      { train: fakeTraining().train, ...ports },
+      { train: fakeTraining().train, checkRecipe: () => undefined, ...ports },
     );
     running.push(handle);
     return { handle, log };

@@ -41,7 +41,7 @@ const agent = await startAgent(
       ),
     },
   },
-  { train: fakeTraining({ full: true }).train },
+  { train: fakeTraining({ full: true }).train, checkRecipe: () => undefined },
 );
 process.once("SIGTERM", () => {
   agent.close().then(

@@ -23,8 +23,8 @@ const training = z.strictObject({
   invocation: z.number().int().min(0),
   base: base.optional(),
   memoryLimitMb,
-  // Only one thread is offered: it gives the same bits on every machine.
-  threads: z.literal(1).optional(),
+  // At most this many; the engine takes the largest number that it can use.
+  threads: z.number().int().min(1).max(1024).optional(),
 });
 
 const count = z.number().int().min(1).max(maxEvaluated).optional();

@@ -14,6 +14,7 @@ import { messageOf } from "../../error-text.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { encodeArchitecture } from "../../model/architecture.js";
 import { fuseActivations } from "../backends/fused-layers.js";
+import { engineThreads } from "../backends/capability.js";
 import { chooseBackend } from "../backends/choose.js";
 import { startWasmBackend } from "../backends/wasm.js";
 import type { DatasetFiles } from "../datasets/dataset.js";
@@ -146,7 +147,7 @@ function machineFacts(): Readonly<Record<string, unknown>> {
     architecture: process.arch,
     cpu: cpu?.model ?? "unknown",
     memoryBytes: os.totalmem(),
-    threads: 1,
+    threads: engineThreads(),
   };
 }
 

@@ -19,7 +19,7 @@ const handle = await startAgent(
     profile: { ...testProfile(profile) },
     log: openLog({ form: "json", level: "debug", stream: process.stdout }),
   },
-  { train: fakeTraining({ full: true }).train },
+  { train: fakeTraining({ full: true }).train, checkRecipe: () => undefined },
 );
 process.on("SIGTERM", () => {
   void handle.close().then(() => {

@@ -17,9 +17,11 @@ function hangingTraining(): { readonly train: AgentPorts["train"]; readonly jobs
   const train: AgentPorts["train"] = (job, { signal }) => {
     jobs.push(job);
     return new Promise((_, reject) => {
-      signal?.addEventListener("abort", () => {
+      const stop = (): void => {
         reject(new StemmaError("TRAINING_STOPPED", "The training was stopped."));
-      });
+      };
+      if (signal?.aborted === true) stop();
+      signal?.addEventListener("abort", stop);
     });
   };
   return { train, jobs };

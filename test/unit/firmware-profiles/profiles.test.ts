@@ -11,18 +11,37 @@ import {
   profileNames,
   profileSchema,
 } from "../../../agent/settings/profile.js";
+import { settingsOf } from "../../../agent/trainer/training-settings.js";
+import { engineThreads } from "../../../shared/train/backends/capability.js";
+import { parseJob } from "../../../shared/train/engine/job-schema.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { testProfile } from "../../helpers/agent-fixtures.js";
 
 const files = nodeFiles();
+const job = {
+  format: 1,
+  recipe: "r",
+  parameters: {},
+  dataset: { reader: "samples", parameters: {} },
+  seed: "1",
+  invocation: 1,
+};
 
 describe("firmware profiles", () => {
   it("has a valid profile for each supported board, under the board's name", async () => {
     const names = await profileNames(files);
     for (const wanted of ["jetson-orin", "x86-cuda", "raspberry-pi", "generic"])
       assert.ok(names.includes(wanted), `${wanted} is missing`);
-    for (const name of names) assert.equal((await loadProfile(files, name)).name, name);
+    for (const name of names) {
+      const profile = await loadProfile(files, name);
+      assert.equal(profile.name, name);
+      assert.ok(engineThreads(profile.training.threads) <= profile.training.threads);
+      // The engine accepts the job of every profile: a device that is refused would never train.
+      parseJob(
+        new TextEncoder().encode(JSON.stringify({ ...job, ...settingsOf(profile), approach: undefined })),
+      );
+    }
   });
 
   it("has a schema.json equal to what the agent checks", async () => {
@@ -71,6 +90,11 @@ describe("firmware profiles", () => {
     invalid({ ...good, colour: "red" }, "colour");
     invalid({ ...good, disk: { ...good.disk, budgetBytes: 1 } }, "disk.reserveBytes");
     invalid({ ...good, training: { ...good.training, dutyHours: { from: 5, to: 5 } } }, "training.dutyHours");
+    invalid(
+      { ...good, training: { ...good.training, dutyHours: { from: 24, to: 0 } } },
+      "training.dutyHours",
+    );
+    invalid({ ...good, training: { ...good.training, backends: ["native"] } }, "training.backends");
     invalid("no object", "the file");
     await assert.rejects(
       loadProfile(files, "toaster"),

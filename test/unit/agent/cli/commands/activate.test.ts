@@ -1,0 +1,29 @@
+/** `stemma agent activate` accepts everything that `stemma agent status` prints of a version. */
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { findVersion } from "../../../../../agent/cli/commands/activate.js";
+import { emptyOutbox, foldFacts } from "../../../../../agent/outbox/outbox-state.js";
+import { lineStatus, type AgentStatus } from "../../../../../agent/status.js";
+import { isStemmaError } from "../../../../../shared/errors.js";
+import { id, receipt, saved } from "../../outbox/facts.js";
+
+it("finds a version by its name, its id, or the first digits of its id", () => {
+  const state = foldFacts([saved(1), receipt(1, "recorded"), saved(2), saved(3)], emptyOutbox);
+  const status: Pick<AgentStatus, "lines"> = {
+    lines: [lineStatus(state, "cam", () => undefined, { samples: null, standstill: null })],
+  };
+  for (const wanted of ["m:1", id(1), id(1).slice(0, 12), id(1).slice(0, 8)])
+    assert.equal(findVersion(status, "cam", wanted).versionId, id(1), wanted);
+  for (const [line, wanted, code] of [
+    ["cam", "m:2", "MODEL_NOT_FOUND"],
+    ["cam", id(1).slice(0, 7), "MODEL_NOT_FOUND"],
+    ["pack", "m:1", "MODEL_NOT_FOUND"],
+    // Two versions that the server has not numbered yet have the same name.
+    ["cam", "m", "MODEL_AMBIGUOUS"],
+  ] as const)
+    assert.throws(
+      () => findVersion(status, line, wanted),
+      (error) => isStemmaError(error, code),
+      wanted,
+    );
+});
