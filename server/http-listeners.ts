@@ -3,30 +3,27 @@ import { chmod, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { StemmaError } from "../shared/errors.js";
-import type { Log } from "../shared/ports.js";
 import { urlHost } from "../shared/url-host.js";
 
-/** Listens on the port, or on a free one where it is taken; returns the URL. @throws SERVER_UNREACHABLE */
+/** Listens on the port, 0 for a free one; returns the URL. @throws PORT_TAKEN, SERVER_UNREACHABLE */
 export async function listenOnTcp(
   app: FastifyInstance,
-  { host, port, log }: { readonly host: string; readonly port: number; readonly log: Log },
+  { host, port }: { readonly host: string; readonly port: number },
 ): Promise<string> {
   try {
     await app.listen({ host, port });
-  } catch (error) {
-    if (!isTaken(error) || port === 0)
-      throw new StemmaError(
-        "SERVER_UNREACHABLE",
-        `HTTP cannot listen on ${host}:${port}. Check the address.`,
-        { cause: error, host, port },
-      );
-    await app.listen({ host, port: 0 });
-    const used = portOf(app);
-    log.warn("port-taken", {
-      asked: port,
-      used,
-      text: `HTTP port ${port} is taken; listening on ${used} instead`,
-    });
+  } catch (cause) {
+    throw isTaken(cause)
+      ? new StemmaError(
+          "PORT_TAKEN",
+          `The HTTP port ${port} on ${host} cannot be used (${(cause as NodeJS.ErrnoException).code ?? ""}): another program may listen there, or another Stemma server. Choose another with --http-port, or 0 for a free one.`,
+          { cause, host, port },
+        )
+      : new StemmaError("SERVER_UNREACHABLE", `HTTP cannot listen on ${host}:${port}. Check the address.`, {
+          cause,
+          host,
+          port,
+        });
   }
   return `http://${urlHost(host)}:${portOf(app)}`;
 }

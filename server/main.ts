@@ -9,17 +9,19 @@ import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
 import type { OpenedLog } from "../shared/adapters/log.js";
+import { urlHost } from "../shared/url-host.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
 import type { LiveServer } from "./context/operations-context.js";
 import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import { hasDiskSpace } from "./context/disk-space.js";
+import { publicUrlHint, unreachableAddresses } from "./context/public-addresses.js";
 import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
 import { FleetIngests } from "./fleet-ingests.js";
 import { createArchiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
-import { runningServerFile, type RunningServer } from "./http/local-server.js";
+import { runningServerFile, type RunningServer, type StartingServer } from "./http/local-server.js";
 import type { ServerProblem } from "./http/routes/service.js";
 import { ensureHttpToken } from "./http/token.js";
 import { createTrainJobs } from "./http/train-jobs.js";
@@ -67,6 +69,7 @@ export async function startServer(options: ServerOptions, log: ServerLog): Promi
   const closing = new ClosingSteps();
   closing.add(() => home.close());
   try {
+    await publishStarting(home, closing);
     return await start(config, home, log, closing);
   } catch (error) {
     await closing.run();
@@ -104,13 +107,14 @@ async function start(
     startedAtMs: home.ports.clock.now(),
     fleets: await parts.fleets.names(),
   };
-  await publishRunning(parts, running);
+  await writeRunFile(home, running);
   closing.add(async () => {
     parts.stopping.abort();
     return Promise.resolve();
   });
   const { mqttUrl, socketPath, fleets } = running;
   log.info("server-started", { mqttUrl, httpUrl, home: home.path, fleets });
+  warnOfAddresses(parts, mqttUrl);
   return {
     mqttUrl,
     httpUrl,
@@ -120,6 +124,16 @@ async function start(
     failed: parts.ingests.failed,
     close: () => closing.run(),
   };
+}
+
+/** A server that listens for other machines is meant for their devices, which need an address of it. */
+function warnOfAddresses({ config, log }: Parts, mqttUrl: string): void {
+  if (unreachableAddresses([`mqtt://${urlHost(config.host)}`])[0]?.includes("no address") !== true) return;
+  const unreachable = unreachableAddresses(config.enrolment.mqttUrls ?? [mqttUrl]);
+  if (unreachable.length > 0)
+    log.warn("enrolment-address", {
+      text: `new enrolment files name an address that devices cannot use (${unreachable.join("; ")}): ${publicUrlHint}`,
+    });
 }
 
 async function openParts(
@@ -216,7 +230,7 @@ async function startHttp(
     access: { token: await ensureHttpToken(home.path, random) },
     limits: config.httpLimits,
   });
-  const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort, log });
+  const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });
   listening.url = httpUrl;
   closing.add(() => tcp.close());
   const local = buildHttpApp(httpParts, { access: "trusted" });
@@ -236,10 +250,15 @@ async function problemsOf(home: Home): Promise<readonly ServerProblem[]> {
   return [{ code: "DISK_FULL", message }];
 }
 
-/** Writes the file by which commands on this machine find this server. */
-async function publishRunning({ home, closing }: Parts, running: RunningServer): Promise<void> {
-  const { files } = home.ports;
+/** Writes the file by which commands on this machine wait for this server while it starts. */
+async function publishStarting(home: Home, closing: ClosingSteps): Promise<void> {
+  const starting: StartingServer = { pid: process.pid, startingAtMs: home.ports.clock.now() };
+  await writeRunFile(home, starting);
+  closing.add(() => home.ports.files.remove(join(home.runFolder, runningServerFile)));
+}
+
+/** Writes the file by which commands on this machine find this server, or wait for it. */
+async function writeRunFile(home: Home, content: RunningServer | StartingServer): Promise<void> {
   const path = join(home.runFolder, runningServerFile);
-  await writeDurably(files, path, Buffer.from(`${JSON.stringify(running)}\n`));
-  closing.add(() => files.remove(path));
+  await writeDurably(home.ports.files, path, Buffer.from(`${JSON.stringify(content)}\n`));
 }

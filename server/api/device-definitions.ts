@@ -1,6 +1,13 @@
 /** Operations on the devices of a fleet. */
 import * as z from "zod";
-import { commandAnswer, enrolment, enrolmentBody, listedDevice, shownDevice } from "./device-schemas.js";
+import {
+  commandAnswer,
+  enrolment,
+  enrolmentBody,
+  listedDevice,
+  serverAddresses,
+  shownDevice,
+} from "./device-schemas.js";
 import {
   deviceParams,
   devicePath,
@@ -36,6 +43,12 @@ export const deviceOperations = {
     params: fleetParams,
     body: enrolmentBody,
     output: enrolment,
+  }),
+  addresses: call({
+    summary: "How devices reach the server, as enrolment files state it",
+    method: "GET",
+    path: "/v1/addresses",
+    output: serverAddresses,
   }),
   revoke: call({
     summary: "Cut a device off: its token and key are refused from now on; its models are kept",

@@ -74,6 +74,16 @@ export const enrolment = z
     description: "Content of an enrolment file: secret, answered only once",
   }) as unknown as z.ZodType<Partial<Enrolment>>;
 
+export const serverAddresses = z
+  .object({
+    mqtt: z.array(text).describe("Tried in order"),
+    http: text.exactOptional(),
+    ca: text.exactOptional().describe("PEM of the authority that devices trust"),
+    root: text.describe("First levels of every topic"),
+    serverPublicKey: text,
+  })
+  .meta({ id: "ServerAddresses" });
+
 export const commandAnswer = z.object({
   code: text.describe("OK, or why the device refused"),
   result: z.unknown().optional(),

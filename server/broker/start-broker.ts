@@ -124,7 +124,7 @@ async function listen(server: Server, host: string, port: number): Promise<void>
         cause.code === "EADDRINUSE" || cause.code === "EACCES"
           ? new StemmaError(
               "PORT_TAKEN",
-              `The MQTT port ${port} on ${host} cannot be used (${cause.code}). Choose another with --mqtt-port, or 0 for a free one.`,
+              `The MQTT port ${port} on ${host} cannot be used (${cause.code}): another program may listen there, or another Stemma server. Choose another with --mqtt-port, or 0 for a free one.`,
               { cause, port, host },
             )
           : new StemmaError(

@@ -4,6 +4,7 @@
  */
 import { homedir } from "node:os";
 import { resolve } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { homePathOf } from "../repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
@@ -139,12 +140,24 @@ function interruptSignal(): { readonly signal: AbortSignal; readonly release: ()
 }
 const signals = ["SIGINT", "SIGTERM"] as const;
 
+/** Milliseconds between two looks at a server that is starting, and for how long a command looks. */
+const serverPauseMs = 200;
+const maxServerWaitMs = 60_000;
+
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
   if (options.server !== undefined)
     return connectTo({ url: options.server, token: process.env["STEMMA_TOKEN"] });
-  const { findLocalServer } = await import("../http/local-server.js");
-  const running = await findLocalServer(options.home);
+  const { awaitLocalServer } = await import("../http/local-server.js");
+  const running = await awaitLocalServer(options.home, {
+    onWait: (pid) => {
+      process.stderr.write(
+        `stemma: waiting for the server of this home (process ${pid}), which is starting\n`,
+      );
+    },
+    pause: () => setTimeout(serverPauseMs),
+    attempts: maxServerWaitMs / serverPauseMs,
+  });
   if (running) return connectTo({ socketPath: running.socketPath });
   const { openLocalOperations } = await import("../operations/local-operations.js");
   return openLocalOperations({ home: options.home });

@@ -51,12 +51,8 @@ const listenSchema = z.strictObject({
     .describe(
       'Address that MQTT and HTTP listen on. Default "127.0.0.1": reachable from this machine only; "0.0.0.0" listens on every IPv4 address.',
     ),
-  mqttPort: port
-    .optional()
-    .describe("TCP port of the embedded MQTT broker. Default 1883; 0, or a port that is taken: a free one."),
-  httpPort: port
-    .optional()
-    .describe("TCP port of the HTTP API. Default 8083; 0, or a port that is taken: a free one."),
+  mqttPort: port.optional().describe("TCP port of the embedded MQTT broker. Default 1883; 0: a free one."),
+  httpPort: port.optional().describe("TCP port of the HTTP API. Default 8083; 0: a free one."),
   tls: tlsSchema
     .optional()
     .describe("TLS files of the embedded broker: devices then connect with mqtts. HTTP stays without TLS."),

@@ -42,7 +42,7 @@ export interface ServerOptions {
   readonly fleets?: readonly string[] | undefined;
   /** Address that MQTT and HTTP listen on. Default 127.0.0.1. */
   readonly host?: string | undefined;
-  /** 0: a free port. A port that is taken is replaced by a free one, which the log reports. */
+  /** 0: a free port. */
   readonly mqttPort?: number | undefined;
   readonly httpPort?: number | undefined;
   /** TLS files of the embedded broker. */

@@ -1,11 +1,11 @@
 /** Opens the MQTT broker that the configuration names: the embedded one or an external one. */
 import { readFile } from "node:fs/promises";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Authenticate, RunningBroker } from "../broker/broker-port.js";
 import { connectBroker } from "../broker/external-broker.js";
 import type { AdmitSession } from "../broker/external-sessions.js";
-import { startBroker, type BrokerOptions, type EmbeddedBroker } from "../broker/start-broker.js";
+import { startBroker, type EmbeddedBroker } from "../broker/start-broker.js";
 import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
 
 export interface OpenBrokerParts {
@@ -35,35 +35,17 @@ export function openBroker(parts: OpenBrokerParts): Promise<RunningBroker> {
   return broker === undefined ? openEmbedded(parts) : openExternal(broker, parts);
 }
 
-async function openEmbedded({
-  config,
-  tls,
-  clock,
-  log,
-  authenticate,
-}: OpenBrokerParts): Promise<EmbeddedBroker> {
-  const { mqttPort } = config;
-  const options: BrokerOptions = {
+function openEmbedded({ config, tls, clock, log, authenticate }: OpenBrokerParts): Promise<EmbeddedBroker> {
+  return startBroker({
     root: config.rootTopic,
     clock,
     log: log.child({ part: "broker" }),
     host: config.host,
+    port: config.mqttPort,
     limits: config.brokerLimits,
     ...(tls === undefined ? {} : { tls: { cert: tls.cert, key: tls.key } }),
     authenticate,
-  };
-  try {
-    return await startBroker({ ...options, port: mqttPort });
-  } catch (error) {
-    if (mqttPort === 0 || !isStemmaError(error, "PORT_TAKEN")) throw error;
-    const broker = await startBroker({ ...options, port: 0 });
-    log.warn("port-taken", {
-      asked: mqttPort,
-      used: broker.port,
-      text: `MQTT port ${mqttPort} is taken; listening on ${broker.port} instead`,
-    });
-    return broker;
-  }
+  });
 }
 
 async function openExternal(

@@ -111,7 +111,7 @@ async function examinePorts(
     state: "warning",
     found: `taken on ${host}: ${taken.join(", ")}`,
     advice:
-      "The server would use a free port instead and report it; or choose one with --mqtt-port, --http-port or in server.json.",
+      "The server would not start there: end what listens on it, or choose another port with --mqtt-port, --http-port or in server.json (0 for a free one).",
   };
 }
 

@@ -14,28 +14,76 @@ export interface RunningServer {
   readonly fleets: readonly string[];
 }
 
+/** What a server writes there while it starts. */
+export interface StartingServer {
+  readonly pid: number;
+  readonly startingAtMs: number;
+}
+
 /** Name of that file in the home's run folder. */
 export const runningServerFile = "server.json";
 
 /** The server that holds a home, if one answers there now. */
 export async function findLocalServer(home: string): Promise<RunningServer | undefined> {
-  const folder = await readRunFolder(nodeFiles(), home);
-  if (folder === undefined) return undefined;
-  let found: RunningServer;
-  try {
-    found = JSON.parse(await readFile(join(folder, runningServerFile), "utf8")) as RunningServer;
-  } catch {
-    return undefined;
-  }
-  if (typeof found.socketPath !== "string") return undefined;
+  const found = await readRunFile<RunningServer>(home);
+  if (typeof found?.socketPath !== "string") return undefined;
+  const { socketPath } = found;
   // The client is loaded only where a server may answer: it takes longer to load than a short command runs.
   const { connectOperations } = await import("./client.js");
-  const operations = connectOperations({ socketPath: found.socketPath, timeoutMs: 5_000 });
+  const operations = connectOperations({ socketPath, timeoutMs: 5_000 });
   try {
     return (await operations.health()).pid === found.pid ? found : undefined;
   } catch {
     return undefined;
   } finally {
     await operations.close();
+  }
+}
+
+export interface ServerWait {
+  /** Called once, if there is a server to wait for. */
+  readonly onWait: (pid: number) => void;
+  readonly pause: () => Promise<void>;
+  /** Max number of pauses. */
+  readonly attempts: number;
+}
+
+/** Finds the server that holds a home; waits for one that is starting. */
+export async function awaitLocalServer(
+  home: string,
+  { onWait, pause, attempts }: ServerWait,
+): Promise<RunningServer | undefined> {
+  let isWaiting = false;
+  for (let attempt = 0; ; attempt++) {
+    const running = await findLocalServer(home);
+    if (running !== undefined || attempt >= attempts) return running;
+    const starting = await readRunFile<StartingServer>(home);
+    if (typeof starting?.startingAtMs !== "number" || !isAlive(starting.pid)) {
+      // A server may have come up between the two looks.
+      return isWaiting ? findLocalServer(home) : undefined;
+    }
+    if (!isWaiting) onWait(starting.pid);
+    isWaiting = true;
+    await pause();
+  }
+}
+
+/** The content of the file, which has the type only if a server wrote it; undefined where it cannot be read. */
+async function readRunFile<Content extends object>(home: string): Promise<Content | undefined> {
+  const folder = await readRunFolder(nodeFiles(), home);
+  if (folder === undefined) return undefined;
+  try {
+    return JSON.parse(await readFile(join(folder, runningServerFile), "utf8")) as Content;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

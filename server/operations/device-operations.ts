@@ -12,7 +12,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 
 type DeviceOperations = Pick<
   ServerOperations,
-  "devices" | "device" | "enroll" | "revoke" | "assign" | "command" | "trainOnDevice"
+  "devices" | "device" | "enroll" | "addresses" | "revoke" | "assign" | "command" | "trainOnDevice"
 >;
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
@@ -92,6 +92,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       };
     },
     enroll: (options) => enroll(context, options),
+    addresses: async () => ({
+      ...(await enrolmentAddresses(context)),
+      serverPublicKey: home.signer.publicKey,
+    }),
     revoke: async ({ fleet, device, because = "" }) => {
       const repository = await fleets.get(fleet);
       requireDevice(repository, device);
@@ -163,11 +167,11 @@ async function assign(
   return summary;
 }
 
-/** The addresses by which the device reaches the server; members that are undefined are left out. */
+/** The addresses by which devices reach the server; members that are undefined are left out. */
 async function enrolmentAddresses({
   live,
   plannedEnrolment,
-}: OperationsContext): Promise<Partial<Enrolment>> {
+}: OperationsContext): Promise<Omit<CallOutput<"addresses">, "serverPublicKey"> & { mqtt: string[] }> {
   const known = live?.enrolment ?? (await plannedEnrolment?.());
   if (known === undefined) return { mqtt: [defaultMqttUrl], root: defaultRoot };
   const http = known.http ?? live?.httpUrl();

@@ -21,6 +21,7 @@ export async function startServerProcess(
   home: string,
   fleet: string,
   environment: Readonly<Record<string, string>> = {},
+  options: readonly string[] = [],
 ): Promise<ServerProcess> {
   const child = spawn(
     process.execPath,
@@ -37,6 +38,7 @@ export async function startServerProcess(
       "0",
       "-o",
       "json",
+      ...options,
     ],
     { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" } },
   );

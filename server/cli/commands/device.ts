@@ -26,6 +26,7 @@ interface EnrolChoices {
   readonly profile: string;
   readonly initial: string[];
   readonly file?: string;
+  readonly readdress?: string;
   readonly allowReduced: boolean;
   readonly dryRun: boolean;
 }
@@ -69,6 +70,10 @@ export function addDeviceCommands(program: Command): void {
     .option("--initial <line=model>", "model that the line starts from (repeatable)", appendValue, [])
     .option("--file <path>", "write the enrolment file here (default DEVICE.enrolment.json)")
     .option("--allow-reduced", "initial models may be reduced (lossy) ones", false)
+    .option(
+      "--readdress <file>",
+      "write this enrolment file of the device again (or to --file), with the server's present addresses; keys and token stay",
+    )
     .option("--dry-run", "check, enrol nothing", false)
     .description("give a device its key, its token and the server's key, as one secret file")
     .action(async (name: string, choices: EnrolChoices, command: Command) =>
@@ -161,12 +166,13 @@ async function showCommand(name: string, { output, operations, options }: Comman
   });
 }
 
-async function enrolCommand(
-  name: string,
-  choices: EnrolChoices,
-  { output, operations, options }: CommandContext,
-): Promise<void> {
-  const { profile, allowReduced, dryRun } = choices;
+async function enrolCommand(name: string, choices: EnrolChoices, context: CommandContext): Promise<void> {
+  const { output, operations, options } = context;
+  const { profile, allowReduced, dryRun, readdress } = choices;
+  if (readdress !== undefined) {
+    const { readdressEnrolment } = await import("../readdress-enrolment.js");
+    return readdressEnrolment({ device: name, from: readdress, to: choices.file, dryRun }, context);
+  }
   const initial = Object.fromEntries(
     Object.entries(parseAssignments(choices.initial)).map(([line, model]) => [line, String(model)]),
   );
@@ -192,6 +198,8 @@ async function enrolCommand(
     output.info(
       `stemma: note: there is no profile "${profile}" here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`,
     );
+  const { warnOfAddresses } = await import("../readdress-enrolment.js");
+  warnOfAddresses(enrolment.mqtt ?? [], output);
   // nodeFiles creates files that only their owner may read.
   await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(enrolment, null, 2)}\n`));
   output.print({

@@ -5,6 +5,7 @@ import { logForms, logLevels, type LogForm, type LogLevel } from "../../../share
 import type { ServerOptions } from "../../configuration/config.js";
 import type { ServerSettings } from "../../configuration/config-file.js";
 import type { ReadyServer } from "../../run-server.js";
+import { appendValue } from "../../../shared/cli/command-line.js";
 import { withContext } from "../context.js";
 
 /** Options of the command line; undefined where server.json or a default applies. */
@@ -14,6 +15,7 @@ interface ServerChoices {
   readonly host?: string;
   readonly mqttPort?: number;
   readonly httpPort?: number;
+  readonly publicUrl: readonly string[];
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly log?: LogForm;
@@ -29,12 +31,14 @@ export function addServerCommand(program: Command): void {
     .option("--config <file>", "settings of the server (default server.json in the home)")
     .option("--print-config-schema", "print the JSON Schema of server.json and exit", false)
     .option("--host <address>", "address to listen on (default 127.0.0.1)")
-    .option(
-      "--mqtt-port <port>",
-      "port of the embedded broker (default 1883); 0 picks a free one; a port in use is replaced by a free one, which the log reports",
-      portOf,
-    )
+    .option("--mqtt-port <port>", "port of the embedded broker (default 1883); 0 picks a free one", portOf)
     .option("--http-port <port>", "port of the HTTP interface (default 8083); 0 picks a free one", portOf)
+    .option(
+      "--public-url <url>",
+      "address at which devices reach this server, for enrolment files: mqtt://, mqtts:// (repeatable, tried in order), http:// or https://",
+      appendValue,
+      [],
+    )
     .option("--tls-cert <file>", "PEM certificate: devices then connect with mqtts")
     .option("--tls-key <file>", "PEM key of the certificate")
     .addOption(new Option("--log <form>", "form of the log (default plain)").choices(logForms))
@@ -93,7 +97,31 @@ function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit
     mqttPort: choices.mqttPort ?? options.mqttPort,
     httpPort: choices.httpPort ?? options.httpPort,
     tls: tlsCert === undefined || tlsKey === undefined ? options.tls : { certFile: tlsCert, keyFile: tlsKey },
+    enrolment: publicAddresses(choices.publicUrl, options.enrolment),
     retention: choices.retention ? options.retention : false,
+  };
+}
+
+/** The addresses for enrolment files; those of the command line override those of server.json, kind by kind. */
+function publicAddresses(
+  urls: readonly string[],
+  configured: ServerOptions["enrolment"],
+): ServerOptions["enrolment"] {
+  const ofKind = (kind: RegExp): readonly string[] =>
+    urls.filter((url) => kind.test(url) && URL.canParse(url));
+  const mqtt = ofKind(/^mqtts?:\/\/./);
+  const http = ofKind(/^https?:\/\/./);
+  const invalid = urls.find((url) => !mqtt.includes(url) && !http.includes(url));
+  if (invalid !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      `"${invalid}" is not an address of a server. Write --public-url mqtt://HOST:PORT (or mqtts, http, https).`,
+    );
+  if (mqtt.length > 8 || http.length > 1)
+    throw new StemmaError("USAGE", "Give at most 8 MQTT addresses and one HTTP address as --public-url.");
+  return {
+    mqttUrls: mqtt.length > 0 ? mqtt : configured?.mqttUrls,
+    httpUrl: http[0] ?? configured?.httpUrl,
   };
 }
 

@@ -110,6 +110,7 @@ function steps(backupFolder: string): readonly Step[] {
       shows: "dry run",
       ask: (at) => at.enroll({ fleet, device: "van", lines: ["line"], dryRun: true }),
     },
+    { name: "addresses", ask: (at) => at.addresses() },
     { name: "devices", ask: (at) => at.devices({ fleet }) },
     { name: "device", ask: (at) => at.device(car) },
     { name: "assign", ask: (at) => at.assign({ ...car, line: "line", model: "tiny:2" }) },
@@ -196,7 +197,7 @@ function steps(backupFolder: string): readonly Step[] {
 }
 
 /** Operations whose answers differ between homes: only the members are compared. */
-const ownValues: ReadonlySet<OperationName> = new Set(["enroll"]);
+const ownValues: ReadonlySet<OperationName> = new Set(["enroll", "addresses"]);
 /** Operations of which the steps return only a part of the answer. */
 const partial: ReadonlySet<OperationName> = new Set([
   "health",

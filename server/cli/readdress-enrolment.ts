@@ -1,0 +1,67 @@
+/** `stemma device enroll DEVICE --readdress FILE`: an enrolment file again, with the server's present addresses. */
+import { resolve } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { loadEnrolment, parseEnrolment } from "../../shared/trust/enrolment.js";
+import { publicUrlHint, unreachableAddresses } from "../context/public-addresses.js";
+import type { CommandContext } from "./context.js";
+
+export interface Readdressing {
+  readonly device: string;
+  /** The device's present enrolment file. */
+  readonly from: string;
+  /** Where the new file goes; without it, it replaces the present one. */
+  readonly to: string | undefined;
+  readonly dryRun: boolean;
+}
+
+/**
+ * Keys, token and generation stay: only the file has them, the server keeps no copy.
+ * @throws ENROLMENT_INVALID where the file is not the device's present enrolment at this server; FILE_MISSING
+ */
+export async function readdressEnrolment(
+  { device, from, to, dryRun }: Readdressing,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const files = nodeFiles();
+  const path = resolve(to ?? from);
+  const present = await loadEnrolment(files, resolve(from));
+  const opened = await operations();
+  const { serverPublicKey, mqtt, http, ca, root } = await opened.addresses();
+  const known = await opened.device({ fleet: options.fleet, device });
+  if (
+    present.device !== device ||
+    present.fleet !== options.fleet ||
+    present.serverPublicKey !== serverPublicKey ||
+    present.devicePublicKey !== known.publicKey
+  )
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `${from} is not the present enrolment of ${device} in the fleet ${options.fleet} at this server. Give the file of its last enrolment, or enrol it again with \`stemma device enroll ${device} --line …\`.`,
+    );
+  const { http: _http, ca: _ca, ...kept } = present;
+  const enrolment = parseEnrolment({
+    ...kept,
+    mqtt: [...mqtt],
+    root,
+    ...(http === undefined ? {} : { http }),
+    ...(ca === undefined ? {} : { ca }),
+  });
+  if (!dryRun)
+    // nodeFiles creates files that only their owner may read.
+    await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(enrolment, null, 2)}\n`));
+  warnOfAddresses(enrolment.mqtt, output);
+  output.print({
+    data: { device, file: path, mqtt: enrolment.mqtt, http: enrolment.http, written: !dryRun },
+    names: [device],
+    text: `${dryRun ? "would write" : "wrote"} ${path} with the addresses ${enrolment.mqtt.join(", ")}; keys and token are those of before. Bring it to the device and start its agent again`,
+  });
+}
+
+/** Tells the person if devices on other machines cannot use an address of an enrolment. */
+export function warnOfAddresses(urls: readonly string[], output: CommandContext["output"]): void {
+  const unreachable = unreachableAddresses(urls);
+  if (unreachable.length > 0)
+    output.info(`stemma: warning: ${unreachable.join("; ")}. For devices elsewhere ${publicUrlHint}`);
+}

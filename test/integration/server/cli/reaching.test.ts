@@ -1,0 +1,132 @@
+/** How devices and commands reach a server: addresses in enrolment files, taken ports, a server that starts. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { awaitLocalServer, runningServerFile } from "../../../../server/http/local-server.js";
+import { parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
+import { runStemma } from "../../../helpers/run-stemma.js";
+import { startServerProcess } from "../../../helpers/server-process.js";
+import { startTestServer } from "../../../helpers/test-server.js";
+
+describe("reaching a server", () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-reach-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  const enrolmentIn = async (file: string): Promise<Enrolment> =>
+    parseEnrolment(JSON.parse(await readFile(file, "utf8")));
+  const newHome = (): Promise<string> => mkdtemp(join(folder, "home-"));
+
+  it("by its public addresses, which enrolment files then contain", { timeout: 60_000 }, async () => {
+    const home = await newHome();
+    const urls = ["mqtts://a.example:8883", "mqtt://b.example:1883", "https://a.example"];
+    const server = await startServerProcess(
+      home,
+      "local",
+      {},
+      urls.flatMap((url) => ["--public-url", url]),
+    );
+    try {
+      const file = join(folder, "public.json");
+      const enrolled = await runStemma(["device", "enroll", "car", "--line", "l", "--file", file], { home });
+      assert.equal(enrolled.status, 0, enrolled.stderr);
+      assert.equal(enrolled.stderr.includes("warning"), false, enrolled.stderr);
+      const { mqtt, http } = await enrolmentIn(file);
+      assert.deepEqual([mqtt, http], [urls.slice(0, 2), urls[2]]);
+    } finally {
+      await server.kill("SIGTERM");
+    }
+    const refused = await runStemma(["server", "--public-url", "stemma.example"], { home });
+    assert.deepEqual([refused.status, refused.stderr.includes("[USAGE]")], [2, true]);
+  });
+
+  it("by new addresses in the same enrolment", { timeout: 60_000 }, async () => {
+    const home = await newHome();
+    const file = join(folder, "car.json");
+    const enrolled = await runStemma(["device", "enroll", "car", "--line", "l", "--file", file], { home });
+    assert.match(enrolled.stderr, /mqtt:\/\/127\.0\.0\.1:1883 .*--public-url/);
+    const first = await enrolmentIn(file);
+    const settings = { format: 1, enrolment: { mqttUrls: ["mqtt://new.example:1883"] } };
+    await writeFile(join(home, "server.json"), JSON.stringify(settings));
+    const dry = await runStemma(["device", "enroll", "car", "--readdress", file, "--dry-run"], { home });
+    assert.equal(dry.status, 0, dry.stderr);
+    assert.deepEqual(await enrolmentIn(file), first);
+    const readdressed = await runStemma(["device", "enroll", "car", "--readdress", file], { home });
+    assert.equal(readdressed.status, 0, readdressed.stderr);
+    assert.deepEqual(await enrolmentIn(file), { ...first, mqtt: settings.enrolment.mqttUrls });
+
+    const second = join(folder, "second.json");
+    await runStemma(["device", "enroll", "car", "--line", "l", "--file", second], { home });
+    for (const [device, old] of [
+      ["car", file],
+      ["van", second],
+    ] as const) {
+      const refused = await runStemma(["device", "enroll", device, "--readdress", old], { home });
+      assert.notEqual(refused.status, 0);
+      assert.match(refused.stderr, /ENROLMENT_INVALID|DEVICE_UNKNOWN/);
+    }
+  });
+
+  it("not on a port that another program has", { timeout: 60_000 }, async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const taken = String((other.address() as AddressInfo).port);
+    try {
+      for (const ports of [
+        ["--mqtt-port", taken, "--http-port", "0"],
+        ["--mqtt-port", "0", "--http-port", taken],
+      ]) {
+        const refused = await runStemma(["server", ...ports], { home: await newHome() });
+        assert.equal(refused.status, 1);
+        assert.match(refused.stderr, new RegExp(`port ${taken} .*\\[PORT_TAKEN\\]`));
+      }
+    } finally {
+      other.close();
+    }
+  });
+
+  it("while it starts, by waiting for it", { timeout: 60_000 }, async () => {
+    const server = await startTestServer();
+    try {
+      const runFile = join(
+        (JSON.parse(await readFile(join(server.home, "run.json"), "utf8")) as { folder: string }).folder,
+        runningServerFile,
+      );
+      const running = await readFile(runFile, "utf8");
+      let pauses = 0;
+      const waits: number[] = [];
+      const find = (attempts: number, pid: number): ReturnType<typeof awaitLocalServer> => {
+        pauses = 0;
+        return writeFile(runFile, JSON.stringify({ pid, startingAtMs: 1 })).then(() =>
+          awaitLocalServer(server.home, {
+            onWait: (waited) => waits.push(waited),
+            pause: async () => {
+              if (++pauses === 3) await writeFile(runFile, running);
+            },
+            attempts,
+          }),
+        );
+      };
+      assert.equal((await find(10, process.pid))?.pid, process.pid);
+      assert.deepEqual([pauses, waits], [3, [process.pid]]);
+      assert.equal(await find(2, process.pid), undefined, "the wait is bounded");
+      assert.equal(pauses, 2);
+      const noProcess = 2 ** 22 + 1;
+      assert.equal(
+        await find(10, noProcess),
+        undefined,
+        "a server that ended while it started is not awaited",
+      );
+      assert.equal(pauses, 0);
+      await writeFile(runFile, running);
+    } finally {
+      await server.remove();
+    }
+  });
+});
