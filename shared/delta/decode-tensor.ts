@@ -19,6 +19,7 @@ import {
 import { encodingMalformed } from "./encoding-malformed.js";
 import { decodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
+import { decodeGeneral, generalNeedsBase } from "./general.js";
 import { readLowRank, requiredByLowRank } from "./low-rank/low-rank-encoding.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { predictorOf, referencesOf } from "./piece.js";
@@ -110,6 +111,12 @@ function decodePart(memory: KernelMemory, part: TensorPart, stored: StoredPart, 
     if (width === 0) throw encodingMalformed(`${dtype} has no byte planes`);
     if (planesNeedBase(bytes) && base === undefined) throw referenceMissing(part, "base");
     decodePlanes(memory, { bytes, width, base }, target);
+    return;
+  }
+  if (code === encodingCodes.general) {
+    if (stored.depth > 0) throw encodingMalformed("parts of a tensor have no general coder's stream");
+    if (generalNeedsBase(bytes) && base === undefined) throw referenceMissing(part, "base");
+    decodeGeneral({ bytes, base, width: planeBytes(dtype) || 1 }, target);
     return;
   }
   const kind = numberKind(dtype);
@@ -210,6 +217,9 @@ export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): 
     case encodingCodes.fixedPlanes:
       if (depth > 0) throw encodingMalformed("parts of a tensor are never stored in fixed planes");
       return noReferences;
+    case encodingCodes.general:
+      if (depth > 0) throw encodingMalformed("parts of a tensor have no general coder's stream");
+      return { base: generalNeedsBase(bytes), previous: false };
     case encodingCodes.lowRank:
       if (depth > 0) throw encodingMalformed("parts of a tensor have no low-rank prediction");
       return requiredByLowRank(bytes);

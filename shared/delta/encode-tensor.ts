@@ -17,6 +17,7 @@ import { estimateNumbers } from "./estimate.js";
 import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
 import { encodeLowRank } from "./low-rank/low-rank-encoding.js";
+import { encodeGeneral, generalNeedsBase, mayRepeat } from "./general.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { referencesOf } from "./piece.js";
 import { encodePlanes } from "./planes.js";
@@ -43,7 +44,7 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout, lowRank = false }: EncodeOptions,
+  { layout, lowRank = false, general = true }: EncodeOptions,
 ): EncodedTensor {
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
@@ -53,13 +54,49 @@ export function encodeTensor(
   if (layout === "planes" || layout === "fixed") return encodeInPlanes(memory, whole) ?? raw(bytes);
   const hasOtherShape = whole.base === undefined && references.base !== undefined;
   const withBlock = hasOtherShape ? encodeCommonBlock(memory, whole, references) : undefined;
-  const plain = withBlock ?? encodePart(memory, whole);
   const kind = numberKind(header.dtype);
+  const numeric = withBlock ?? encodePart(memory, whole);
+  const plain = general ? (encodeRepeats(memory, whole, numeric) ?? numeric) : numeric;
   if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
   const found = encodeLowRank(memory, { ...whole, kind }, (base) =>
     encodePart(memory, { ...whole, base, previous: undefined }),
   );
   return found !== undefined && found.bytes.length < plain.bytes.length ? found : plain;
+}
+
+/** Types of so many bytes per number or more are floats and integers; smaller ones have few values. */
+const wideBytes = 2;
+
+/**
+ * The shortest of byte planes and a general coder, where either is shorter than the encoding of numbers; a
+ * tensor against a base may also be shorter without it.
+ */
+function encodeRepeats(
+  memory: KernelMemory,
+  whole: PartSource,
+  numeric: EncodedTensor,
+): EncodedTensor | undefined {
+  const { dtype, bytes } = whole;
+  const width = planeBytes(dtype) || 1;
+  const kind = numberKind(dtype);
+  if (numeric.code === encodingCodes.equal || bytes.length === 0) return undefined;
+  const source = { bytes, base: whole.base, width };
+  if (kind?.isFloat === true && !mayRepeat(source)) return undefined;
+  let best = numeric;
+  if (whole.base !== undefined && kind !== undefined) {
+    const alone = encodePart(memory, { ...whole, base: undefined, previous: undefined });
+    if (alone.bytes.length < best.bytes.length) best = alone;
+  }
+  if (width <= wideBytes && !numeric.against.base) {
+    const planes = encodeInPlanes(memory, { ...whole, base: undefined });
+    if (planes !== undefined && planes.bytes.length < best.bytes.length) best = planes;
+  }
+  const stream = encodeGeneral(source, best.bytes.length);
+  if (stream !== undefined) {
+    const against = { base: generalNeedsBase(stream), previous: false };
+    return { code: encodingCodes.general, bytes: stream, against };
+  }
+  return best === numeric ? undefined : best;
 }
 
 function raw(bytes: Uint8Array): EncodedTensor {

@@ -32,11 +32,13 @@ export const encodingCodes = {
   fixedPlanes: 6,
   /** The difference from a prediction by the base and a product of two small factors. */
   lowRank: 7,
+  /** A general coder's stream, where repeats decide. */
+  general: 8,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
 export function isEncodingCode(code: number): code is EncodingCode {
-  return Number.isInteger(code) && code >= 0 && code <= 7;
+  return Number.isInteger(code) && code >= 0 && code <= 8;
 }
 
 /**
@@ -69,6 +71,8 @@ export interface EncodeOptions {
    * is used where it is smaller. Only with "packed".
    */
   readonly lowRank?: boolean;
+  /** Whether the encoding may be a general coder's; true unless the reader does not know it. */
+  readonly general?: boolean;
 }
 
 export const noReferences = { base: false, previous: false } as const;

@@ -67,7 +67,7 @@ async function codeTensor(
   const { code, bytes, against } = await work.coder.encode(
     await tensorOfSource(source),
     { base, previous },
-    { lowRank },
+    { lowRank, general: lowRank },
   );
   if (code === encodingCodes.raw) return raw;
   const encoding = {

@@ -10,7 +10,7 @@ import type { Encoding } from "../messages.js";
 
 /**
  * Formats of tensor coding: the first has the encoding codes 0 to 5 of shared/delta, the second also low-rank
- * predictions (7). Fixed planes (6) are for stores only.
+ * predictions (7) and a general coder's streams (8). Fixed planes (6) are for stores only.
  */
 export const firstCodecFormat = 1;
 export const lowRankFormat = 2;
@@ -26,6 +26,7 @@ const formatOfCode: ReadonlyMap<number, number> = new Map([
   [encodingCodes.planes, firstCodecFormat],
   [encodingCodes.parts, firstCodecFormat],
   [encodingCodes.lowRank, lowRankFormat],
+  [encodingCodes.general, lowRankFormat],
 ]);
 
 /** Max bytes of an encoding of `rawBytes` bytes: the codec never exceeds them. */

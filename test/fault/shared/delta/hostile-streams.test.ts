@@ -53,6 +53,13 @@ function cases(): readonly Case[] {
   const options = { split: 1, rank: 2, size: 0.01, noise: 0, seed: 10 };
   const lowRank = lowRankPair("F32", [34, 36], options);
   const lowRankHalf = lowRankPair("BF16", [40, 33], options);
+  const repeating = { ...noiseTensor("U8", [900], 11) };
+  repeating.bytes.copyWithin(450, 0, 450);
+  const repeatingWide = noiseTensor("I64", [120], 12);
+  repeatingWide.bytes.copyWithin(480, 0, 480);
+  const prunedBase = weights([24, 20], 13);
+  const prunedChild = { ...prunedBase, bytes: prunedBase.bytes.slice() };
+  for (let i = 0; i < 480; i += 3) prunedChild.bytes.fill(0, 4 * i, 4 * i + 4);
   const all = [
     of(base),
     of(child, { base }),
@@ -71,7 +78,10 @@ function cases(): readonly Case[] {
     of(noiseTensor("F32", [4], 9)),
     of(lowRank.child, { base: lowRank.base }, { lowRank: true }),
     of(lowRankHalf.child, { base: lowRankHalf.base }, { lowRank: true }),
-    of(sparse),
+    of(repeating),
+    of(repeatingWide),
+    of(prunedChild, { base: prunedBase }),
+    of(sparse, {}, { general: false }),
   ];
   assert.deepEqual(
     [...new Set(all.map(({ code }) => code))].sort(),
@@ -143,7 +153,7 @@ test(`${mutations} mutations of every kind of encoding give a typed error or as 
   for (let i = 0; i < mutations; i++) {
     // The large one, in slabs, is slow: only one mutation in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
-    const code = draw() < 0.1 ? Math.floor(draw() * 9) : chosen.code;
+    const code = draw() < 0.1 ? Math.floor(draw() * 11) : chosen.code;
     const bytes = mutate(chosen.bytes, draw);
     const found = outcome(wasm, chosen, code, bytes);
     const twin = outcome(plain, chosen, code, bytes);

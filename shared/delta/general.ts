@@ -1,0 +1,232 @@
+/**
+ * A general coder (brotli) over the bytes of a tensor, for types whose repeats decide: packed small integers,
+ * token ids, masks, pruned weights. Byte planes or elements as they are, of the tensor or of what it differs
+ * by from its base.
+ *
+ * Bytes: form u8 (transform, plus 4 for byte planes) ‖ brotli stream (RFC 7932).
+ */
+import { brotliCompressSync, brotliDecompressSync, constants } from "node:zlib";
+import { encodingMalformed } from "./encoding-malformed.js";
+
+/**
+ * What is coded of an element: itself, its xor with the base's, its difference from the base's as an integer,
+ * or its xor where "becomes zero" and 1 have changed places, so that a pruned element takes one symbol.
+ */
+const transforms = { none: 0, xor: 1, difference: 2, pruned: 3 } as const;
+const planesFlag = 4;
+const forms = 8;
+
+/** Larger tensors are not coded so: it is slow. */
+const maxBytes = 64 * 1024 * 1024;
+/** A form is chosen on a sample: so many runs of so many bytes. */
+const runs = 4;
+const runBytes = 2 ** 15;
+const sampleQuality = 5;
+const quality = 9;
+/** Short tensors get the slowest and best search. */
+const bestQuality = 11;
+const bestQualityBytes = 2 ** 15;
+/** A stream must promise to be so much shorter than what it replaces, because it takes longer. */
+const minGain = 0.002;
+
+export interface GeneralSource {
+  readonly bytes: Uint8Array;
+  /** As long as `bytes`; undefined: without base. */
+  readonly base: Uint8Array | undefined;
+  /** Bytes of an element: 1, 2, 4 or 8. */
+  readonly width: number;
+}
+
+/** Returns undefined where the encoding would not be shorter than `limit` bytes. */
+export function encodeGeneral(source: GeneralSource, limit: number): Uint8Array | undefined {
+  const { bytes, base, width } = source;
+  if (bytes.length === 0 || bytes.length > maxBytes) return undefined;
+  const sample = sampleOf(source);
+  let best: { readonly form: number; readonly length: number } | undefined;
+  for (let form = 0; form < forms; form++) {
+    if ((base === undefined && (form & 3) !== transforms.none) || (width === 1 && form >= planesFlag))
+      continue;
+    const { length } = compressed(arranged(sample, form), { form, width, level: sampleQuality });
+    if (best === undefined || length < best.length) best = { form, length };
+  }
+  if (best === undefined) return undefined;
+  // A long tensor repeats more than its sample does.
+  const more = sample.bytes.length === bytes.length ? 1 : 0.98;
+  const expected = (best.length / sample.bytes.length) * bytes.length * more;
+  if (expected > (1 - minGain) * limit) return undefined;
+  const level = bytes.length <= bestQualityBytes ? bestQuality : quality;
+  const stream = compressed(arranged(source, best.form), { form: best.form, width, level });
+  if (stream.length + 1 >= limit) return undefined;
+  const out = new Uint8Array(stream.length + 1);
+  out[0] = best.form;
+  out.set(stream, 1);
+  return out;
+}
+
+/** Whether `bytes` need a base. @throws DELTA_MALFORMED */
+export function generalNeedsBase(bytes: Uint8Array): boolean {
+  return (formOf(bytes) & 3) !== transforms.none;
+}
+
+/**
+ * @param source `bytes` are the encoding; the base is there where it is needed
+ * @throws DELTA_MALFORMED
+ */
+export function decodeGeneral({ bytes, base, width }: GeneralSource, target: Uint8Array): void {
+  const form = formOf(bytes);
+  let found: Uint8Array;
+  try {
+    found = brotliDecompressSync(bytes.subarray(1), { maxOutputLength: target.length });
+  } catch {
+    throw encodingMalformed("its general coder's stream is damaged or too long");
+  }
+  if (found.length !== target.length) throw encodingMalformed("its general coder's stream is too short");
+  if (form >= planesFlag) joinPlanes(found, width, target);
+  else target.set(found);
+  undo(form & 3, base, width, target);
+}
+
+function formOf(bytes: Uint8Array): number {
+  const form = bytes[0] ?? forms;
+  if (form >= forms) throw encodingMalformed("its flags name no form of its bytes");
+  return form;
+}
+
+interface CoderSettings {
+  readonly form: number;
+  readonly width: number;
+  readonly level: number;
+}
+
+function compressed(bytes: Uint8Array, { form, width, level }: CoderSettings): Uint8Array {
+  return brotliCompressSync(bytes, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: level,
+      [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+      // Repeats of elements begin at multiples of four bytes.
+      [constants.BROTLI_PARAM_NPOSTFIX]: form < planesFlag && width >= 4 ? 2 : 0,
+    },
+  });
+}
+
+function sampleOf({ bytes, base, width }: GeneralSource): GeneralSource {
+  if (bytes.length <= runs * runBytes) return { bytes, base, width };
+  const pick = (from: Uint8Array): Uint8Array => {
+    const out = new Uint8Array(runs * runBytes);
+    for (let run = 0; run < runs; run++) {
+      const start = Math.floor(((from.length - runBytes) * run) / ((runs - 1) * width)) * width;
+      out.set(from.subarray(start, start + runBytes), run * runBytes);
+    }
+    return out;
+  };
+  return { bytes: pick(bytes), base: base && pick(base), width };
+}
+
+/** The bytes that the general coder gets. */
+function arranged({ bytes, base, width }: GeneralSource, form: number): Uint8Array {
+  const transformed = base === undefined ? bytes : apply(form & 3, bytes, base, width);
+  return form >= planesFlag ? splitPlanes(transformed, width) : transformed;
+}
+
+type Elements = Uint8Array | Uint16Array | Uint32Array;
+
+/** A copy of bytes as elements; of 8 bytes as pairs of 4, which carry nothing over. */
+function elementsOf(bytes: Uint8Array, width: number): Elements {
+  const { buffer } = bytes.slice();
+  return width === 1
+    ? new Uint8Array(buffer)
+    : width === 2
+      ? new Uint16Array(buffer)
+      : new Uint32Array(buffer);
+}
+
+function bytesOf({ buffer }: Elements): Uint8Array {
+  return new Uint8Array(buffer);
+}
+
+function apply(transform: number, bytes: Uint8Array, base: Uint8Array, width: number): Uint8Array {
+  if (transform === transforms.none) return bytes;
+  const own = elementsOf(bytes, width);
+  const from = elementsOf(base, width);
+  for (let i = 0; i < own.length; i++)
+    own[i] =
+      transform === transforms.difference
+        ? own[i]! - from[i]!
+        : transform === transforms.xor
+          ? own[i]! ^ from[i]!
+          : swapped((own[i]! ^ from[i]!) >>> 0, from[i]!);
+  return bytesOf(own);
+}
+
+/** 1 and the base's element change places; a second time they are back. */
+function swapped(xor: number, base: number): number {
+  if (base === 0) return xor;
+  return xor === base ? 1 : xor === 1 ? base : xor;
+}
+
+function undo(transform: number, base: Uint8Array | undefined, width: number, target: Uint8Array): void {
+  if (transform === transforms.none) return;
+  if (base === undefined) throw encodingMalformed("it needs a base of the same kind, which is missing");
+  const own = elementsOf(target, width);
+  const from = elementsOf(base, width);
+  for (let i = 0; i < own.length; i++)
+    own[i] =
+      transform === transforms.difference
+        ? own[i]! + from[i]!
+        : transform === transforms.xor
+          ? own[i]! ^ from[i]!
+          : swapped(own[i]!, from[i]!) ^ from[i]!;
+  target.set(bytesOf(own));
+}
+
+function splitPlanes(bytes: Uint8Array, width: number): Uint8Array {
+  const count = bytes.length / width;
+  const out = new Uint8Array(bytes.length);
+  for (let i = 0, at = 0; i < count; i++)
+    for (let plane = 0; plane < width; plane++, at++) out[plane * count + i] = bytes[at]!;
+  return out;
+}
+
+function joinPlanes(planes: Uint8Array, width: number, target: Uint8Array): void {
+  const count = target.length / width;
+  for (let i = 0, at = 0; i < count; i++)
+    for (let plane = 0; plane < width; plane++, at++) target[at] = planes[plane * count + i]!;
+}
+
+/** Elements looked at to tell whether a tensor of floats repeats. */
+const probedElements = 1024;
+const probedRun = 32;
+/** By bytes of an element: short floats have few values. */
+const maxDistinctShare = [0, 0, 0.3, 0, 0.9] as const;
+const minPrunedShare = 1 / 64;
+
+/**
+ * Whether floats look as if a general coder could gain: many equal numbers, or, against a base, numbers that
+ * became zero. Integers may always.
+ */
+export function mayRepeat({ bytes, base, width }: GeneralSource): boolean {
+  const count = Math.floor(bytes.length / width);
+  const all = Math.max(1, Math.ceil(Math.min(count, probedElements) / probedRun));
+  const seen = new Set<number>();
+  let probed = 0;
+  let pruned = 0;
+  for (let run = 0; run < all; run++) {
+    const start = all === 1 ? 0 : Math.floor(((count - probedRun) * run) / (all - 1));
+    for (let i = start; i < Math.min(count, start + probedRun); i++) {
+      let own = 0;
+      let from = 0;
+      for (let byte = 0; byte < Math.min(4, width); byte++) {
+        own |= bytes[i * width + byte]! << (8 * byte);
+        from |= (base?.[i * width + byte] ?? 0) << (8 * byte);
+      }
+      probed++;
+      if (own === 0 && from !== 0) pruned++;
+      seen.add(own);
+    }
+  }
+  if (probed === 0) return false;
+  return base === undefined
+    ? seen.size < (maxDistinctShare[width] ?? 0) * probed
+    : pruned >= minPrunedShare * probed;
+}
