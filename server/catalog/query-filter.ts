@@ -11,19 +11,41 @@ export interface QueryFilter {
   readonly all: readonly Condition[];
 }
 
-/** Fields of a query that NeDB looks up in an index. */
-const indexedFields = ["name", "device", "contentId", "base"] as const;
+/**
+ * Fields of a query that NeDB looks up in an index, and the fields of the index. NeDB searches all documents of
+ * a key when it removes one. So that a fleet with one name does not make every change a search of all its
+ * versions, the keys of an index are values with positions: no two documents have the same.
+ */
+const indexedFields = {
+  name: "nameKey",
+  device: "deviceKey",
+  contentId: "contentKey",
+  base: "baseKeys",
+} as const;
+
+/** The key of a value in an index, at a version's position. */
+export function indexKey(value: string, position: number): string {
+  return `${value}\u0000${String(position).padStart(16, "0")}`;
+}
+
+/** The condition that finds a value at all positions, and perhaps other values: the exact one is checked too. */
+function keysOf(value: string): Condition {
+  return { $gte: `${value}\u0000`, $lt: `${value}\u0001` };
+}
+
 const plainFields = ["line", "approach", "kind", "state", "architecture"] as const;
 const operators = { "=": undefined, "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte" } as const;
 
 export function filterOf(query: VersionQuery): QueryFilter {
-  const exact: Condition[] = [];
-  for (const field of indexedFields) {
+  const indexed: Record<string, Condition> = {};
+  const all: Condition[] = [];
+  for (const field of ["name", "device", "contentId", "base"] as const) {
     const value = query[field];
+    if (value === undefined) continue;
+    indexed[indexedFields[field]] = keysOf(value);
     // NeDB matches a list, such as `bases`, if one of its members matches.
-    if (value !== undefined) exact.push({ [field === "base" ? "bases" : field]: value });
+    all.push({ [field === "base" ? "bases" : field]: value });
   }
-  const all = [...exact];
   for (const field of plainFields) {
     const value = query[field];
     if (value !== undefined) all.push({ [field]: value });
@@ -36,7 +58,7 @@ export function filterOf(query: VersionQuery): QueryFilter {
   if (query.includeRetired !== true && query.state === undefined)
     all.push({ state: { $in: ["recorded", "stored", "released"] } });
   for (const condition of query.metadata ?? []) all.push(metadataFilter(condition));
-  return { indexed: exact.length === 0 ? undefined : (Object.assign({}, ...exact) as Condition), all };
+  return { indexed: Object.keys(indexed).length === 0 ? undefined : indexed, all };
 }
 
 function metadataFilter({ key, is, value }: MetadataCondition): Condition {
