@@ -40,6 +40,8 @@ export class Announcements {
   #known = new Map<string, LineHead>();
   /** Number of each line's activations that this session has reported. */
   readonly #reported = new Map<string, number>();
+  /** Monotonic time before which activations are not reported: the server asked to wait. */
+  #reportAtMs = 0;
 
   constructor(private readonly options: AnnouncementsOptions) {
     this.#device = keyOfSeed(options.enrolment.deviceSeed);
@@ -50,6 +52,26 @@ export class Announcements {
     this.#attempts = new Map();
     this.#known = new Map();
     this.#reported.clear();
+    this.#reportAtMs = 0;
+  }
+
+  /**
+   * The server asks to report this activation, and those after it, later. Returns whether an activation of the
+   * version was reported in this session.
+   */
+  reportLater(versionId: Hash, retryInMs: number): boolean {
+    const { clock, wakeAt } = this.options;
+    let wasReported = false;
+    for (const [line, count] of this.#reported) {
+      const index = this.#activationsOf(line).findIndex((activation) => activation.versionId === versionId);
+      if (index < 0 || index >= count) continue;
+      this.#reported.set(line, index);
+      wasReported = true;
+    }
+    if (!wasReported) return false;
+    this.#reportAtMs = clock.monotonic() + retryInMs;
+    wakeAt(this.#reportAtMs);
+    return true;
   }
 
   /**
@@ -115,6 +137,10 @@ export class Announcements {
   }
 
   #reportActivations(): void {
+    if (this.options.clock.monotonic() < this.#reportAtMs) {
+      this.options.wakeAt(this.#reportAtMs);
+      return;
+    }
     for (const line of this.options.enrolment.lines) {
       const due = this.#activationsOf(line);
       for (const { versionId, atMs, clockErrorMs } of due.slice(this.#reported.get(line) ?? 0))

@@ -353,6 +353,8 @@ export class Conversation {
     if (transfer !== "") await uploads.end(transfer);
     const entry = versionId === undefined ? undefined : outbox.entry(versionId);
     if (entry === undefined || entry.standing !== "pending") {
+      const isWait = code === "QUOTA_EXCEEDED" && retry && versionId !== undefined;
+      if (isWait && this.#announcements.reportLater(versionId, retryAfterMs)) return;
       this.options.log.warn("server-refused", { code, version: versionId, text: message });
       return;
     }

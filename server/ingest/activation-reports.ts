@@ -4,10 +4,12 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Activated } from "../../shared/wire/messages.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RefusalDetails } from "./device-sender.js";
+import { overQuota, type FactQuota } from "./fact-quota.js";
 
 export interface ActivationReportsParts {
   readonly repository: FleetRepository;
   readonly clock: Pick<Clock, "now">;
+  readonly quota: Pick<FactQuota, "waitMs" | "charge">;
   /** The report was recorded. */
   onActivated(device: string, line: string, versionId: Hash): void;
   /** The fact could not be appended. */
@@ -22,10 +24,15 @@ export class ActivationReports {
 
   /** Records a report. Returns why it is refused; undefined where it is accepted. */
   async report(device: string, session: number, report: Activated): Promise<RefusalDetails | undefined> {
-    const { repository, clock } = this.parts;
+    const { repository, clock, quota } = this.parts;
     const { versionId, line } = report;
     const refusal = this.#refusalOf(device, line, versionId);
     if (refusal !== undefined) return { ...refusal, versionId };
+    // A report may come twice, and a device repeats in each session what the server does not answer.
+    if (repository.hasActivation(device, { line, versionId, deviceAtMs: report.atMs })) return undefined;
+    const retryAfterMs = quota.waitMs(device);
+    if (retryAfterMs > 0) return { ...overQuota(retryAfterMs), versionId };
+    quota.charge(device);
     try {
       await repository.append({
         type: "activated",

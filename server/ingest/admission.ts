@@ -17,6 +17,7 @@ import {
   type SessionHistory,
 } from "./session-judge.js";
 import type { SessionReport } from "../broker/external-sessions.js";
+import type { FactQuota } from "./fact-quota.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {
@@ -24,6 +25,7 @@ export interface AdmissionParts {
   readonly repository: Pick<FleetRepository, "fleet" | "device" | "append">;
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
+  readonly quota: Pick<FactQuota, "waitMs" | "charge">;
   /** A device begins this session; an earlier session is over. */
   onAdmitted(device: string, session: number): void;
   onQuarantined(device: string, because: string): void;
@@ -108,6 +110,10 @@ export class Admission {
       this.parts.onQuarantined(device, verdict.because);
       return { refused: `quarantined: ${verdict.because}` };
     }
+    const waitMs = this.parts.quota.waitMs(device);
+    if (waitMs > 0)
+      return { refused: `it connects or reports too often; again in ${Math.ceil(waitMs / 1000)} s` };
+    this.parts.quota.charge(device);
     // Durable before the device is answered, so that a clone with this counter is recognised even after a
     // crash.
     await repository.append({ type: "session", atMs: clock.now(), device, session: claim.counter });

@@ -18,6 +18,7 @@ import { Deliveries } from "./deliveries.js";
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
+import { FactQuota } from "./fact-quota.js";
 import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
@@ -61,6 +62,7 @@ export interface IngestServices {
   readonly lines: LineIndex;
   readonly receipts: Receipts;
   readonly activations: ActivationReports;
+  readonly quota: FactQuota;
 }
 
 /** Opens the folders of unfinished transfers and connects everything. */
@@ -81,6 +83,17 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
   const receipts = new Receipts({ repository, signer, sender, events, sessionOf });
   const lines = new LineIndex(repository.versions({ includeRetired: true }));
+  const quota = new FactQuota({
+    limits,
+    clock,
+    onExceeded: (device, waitMs) => {
+      log.warn("device-over-quota", {
+        device,
+        waitMs,
+        text: `${device} reports more than the journal takes of one device (limits.ingest.factsPerHour); it is asked to wait`,
+      });
+    },
+  });
   const deliveries = new Deliveries({ repository, clock });
   const offers = new Offers({
     repository,
@@ -101,13 +114,15 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     offers,
     confirmations,
     codedDownloads,
-    admission: composeAdmission(parts, sessions),
+    quota,
+    admission: composeAdmission(parts, sessions, quota),
     commands: new CommandRelay(sender, clock, random),
     downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads, deliveries }),
-    scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts }),
+    scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts, quota }),
     activations: new ActivationReports({
       repository,
       clock,
+      quota,
       onActivated: (device, line, versionId) => {
         offers.activated(device, line, versionId);
         events.emit({ event: "activated", fleet, device, line, versionId });
@@ -119,7 +134,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   };
 }
 
-function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions): Admission {
+function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quota: FactQuota): Admission {
   const { root, repository, broker, clock, log, events } = parts;
   const { fleet } = repository;
   return new Admission({
@@ -127,6 +142,7 @@ function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions): Ad
     repository,
     clock,
     log,
+    quota,
     onAdmitted: (device, session) => {
       sessions.admitted(device, session);
     },
@@ -172,7 +188,7 @@ function composeConfirmations(parts: FleetIngestParts, receipts: Receipts): Conf
 
 function composeScheduler(
   parts: FleetIngestParts,
-  services: Pick<IngestServices, "spools" | "sender" | "lines" | "confirmations" | "receipts">,
+  services: Pick<IngestServices, "spools" | "sender" | "lines" | "confirmations" | "receipts" | "quota">,
 ): UploadScheduler {
   const { repository, budget, clock, random, log, limits, events } = parts;
   const { spools, sender, lines, confirmations, receipts } = services;
@@ -188,6 +204,7 @@ function composeScheduler(
     events,
     predecessorOf: ({ device, line, sequence }) => lines.find(device, line, sequence - 1)?.versionId,
     onRecorded: (summary) => {
+      services.quota.charge(summary.record.device);
       lines.add(summary);
       confirmations.add(summary.versionId);
       void receipts.issue(summary, "recorded");

@@ -24,6 +24,7 @@ import {
   type IngestServices,
 } from "./compose-ingest.js";
 import type { RefusalDetails } from "./device-sender.js";
+import { overQuota } from "./fact-quota.js";
 import type { OnlineDevice } from "./device-sessions.js";
 
 export interface IngestFigures {
@@ -291,6 +292,13 @@ export class FleetIngest {
       await this.#refuse(device, diskFull(judged.versionId), correlation);
       return;
     }
+    const retryAfterMs = this.services.quota.waitMs(device);
+    if (retryAfterMs > 0)
+      return this.services.sender.refuse(
+        device,
+        { ...overQuota(retryAfterMs), versionId: judged.versionId },
+        correlation,
+      );
     this.#emitAnnounced(device, judged);
     await this.services.scheduler.announced(device, judged);
   }

@@ -37,6 +37,14 @@ export const ingestLimitsSchema = z.strictObject({
   parkedMs: count()
     .default(10 * minuteMs)
     .describe("Milliseconds that an announcement waits for its base model before it is dropped."),
+  factsPerHour: count()
+    .default(3600)
+    .describe(
+      "Number of reports per hour (sessions, versions, activations) of one device that the journal takes in the long run. A device that reports more is asked to wait.",
+    ),
+  factsAtOnce: count()
+    .default(2000)
+    .describe("Number of such reports of one device that the journal takes at once, after a quiet time."),
   receptionsPerDevice: count()
     .default(8)
     .describe("Number of uploads of one device that are received at the same time."),

@@ -242,6 +242,11 @@ export interface FleetRepository {
    * server sent it to this generation completely. What a device claims to have does not count.
    */
   hasHad(device: string, versionId: Hash): boolean;
+  /** Whether this generation of the device reported this lately (among the last activations of the line). */
+  hasActivation(
+    device: string,
+    activation: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
+  ): boolean;
   datasets(): readonly DatasetState[];
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;

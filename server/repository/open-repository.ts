@@ -19,6 +19,7 @@ import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
+import { hasActivation } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
@@ -217,6 +218,7 @@ type Lookups = Pick<
   | "device"
   | "assignment"
   | "hasHad"
+  | "hasActivation"
   | "datasets"
 >;
 
@@ -256,6 +258,10 @@ function lookups(context: RepositoryContext): Lookups {
     },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
     hasHad: (device, versionId) => hasHad(context, device, versionId),
+    hasActivation: (name, activation) => {
+      const device = state.devices.get(name);
+      return device !== undefined && hasActivation(device, activation);
+    },
     datasets: () => [...state.datasets.values()],
   };
 }

@@ -119,6 +119,26 @@ export function applyActivated(device: DeviceState, position: number, fact: Fact
     device.lastActivation.set(fact.line, activation);
 }
 
+/** Max activations of a line that a new one is compared with. */
+const maxComparedActivations = 256;
+
+/** See FleetRepository.hasActivation. */
+export function hasActivation(
+  device: DeviceState,
+  {
+    line,
+    versionId,
+    deviceAtMs,
+  }: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
+): boolean {
+  const { generation } = currentGeneration(device);
+  return (device.activations.get(line) ?? [])
+    .slice(-maxComparedActivations)
+    .some(
+      (one) => one.generation === generation && one.versionId === versionId && one.deviceAtMs === deviceAtMs,
+    );
+}
+
 /** What a line runs, as the device of the current generation reported it; undefined: it did not yet. */
 export function activeOn(device: DeviceState, line: string): ActivationState | undefined {
   const last = device.lastActivation.get(line);

@@ -333,6 +333,34 @@ describe("a conversation", () => {
     await deliver(welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] }));
     assert.equal(sentOf("activated").length, 1);
   });
+  it("reports activations again when the server asked to wait, and not before", async () => {
+    const { conversation, clock, save, deliver, sentOf, outbox } = await startConversation();
+    conversation.onOpen(session);
+    await deliver(welcome());
+    const versionId = await save("1");
+    for (const atMs of [5, 6])
+      await outbox.append({ type: "activated", atMs, versionId, line: "cam", clockErrorMs: 3, session });
+    await deliver(receiptOf(versionId, "recorded"));
+    assert.equal(sentOf("activated").length, 2);
+    await deliver({
+      type: "refusal",
+      code: "QUOTA_EXCEEDED",
+      message: "later",
+      versionId,
+      transfer: "",
+      retry: true,
+      retryAfterMs: 60_000,
+    });
+    conversation.onOutboxChange();
+    await conversation.idle();
+    assert.equal(sentOf("activated").length, 2, "not yet");
+    clock.advance(60_000);
+    await conversation.idle();
+    assert.deepEqual(
+      sentOf("activated").map(({ atMs }) => atMs),
+      [5, 6, 5, 6],
+    );
+  });
   it("stops sending when it is not admitted", async () => {
     const { conversation, deliver, events } = await startConversation();
     conversation.onOpen(session);

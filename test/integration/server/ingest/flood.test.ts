@@ -1,0 +1,45 @@
+// A device that reports without end: what it repeats is recorded once, and the rest is answered with the time to
+// wait, so that the journal grows by a bounded number of facts.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Body, BodyOf } from "../../../../shared/wire/messages.js";
+import { ScriptedDevice } from "../../../helpers/scripted-device.js";
+import { startTestServer, testFleet } from "../../../helpers/test-server.js";
+
+describe("a device that reports without end", () => {
+  it("adds a bounded number of facts, and is told when to come again", async (t) => {
+    const server = await startTestServer({ limits: { factsPerHour: 60, factsAtOnce: 20 } });
+    t.after(() => server.remove());
+    const length = async (): Promise<number> =>
+      (await server.handle.operations.fleets()).find(({ fleet }) => fleet === testFleet)?.journalLength ?? 0;
+    const device = await ScriptedDevice.connect(await server.enroll("flood"));
+    await device.birth();
+    const saved = await device.save({ w: [1, 2, 3] }, { sequence: 1 });
+    await device.announce(saved);
+    await device.receipt("released", saved.versionId);
+    const { versionId } = saved;
+    const activated = (atMs: number): Promise<void> =>
+      device.send({ type: "activated", versionId, line: "line", atMs, clockErrorMs: 0 });
+    const before = await length();
+    for (let n = 0; n < 200; n++) await activated(1);
+    await device.birth();
+    assert.equal((await length()) - before, 1, "the same report is one fact");
+    for (let n = 0; n < 300; n++) await activated(n + 2);
+    await device.birth();
+    assert.ok((await length()) - before <= 20, `${(await length()) - before} facts`);
+    const refusals = device.messages.filter(
+      (message: Body): message is BodyOf<"refusal"> => message.type === "refusal",
+    );
+    assert.ok(refusals.length >= 280);
+    assert.ok(
+      refusals.every(
+        ({ code, retry, retryAfterMs }) => code === "QUOTA_EXCEEDED" && retry && retryAfterMs > 0,
+      ),
+    );
+    // Nor versions: an announcement is answered alike, and nothing is asked for.
+    const next = await device.save({ w: [1, 2, 4] }, { sequence: 2, base: versionId });
+    await device.announce(next);
+    assert.equal((await device.refusal(next.versionId)).code, "QUOTA_EXCEEDED");
+    await device.close();
+  });
+});
