@@ -37,6 +37,11 @@ export interface SendOptions {
 }
 type Phase = "stopped" | "waiting" | "connecting" | "open";
 
+/** Attempts are logged at growing distances: 1, 2, 4, 8 and so on. */
+function isReported(attempt: number): boolean {
+  return Number.isInteger(Math.log2(attempt));
+}
+
 export class Link {
   #phase: Phase = "stopped";
   #client: MqttClient | undefined;
@@ -242,9 +247,9 @@ export class Link {
       this.#attempt,
       this.options.random.bytes(1)[0] ?? 0,
     );
-    this.options.log[wasOpen || isNews || this.#attempt === 1 ? "warn" : "debug"](
+    this.options.log[wasOpen || isNews || isReported(this.#attempt) ? "warn" : "debug"](
       this.#refused ? "not-admitted" : "disconnected",
-      { session: this.#session, retryMs: delayMs, text: why },
+      { session: this.#session, attempt: this.#attempt, retryMs: delayMs, text: why },
     );
     this.#wait(delayMs);
   }

@@ -80,3 +80,29 @@ async function renameToFree(temporary: string, path: string): Promise<void> {
   }
   await rm(temporary);
 }
+
+/**
+ * Writes to a pipe. The last chunk is written once the model is verified, so that what comes out of the pipe is
+ * either correct or incomplete.
+ */
+export async function writeStreamTo(
+  stream: RecoveryStream,
+  target: NodeJS.WritableStream,
+): Promise<RecoveryReport> {
+  stream.report.catch(() => undefined);
+  const write = (chunk: Uint8Array): Promise<void> =>
+    new Promise((resolve, reject) => {
+      target.write(chunk, (error) => {
+        if (error === undefined || error === null) resolve();
+        else reject(error);
+      });
+    });
+  let held: Uint8Array | undefined;
+  for await (const chunk of stream.chunks) {
+    if (held !== undefined) await write(held);
+    held = Uint8Array.from(chunk);
+  }
+  const report = await stream.report;
+  if (held !== undefined) await write(held);
+  return report;
+}

@@ -1,4 +1,5 @@
 /** Operations that plan how a fleet's models are stored, and apply such a plan. */
+import { formatBytes } from "../../shared/cli/output.js";
 import { cpus, hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
@@ -51,5 +52,5 @@ export function archiveOperations({
 function lineOf({ done, total, writtenBytes, step }: ApplyProgress): string {
   return step === "collecting"
     ? `${done} of ${total} tensors, dropping superseded copies`
-    : `${done} of ${total} tensors rewritten, ${(writtenBytes / 1e6).toFixed(1)} MB in packs`;
+    : `${done} of ${total} tensors rewritten, ${formatBytes(writtenBytes)} in packs`;
 }

@@ -10,7 +10,7 @@ import type { OperationInput, RecoveryStream } from "../../api/server-operations
 import type { RecoveryForm, RecoveryReport } from "../../api/version-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
-import { refuseExisting, writeStreamDurably } from "../stream-file.js";
+import { refuseExisting, writeStreamDurably, writeStreamTo } from "../stream-file.js";
 import { nameOf } from "../version-text.js";
 import { recoverFleet } from "./recover-fleet.js";
 
@@ -25,9 +25,11 @@ interface RecoverChoices {
 
 const help = `
 Without --file and --folder the model is recovered and verified, and nothing is
-written.
+written. --file - writes the model to a pipe and the report to stderr; use what
+came through the pipe only if the command ends with status 0.
 
   stemma model recover pack-soh --file soh.safetensors
+  stemma model recover pack-soh --file - | sha256sum
   stemma model recover pack-soh --form tfjs --folder web
       web/model.json and web/weights.bin, for tf.loadLayersModel
   stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
@@ -40,7 +42,7 @@ export function addModelRecoverCommands(model: Command): void {
       .command(verb, { hidden: verb === "export" })
       .argument("[model]")
       .description("recover a model bit for bit, or what a whole fleet ran at a moment")
-      .option("--file <path>", "write the model to this file (form tfjs: its model.json)")
+      .option("--file <path>", "write the model to this file, - for a pipe (form tfjs: its model.json)")
       .option("--force", "overwrite a file that exists", false)
       .option(
         "--at <time>",
@@ -91,11 +93,28 @@ async function recoverFile(
   context: CommandContext,
 ): Promise<void> {
   const { operations, options } = context;
+  if (file === "-") return recoverToPipe(reference, environment, context);
   const path = file === undefined ? undefined : resolve(file);
   if (path !== undefined) await refuseExisting(path, force);
   const stream = await (await operations()).recover({ fleet: options.fleet, model: reference, environment });
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path);
+}
+
+/** Writes the model to standard output, and the report to standard error. @throws USAGE on a terminal */
+async function recoverToPipe(
+  reference: string,
+  environment: RecoverChoices["environment"],
+  { operations, options, output }: CommandContext,
+): Promise<void> {
+  if (process.stdout.isTTY)
+    throw new StemmaError(
+      "USAGE",
+      "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
+    );
+  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference, environment });
+  const report = await writeStreamTo(stream, process.stdout);
+  output.info(describeRecovery(report, "standard output"));
 }
 
 /** Writes the weights first, so that a model.json never exists without its weights. */
@@ -170,6 +189,8 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
     `${nameOf(report)} recovered exactly: ${report.tensors} tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
-    ...(path === undefined ? [] : [`written to ${path}`]),
+    path === undefined
+      ? "nothing was written: name a file with --file PATH, or --file - to pipe the model"
+      : `written to ${path}`,
   ].join("\n");
 }

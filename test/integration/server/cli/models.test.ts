@@ -68,6 +68,15 @@ describe("models on the command line", { timeout: 120_000 }, () => {
       });
     });
 
+    it(`recovers to a pipe, and without a file says that nothing was written, at ${where}`, async () => {
+      await atServer(where === "its server", home, async () => {
+        const piped = await good("model", "recover", "opaque", "--file", "-");
+        assert.equal(piped.stdout, await readFile(join(folder, "opaque.safetensors"), "utf8"));
+        assert.match(piped.stderr, /opaque:1 recovered exactly/);
+        assert.match((await good("model", "recover", "opaque")).stdout, /nothing was written.*--file PATH/);
+      });
+    });
+
     it(`recovers for TensorFlow.js, at ${where}`, async () => {
       await atServer(where === "its server", home, async () => {
         const web = await mkdtemp(join(folder, "tfjs-"));

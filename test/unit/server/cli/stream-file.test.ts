@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { test, type TestContext } from "node:test";
-import { refuseExisting, writeStreamDurably } from "../../../../server/cli/stream-file.js";
+import { refuseExisting, writeStreamDurably, writeStreamTo } from "../../../../server/cli/stream-file.js";
 import type { RecoveryReport } from "../../../../server/api/version-schemas.js";
 import type { RecoveryStream } from "../../../../server/api/server-operations.js";
 import { StemmaError } from "../../../../shared/errors.js";
@@ -81,4 +82,12 @@ test("a model that fails verification leaves the existing file, also with --forc
   );
   assert.equal(await readFile(path, "utf8"), "good");
   assert.deepEqual(await readdir(folder), ["model.safetensors"]);
+});
+
+test("a pipe gets all of a model that is verified, and never the end of one that is not", async () => {
+  const pipe = new PassThrough();
+  assert.equal(await writeStreamTo(streamOf("model"), pipe), report);
+  assert.equal(String(pipe.read()), "model");
+  await assert.rejects(writeStreamTo(streamOf("model", { fails: true }), pipe), { code: "ROOT_MISMATCH" });
+  assert.equal(String(pipe.read()), "mo");
 });
