@@ -4,12 +4,14 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
+import type { FileJournal } from "../../shared/journal/file-journal.js";
 import type { HeadSigner } from "../../shared/journal/journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
+import type { Files } from "../../shared/ports.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { fleetAsOf } from "./state/as-of.js";
@@ -26,6 +28,7 @@ import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
+import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
 import { loadRecords } from "./state/record-cache.js";
 import { noteSequence, recordVersion } from "./versions/record-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
@@ -63,12 +66,28 @@ export async function openRepositoryIn(home: Home, fleet: string, folder: string
   return repositoryOf(context, home);
 }
 
-function headSigner(signer: Signer): HeadSigner {
+export function headSigner(signer: Signer): HeadSigner {
   return {
     publicKey: signer.publicKey,
     sign: (message) => Buffer.from(signer.sign(message)).toString("hex"),
     verify: (message, signature) => isSignatureValid(signer.publicKey, message, signature),
   };
+}
+
+async function openFleetJournal(files: Files, folder: string, signer: Signer): Promise<FileJournal> {
+  try {
+    return await openJournal<Fact>(files, journalFolderOf(folder), {
+      signer: headSigner(signer),
+      codec: factCodec,
+    });
+  } catch (error) {
+    if (!isStemmaError(error, "JOURNAL_CORRUPT")) throw error;
+    throw new StemmaError(
+      "JOURNAL_CORRUPT",
+      `${error.message} Without a backup, \`stemma journal salvage\` keeps what verifies.`,
+      { ...error.details, cause: error },
+    );
+  }
 }
 
 async function openContext(
@@ -85,10 +104,9 @@ async function openContext(
     ...(log === undefined ? {} : { log }),
   });
   try {
-    const journal = await openJournal<Fact>(files, join(folder, "journal"), {
-      signer: headSigner(signer),
-      codec: factCodec,
-    });
+    await setJournalAside(files, folder, clock.now());
+    await refuseLostJournal(files, folder, objects);
+    const journal = await openFleetJournal(files, folder, signer);
     const state = emptyState();
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());

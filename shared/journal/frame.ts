@@ -116,6 +116,14 @@ export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
   };
 }
 
+/** Where the next complete frame begins, from `from` on; undefined where there is none. */
+export function nextFrameOffset(bytes: Uint8Array, from: number): number | undefined {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let at = buffer.indexOf(frameMagic, from); at !== -1; at = buffer.indexOf(frameMagic, at + 1))
+    if (frameAt(bytes, at) !== undefined) return at;
+  return undefined;
+}
+
 /**
  * Whether the entry at `position`, which cannot be read, had been fsynced: proven by a complete frame of a
  * later group after `from`, because a group is written only once the one before it is durable.

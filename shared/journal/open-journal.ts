@@ -83,6 +83,7 @@ export async function openJournal<F = Fact>(
   for (const name of await files.list(folder))
     if (name.endsWith(".tmp")) await files.remove(join(folder, name));
   const headPath = join(folder, headName);
+  const hadHead = (await files.stat(headPath)) !== undefined;
   const head = await readHead(files, headPath, options.signer);
   let loaded = await loadSegments(files, folder, head);
   if (loaded.segments.length === 0) {
@@ -93,6 +94,11 @@ export async function openJournal<F = Fact>(
   const file = await settle(files, folder, loaded);
   try {
     const headFile = await files.open(headPath, "append");
+    // Durable before the first entry: a journal whose head file is missing lost it, and perhaps its end.
+    if (!hadHead) {
+      await headFile.sync();
+      await files.syncFolder(folder);
+    }
     return new OpenedJournal({
       files,
       folder,

@@ -5,15 +5,13 @@
 import { join } from "node:path";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
-import { frameAt, segmentHeaderBytes } from "../../../shared/journal/frame.js";
-import { listSegments, readSegment } from "../../../shared/journal/load-segments.js";
 import { openPacksReadOnly } from "../../../shared/objects/pack-store.js";
 import type { Files } from "../../../shared/ports.js";
 import { findMissing, objectProblem, problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../fleet-repository.js";
 import type { HomePorts } from "../home.js";
-import { factCodec } from "../state/fact-codec.js";
-import { applyFact, emptyState, type FleetState } from "../state/state.js";
+import { readState } from "../lost-journal.js";
+import type { FleetState } from "../state/state.js";
 import type { BackupManifest } from "./backup-manifest.js";
 import { hashFile, maxConcurrentCopies } from "./copy-file.js";
 
@@ -48,26 +46,13 @@ async function findChangedPacks(
   return problems;
 }
 
-/** The state that a backup's journal leads to; the journal was verified before. */
-async function stateOfBackup(files: Files, journalFolder: string): Promise<FleetState> {
-  const state = emptyState();
-  for (const { first, path } of await listSegments(files, journalFolder)) {
-    const bytes = await readSegment(files, path);
-    let position = first;
-    let frame = frameAt(bytes, segmentHeaderBytes);
-    for (; frame !== undefined; frame = frameAt(bytes, frame.end))
-      applyFact(state, position++, factCodec.decode(frame.payload));
-  }
-  return state;
-}
-
 /** Reads every object of a backup. */
 export async function inspectBackup(
   { files, clock, random }: Pick<HomePorts, "files" | "clock" | "random">,
   from: string,
   manifest: BackupManifest,
 ): Promise<{ readonly state: FleetState; readonly problems: readonly Problem[] }> {
-  const state = await stateOfBackup(files, join(from, manifest.journal));
+  const state = await readState(files, join(from, manifest.journal));
   const problems: Problem[] = [...(await findChangedPacks(files, from, manifest))];
   const objects = await openPacksReadOnly(files, join(from, "packs"), { clock, random });
   try {

@@ -75,8 +75,11 @@ export interface FleetState {
   /** Scope (see retentionKey) → its rule. */
   readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
-  /** `position`: number of journal entries that the backup had. */
-  readonly restores: { readonly position: number; readonly atMs: number }[];
+  /**
+   * `position`: number of journal entries that the backup had, or, of a salvage, that were read before the
+   * damage.
+   */
+  readonly restores: { readonly position: number; readonly atMs: number; readonly isSalvage: boolean }[];
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -139,7 +142,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;
     case "restored":
-      state.restores.push({ position: fact.position, atMs: fact.atMs });
+      state.restores.push({ position: fact.position, atMs: fact.atMs, isSalvage: fact.lostFrom !== null });
       return;
     default:
       state.unknownFacts++;
@@ -270,7 +273,8 @@ function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactO
 
 /** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */
 export function backedUpTo(state: FleetState): number {
-  return [...state.backups, ...state.restores].reduce((most, { position }) => Math.max(most, position), 0);
+  const restored = state.restores.filter(({ isSalvage }) => !isSalvage);
+  return [...state.backups, ...restored].reduce((most, { position }) => Math.max(most, position), 0);
 }
 
 /**

@@ -1,0 +1,80 @@
+/** `stemma journal salvage`: keeps what can be read of a damaged journal. */
+import type { Command } from "commander";
+import { exitStatus } from "../../../shared/errors.js";
+import type { SalvageReport } from "../../repository/salvage-journal.js";
+import { withContext, type CommandContext } from "../context.js";
+
+const help = `
+Run it when a fleet does not open because its journal is damaged (JOURNAL_CORRUPT)
+and no recent backup exists. Stop the server first. Nothing is deleted: the journal
+as it was is moved to journal-set-aside-… beside the new one.
+
+A single flipped bit is put right. Otherwise the facts before the damage are kept
+as they are, devices are asked to announce again what they have, and intact facts
+from after the damage follow. Versions that are in the store and that no fact names
+are recorded again; they may get other numbers. Tags, holds and enrolments among
+the lost facts are lost. Exit status 5: something was lost.
+
+  stemma journal salvage --fleet cars --dry-run
+  stemma journal salvage --fleet cars
+`;
+
+export function addJournalCommands(program: Command): void {
+  const journal = program
+    .command("journal")
+    .description("the record of everything that happened in a fleet: mend it where it is damaged");
+  journal
+    .command("salvage")
+    .option("--dry-run", "show what would be kept, change nothing", false)
+    .description("keep what can be read of a damaged journal; the journal as it was is set aside")
+    .addHelpText("after", help)
+    .action(async ({ dryRun }: { dryRun: boolean }, command: Command) =>
+      withContext(command, (context) => salvageCommand(dryRun, context)),
+    );
+}
+
+async function salvageCommand(dryRun: boolean, { output, options }: CommandContext): Promise<void> {
+  // The journal cannot be opened, so this works on the home itself, without the operations of a server.
+  const { openNodeHome } = await import("../../repository/node-home.js");
+  const { salvageJournal } = await import("../../repository/salvage-journal.js");
+  const home = await openNodeHome(options.home);
+  try {
+    const report = await salvageJournal(home, options.fleet, { dryRun });
+    if (isLossy(report)) process.exitCode = exitStatus.partly;
+    output.print({
+      data: report,
+      names: [options.fleet],
+      text: describe(report, dryRun).join("\n"),
+    });
+  } finally {
+    await home.close();
+  }
+}
+
+function isLossy({ gaps, refused, recordedAgain, agreesWithHead }: SalvageReport): boolean {
+  return gaps > 0 || refused.length > 0 || recordedAgain.length > 0 || agreesWithHead === false;
+}
+
+function describe(report: SalvageReport, dryRun: boolean): readonly string[] {
+  const { fleet, verified, repaired, later, gaps, recordedAgain, refused, setAside, agreesWithHead } = report;
+  return [
+    `fleet ${fleet}: ${verified} facts verify${dryRun ? " (nothing was changed)" : ""}`,
+    ...(repaired.length === 0
+      ? []
+      : [`put right: a flipped bit in each of the facts ${repaired.join(", ")}`]),
+    ...(gaps === 0
+      ? []
+      : [
+          `lost: facts in ${gaps} ${gaps === 1 ? "place" : "places"}; ${later} intact facts after that are kept`,
+        ]),
+    ...(agreesWithHead === false
+      ? ["the facts do not agree with the signed head: compare with a backup before you trust them"]
+      : []),
+    ...recordedAgain.map(
+      ({ name, versionId }) =>
+        `${dryRun ? "to be recorded" : "recorded"} again: ${name} (${versionId.slice(0, 12)})`,
+    ),
+    ...refused.map(({ versionId, message }) => `not recorded: ${versionId.slice(0, 12)}: ${message}`),
+    ...(setAside === null ? [] : [`the journal as it was: ${setAside}`]),
+  ];
+}
