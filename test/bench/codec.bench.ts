@@ -6,7 +6,7 @@
  * compressed with zstd when a zstd is on the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7),
  * as shares of SHA-256 over the same bytes in the same run. Pairs are measured without and with low-rank
  * predictions; merged LoRAs and bfloat16 pairs are made from the fine-tunes. Asserts nothing; `-o json` prints
- * JSON, `--svg FILE` draws the fine-tunes.
+ * JSON, `--svg FILE` draws the fine-tunes, `--types` compares every type with general compressors instead.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -28,6 +28,7 @@ import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js
 import { tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
 import { fineTuned, continueTuning, lowRankPair, weights } from "../helpers/related-tensors.js";
 import { barChart } from "./codec-chart.js";
+import { compareTypes, printTypes } from "./codec-types.js";
 import { inBfloat16, withMergedLora, type Model } from "./low-rank-pairs.js";
 
 interface Comparison {
@@ -435,7 +436,11 @@ function chartOf(results: readonly ComparisonResult[]): string {
   );
 }
 
-if (files.length === 1 || files.length > 3) {
+if (args.includes("--types")) {
+  const results = compareTypes(codec);
+  if (asJson) console.log(JSON.stringify({ bench: "codec", types: results }, undefined, 2));
+  else printTypes(results);
+} else if (files.length === 1 || files.length > 3) {
   console.error("usage: stemma bench codec [BASE.safetensors CHILD.safetensors [PREVIOUS.safetensors]]");
   process.exitCode = 2;
 } else {
