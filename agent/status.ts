@@ -62,7 +62,7 @@ export function lineStatus(
   const active = activeVersion(state, line);
   const versions = (lineState?.versions ?? []).flatMap((versionId): VersionStatus[] => {
     const entry = state.entries.get(versionId);
-    if (entry === undefined || entry.forgotten) return [];
+    if (entry === undefined) return [];
     const { name, version, origin, sequence, standing, refusal, tensorBytes, metric } = entry;
     return [
       {

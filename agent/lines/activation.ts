@@ -15,16 +15,13 @@ export function nextActivation(
 ): OutboxEntry | undefined {
   const lineState = state.lines.get(line);
   if (lineState === undefined) return undefined;
-  const newestRun = Math.max(
-    0,
-    ...lineState.activations.map(({ versionId }) => orderOf(state, line, versionId)),
-  );
-  const candidates = lineState.versions
-    .flatMap((versionId) => state.entries.get(versionId) ?? [])
-    .filter(
-      (entry) => orderOf(state, line, entry.versionId) > newestRun && !entry.forgotten && mayRun(entry, when),
-    );
-  return candidates.at(-1);
+  const { versions, newestRun } = lineState;
+  for (let at = versions.length - 1; at >= 0; at--) {
+    const entry = state.entries.get(versions[at] as Hash);
+    if (entry === undefined || orderOf(state, line, entry.versionId) <= newestRun) return undefined;
+    if (mayRun(entry, when)) return entry;
+  }
+  return undefined;
 }
 
 /** Whether the profile allows a version to be used. */
@@ -48,8 +45,7 @@ export function activationsToReport(
     known === undefined ? -1 : activations.findLastIndex(({ versionId }) => versionId === known);
   const unknown = activations.slice(lastKnown + 1);
   const firstPending = unknown.findIndex(({ versionId }) => {
-    const entry = state.entries.get(versionId);
-    return entry?.standing === "pending" && !entry.forgotten;
+    return state.entries.get(versionId)?.standing === "pending";
   });
   return firstPending < 0 ? unknown : unknown.slice(0, firstPending);
 }

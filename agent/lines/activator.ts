@@ -76,7 +76,7 @@ export class Activator {
         const recorded = activeVersion(outbox.state, line);
         const wanted = linked ?? recorded;
         if (wanted === undefined) continue;
-        if (outbox.entry(wanted)?.forgotten === false) await this.#install(line, wanted);
+        if (outbox.entry(wanted) !== undefined) await this.#install(line, wanted);
         if (linked === undefined) await current.activate(line, wanted);
         if (recorded !== wanted) await this.#recordActivation(line, wanted);
       }
@@ -115,7 +115,7 @@ export class Activator {
   installBase(line: string, versionId: Hash): Promise<BaseFolder> {
     return this.#queue.run(async () => {
       const { outbox, current } = this.options;
-      if (outbox.entry(versionId)?.forgotten !== false)
+      if (outbox.entry(versionId) === undefined)
         throw new StemmaError(
           "MODEL_NOT_FOUND",
           `The model ${versionId.slice(0, 12)}, from which ${line} was training, is not on this device any more. The line trains again from the model that it runs.`,
@@ -133,10 +133,10 @@ export class Activator {
   async #activate(line: string, versionId: Hash): Promise<void> {
     const { outbox, current, profile } = this.options;
     const entry = outbox.entry(versionId);
-    if (entry === undefined || !entry.lines.includes(line) || entry.forgotten)
+    if (entry === undefined || !entry.lines.includes(line))
       throw new StemmaError(
         "MODEL_NOT_FOUND",
-        `The line ${line} has no version ${versionId.slice(0, 12)} on this device${entry?.forgotten === true ? " any more" : ""}. Choose one that \`stemma agent status\` lists, or assign it on the server.`,
+        `The line ${line} has no version ${versionId.slice(0, 12)} on this device. Choose one that \`stemma agent status\` lists, or assign it on the server.`,
         { line, versionId },
       );
     if (!mayRun(entry, profile.activation))

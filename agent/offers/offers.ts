@@ -95,7 +95,7 @@ export class Offers {
     const { enrolment, outbox, profile, log } = this.options;
     const { record, carried } = checkOffer(offer, enrolment);
     const known = outbox.entry(offer.versionId);
-    if (known?.forgotten === false && known.lines.includes(offer.line)) return;
+    if (known?.lines.includes(offer.line) === true) return;
     log.info("offered", {
       line: offer.line,
       version: offer.versionId,

@@ -37,5 +37,5 @@ export async function sharedVersions(
 /** Whether the server can code against a version: it has recorded it, and this device still has it. */
 function serverHas(outbox: Pick<Outbox, "entry">, id: Hash): boolean {
   const entry = outbox.entry(id);
-  return entry !== undefined && !entry.forgotten && entry.standing !== "pending";
+  return entry !== undefined && entry.standing !== "pending";
 }

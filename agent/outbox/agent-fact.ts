@@ -3,6 +3,7 @@
  * them, because a device that reconnects reports its state again. Types only.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Activation, KeptReceipt, LineState, OutboxEntry, OutboxState } from "./outbox-state.js";
 import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 
 interface At {
@@ -94,7 +95,17 @@ export type AgentFact =
    * The server was restored to an older state: everything it had recorded from `position` on is announced
    * again.
    */
-  | (At & { readonly type: "restored"; readonly position: number });
+  | (At & { readonly type: "restored"; readonly position: number })
+  /** Part of the state that all facts before a compaction of the journal gave. */
+  | (At & { readonly type: "compacted"; readonly part: CompactedPart });
+
+export interface CompactedPart {
+  readonly outbox?: Pick<OutboxState, "seen" | "restoredAt" | "backedUpTo">;
+  readonly line?: Omit<LineState, "versions" | "activations">;
+  readonly version?: OutboxEntry;
+  readonly activations?: readonly Activation[];
+  readonly receipts?: readonly KeptReceipt[];
+}
 
 /** Indices of a line's samples: `from` and all after it, below `to`. */
 export interface SampleRange {

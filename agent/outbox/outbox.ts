@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { FileJournal } from "../../shared/journal/file-journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
@@ -23,15 +24,9 @@ import {
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../resources/disk-budget.js";
 import type { AgentFact, Metric, SampleRange } from "./agent-fact.js";
-import {
-  applyFact,
-  emptyOutbox,
-  foldFacts,
-  keptVersions,
-  newestVersion,
-  type OutboxEntry,
-  type OutboxState,
-} from "./outbox-state.js";
+import { replaceJournal, settleCompaction } from "./compact-journal.js";
+import { compactedFacts, OutboxFold } from "./outbox-fold.js";
+import { keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
 import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 export interface OutboxOptions {
@@ -45,6 +40,11 @@ export interface OutboxOptions {
    * the outbox is opened again.
    */
   readonly onFatal?: (error: StemmaError) => void;
+  /**
+   * Facts after which the journal is replaced by a shorter one, at least; more where the state itself takes as
+   * many. Default 2000.
+   */
+  readonly compactAfter?: number | undefined;
 }
 
 export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
@@ -56,8 +56,16 @@ export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
   readonly invocation?: number;
 };
 
+const journalFolder = ({ folder }: Pick<OutboxOptions, "folder">): string => join(folder, "journal");
+
 export class Outbox {
-  #state: OutboxState = emptyOutbox;
+  readonly #fold = new OutboxFold();
+  #journal: FileJournal<AgentFact>;
+  /** Entries in the journal, and those of them that its last compaction wrote. */
+  #entries = 0;
+  #compactedEntries = 0;
+  /** Runs appends and compactions serially. */
+  readonly #journalQueue = new SerialQueue();
   readonly #listeners = new Set<() => void>();
   /**
    * Runs saves, adoptions and forgetting serially: a pack whose fact is not appended yet must not look like
@@ -67,9 +75,11 @@ export class Outbox {
 
   private constructor(
     private readonly options: OutboxOptions,
-    private readonly journal: FileJournal<AgentFact>,
+    journal: FileJournal<AgentFact>,
     readonly objects: ObjectPruner,
-  ) {}
+  ) {
+    this.#journal = journal;
+  }
 
   /**
    * Opens the outbox in a folder. A torn tail of the journal was never acknowledged and is cut off.
@@ -80,7 +90,8 @@ export class Outbox {
       clock: options.clock,
       random: options.random,
     });
-    const journal = await openJournal<AgentFact>(options.files, join(options.folder, "journal"), {}).catch(
+    await settleCompaction(options.files, journalFolder(options));
+    const journal = await openJournal<AgentFact>(options.files, journalFolder(options), {}).catch(
       (cause: unknown) => {
         if (!isStemmaError(cause, "JOURNAL_CORRUPT")) throw cause;
         throw new StemmaError(
@@ -91,18 +102,21 @@ export class Outbox {
       },
     );
     const outbox = new Outbox(options, journal, objects);
-    const facts: AgentFact[] = [];
-    for await (const { fact } of journal.entries()) facts.push(fact);
-    outbox.#state = foldFacts(facts);
+    for await (const { fact } of journal.entries()) {
+      outbox.#fold.apply(fact);
+      outbox.#entries++;
+      if (fact.type === "compacted") outbox.#compactedEntries++;
+    }
+    await outbox.#compactWhenDue();
     await outbox.#deleteUnneeded();
     return outbox;
   }
 
   get state(): OutboxState {
-    return this.#state;
+    return this.#fold.state;
   }
   entry(versionId: Hash): OutboxEntry | undefined {
-    return this.#state.entries.get(versionId);
+    return this.#fold.state.entries.get(versionId);
   }
   /** Calls `listener` after every change. Returns a function that ends this. */
   onChange(listener: () => void): () => void {
@@ -114,8 +128,12 @@ export class Outbox {
 
   /** Appends facts. Once they are durable, the state contains them and this resolves. */
   async append(...facts: readonly AgentFact[]): Promise<void> {
-    await this.#reportFatal(this.journal.append(facts));
-    for (const fact of facts) this.#state = applyFact(this.#state, fact);
+    await this.#journalQueue.run(async () => {
+      await this.#reportFatal(this.#journal.append(facts));
+      for (const fact of facts) this.#fold.apply(fact);
+      this.#entries += facts.length;
+    });
+    void this.#journalQueue.run(() => this.#compactWhenDue());
     for (const listener of this.#listeners) listener();
   }
 
@@ -126,7 +144,7 @@ export class Outbox {
   ): Promise<SavedModel> {
     return this.#exclusively(async () => {
       const { clock } = this.options;
-      const sequence = (this.#state.lines.get(options.line)?.sequence ?? 0) + 1;
+      const sequence = (this.state.lines.get(options.line)?.sequence ?? 0) + 1;
       const bases = base === undefined ? [] : [await loadSaveBase(this.objects, base)];
       const saved = await saveModel(this.objects, model, { ...options, sequence, bases }, clock);
       await this.append({
@@ -178,7 +196,7 @@ export class Outbox {
 
   /** The newest version of a line here. */
   newest(line: string): OutboxEntry | undefined {
-    return newestVersion(this.#state, line);
+    return newestVersion(this.state, line);
   }
 
   /**
@@ -187,7 +205,7 @@ export class Outbox {
    */
   forget(keepLast: number, releasedWhen: "stored" | "backed-up"): Promise<readonly Hash[]> {
     return this.#exclusively(async () => {
-      const gone = forgettable(keptVersions(this.#state, releasedWhen), keepLast) as readonly Hash[];
+      const gone = forgettable(keptVersions(this.state, releasedWhen), keepLast) as readonly Hash[];
       if (gone.length === 0) return gone;
       const atMs = Math.round(this.options.clock.now());
       await this.append(...gone.map((versionId) => ({ type: "forgotten", atMs, versionId }) as const));
@@ -199,13 +217,49 @@ export class Outbox {
   async bytes(): Promise<{ readonly packs: number; readonly journal: number }> {
     let packs = 0;
     for (const object of this.objects.list()) packs += object.storedBytes;
-    return { packs, journal: await this.journal.byteLength() };
+    return { packs, journal: await this.#journalQueue.run(() => this.#journal.byteLength()) };
   }
 
   async close(): Promise<void> {
     await this.#queue.idle();
-    await this.journal.close();
+    await this.#journalQueue.idle();
+    await this.#journal.close();
     await this.objects.close();
+  }
+
+  /**
+   * Replaces the journal by a shorter one, once it has twice the entries that its state takes. Never rejects: the
+   * old journal stays where this fails, unless it was closed already; that is fatal.
+   */
+  async #compactWhenDue(): Promise<void> {
+    const { files, clock, log, onFatal, compactAfter = 2000 } = this.options;
+    if (this.#entries - this.#compactedEntries < Math.max(compactAfter, this.#compactedEntries)) return;
+    const folder = journalFolder(this.options);
+    const facts = compactedFacts(this.state, Math.round(clock.now()));
+    let isClosed = false;
+    try {
+      await this.#journal.close();
+      isClosed = true;
+      await replaceJournal(files, folder, facts);
+    } catch (error) {
+      // A full disk: the journal stays as it is, and the next fact tries again.
+      log.warn("outbox-not-compacted", { text: messageOf(error) });
+    }
+    if (!isClosed) return;
+    try {
+      await settleCompaction(files, folder);
+      this.#journal = await openJournal<AgentFact>(files, folder, {});
+      this.#entries = this.#journal.opening.length;
+      this.#compactedEntries = Math.max(facts.length, this.#entries);
+    } catch (error) {
+      onFatal?.(
+        isStemmaError(error)
+          ? error
+          : new StemmaError("STORE_FAILED", `The outbox in ${folder} cannot be opened again.`, {
+              cause: error,
+            }),
+      );
+    }
   }
 
   #exclusively<T>(action: () => Promise<T>): Promise<T> {
@@ -230,8 +284,7 @@ export class Outbox {
   async #live(): Promise<Set<Hash> | undefined> {
     const live = new Set<Hash>();
     let isComplete = true;
-    for (const entry of this.#state.entries.values()) {
-      if (entry.forgotten) continue;
+    for (const entry of this.state.entries.values()) {
       let ids: readonly Hash[] | undefined;
       try {
         ids = await this.#objectsOf(entry.versionId);

@@ -86,15 +86,15 @@ export interface KeptVersion {
  * line. A version that several lines have may be forgotten only if this holds in all of them.
  */
 export function forgettable(versions: readonly KeptVersion[], keepLast: number): readonly string[] {
-  const out: KeptVersion[] = [];
+  const out = new Set<KeptVersion>();
   for (const line of new Set(versions.map((version) => version.line))) {
     const released = versions
       .filter((version) => version.line === line && version.released)
       .sort((a, b) => b.sequence - a.sequence);
-    for (const version of released.slice(keepLast)) if (!version.active && !version.needed) out.push(version);
+    for (const version of released.slice(keepLast)) if (!version.active && !version.needed) out.add(version);
   }
-  const stays = new Set(
-    versions.filter((version) => !out.includes(version)).map(({ versionId }) => versionId),
+  const stays = new Set(versions.filter((version) => !out.has(version)).map(({ versionId }) => versionId));
+  return [...new Set([...out].map(({ versionId }) => versionId))].filter(
+    (versionId) => !stays.has(versionId),
   );
-  return [...new Set(out.map(({ versionId }) => versionId))].filter((versionId) => !stays.has(versionId));
 }

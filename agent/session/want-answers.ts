@@ -34,7 +34,7 @@ export class WantAnswers {
     if (want === undefined) return;
     const { outbox, uploads, announcements, log } = this.options;
     const entry = outbox.entry(want.versionId);
-    if (entry === undefined || entry.forgotten) {
+    if (entry === undefined) {
       this.#refuse("MODEL_NOT_FOUND", `This device has no version ${want.versionId}.`, want, correlation);
       return;
     }
@@ -68,7 +68,7 @@ export class WantAnswers {
     announcements.answered(want.versionId, { phase: "parked" });
     for (const base of want.bases) {
       const entry = outbox.entry(base);
-      if (entry?.origin === "trained" && !entry.forgotten) {
+      if (entry?.origin === "trained") {
         if (entry.standing !== "pending" || announcements.attempt(base) === undefined)
           await announcements.announce(base);
       } else

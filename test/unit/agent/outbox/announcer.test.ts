@@ -12,7 +12,7 @@ import {
   retryDelayMs,
   type Attempts,
 } from "../../../../agent/outbox/announcer.js";
-import { foldFacts } from "../../../../agent/outbox/outbox-state.js";
+import { foldFacts } from "../../../../agent/outbox/outbox-fold.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { id, receipt, saved } from "./facts.js";
 

@@ -6,11 +6,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
+import { emptyOutbox, foldFacts } from "../../../../agent/outbox/outbox-fold.js";
 import {
-  applyFact,
   awaitingReceipts,
-  emptyOutbox,
-  foldFacts,
   keptVersions,
   lostByRestore,
   pinnedSamples,
@@ -69,7 +67,7 @@ describe("the outbox's state", () => {
       lostByRestore(before, 9).map(({ sequence }) => sequence),
       [2],
     );
-    const after = applyFact(before, { type: "restored", atMs: 0, position: 9 });
+    const after = foldFacts([{ type: "restored", atMs: 0, position: 9 }], before);
     assert.deepEqual([standing(after, 1), standing(after, 3)], ["released", "pending"]);
     assert.deepEqual(
       toAnnounce(after).map(({ sequence }) => sequence),

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { findVersion } from "../../../../../agent/cli/commands/activate.js";
-import { emptyOutbox, foldFacts } from "../../../../../agent/outbox/outbox-state.js";
+import { emptyOutbox, foldFacts } from "../../../../../agent/outbox/outbox-fold.js";
 import { lineStatus, type AgentStatus } from "../../../../../agent/status.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { id, receipt, saved } from "../../outbox/facts.js";

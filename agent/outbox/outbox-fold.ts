@@ -1,0 +1,355 @@
+/**
+ * Applies the facts of an agent's journal to its state, in place: a fact costs the same however many versions came
+ * before it. The state itself and its queries are in outbox-state.ts. Pure; the journal and the store are
+ * elsewhere.
+ */
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { AgentFact, CompactedPart } from "./agent-fact.js";
+import type {
+  Activation,
+  BegunTraining,
+  KeptReceipt,
+  LineState,
+  OutboxEntry,
+  OutboxState,
+  Standing,
+} from "./outbox-state.js";
+
+const standings: readonly Standing[] = ["pending", "recorded", "stored", "released"];
+
+/**
+ * Activations of a line that stay when older ones are dropped. The server knows the dropped ones: their versions
+ * are recorded there, so a session was open after them and reported them.
+ */
+const keptActivations = 1024;
+
+export const emptyOutbox: OutboxState = {
+  entries: new Map(),
+  lines: new Map(),
+  receipts: new Map(),
+  backedUpTo: 0,
+  seen: undefined,
+  restoredAt: [],
+};
+
+type MutableLine = { -readonly [Key in keyof LineState]: LineState[Key] } & {
+  versions: Hash[];
+  activations: Activation[];
+};
+type FactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { type: Type }>;
+
+/** A state with the facts that follow each other; `from` is copied once and stays as it is. */
+export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyOutbox): OutboxState {
+  const fold = new OutboxFold(from);
+  for (const fact of facts) fold.apply(fact);
+  return fold.state;
+}
+
+export class OutboxFold {
+  readonly #entries: Map<Hash, OutboxEntry>;
+  readonly #lines: Map<string, MutableLine>;
+  readonly #receipts: Map<Hash, KeptReceipt>;
+  #rest: Pick<OutboxState, "backedUpTo" | "seen" | "restoredAt">;
+
+  constructor(from: OutboxState = emptyOutbox) {
+    this.#entries = new Map(from.entries);
+    this.#lines = new Map(
+      [...from.lines].map(([name, line]) => [
+        name,
+        { ...line, versions: [...line.versions], activations: [...line.activations] },
+      ]),
+    );
+    this.#receipts = new Map(from.receipts);
+    const { backedUpTo, seen, restoredAt } = from;
+    this.#rest = { backedUpTo, seen, restoredAt };
+  }
+
+  /** The state now. Its maps and lists change with the facts that are applied later. */
+  get state(): OutboxState {
+    return { entries: this.#entries, lines: this.#lines, receipts: this.#receipts, ...this.#rest };
+  }
+
+  /**
+   * Applies one fact. A receipt, refusal or forgetting of a version that is unknown here changes no version: a
+   * journal may mention a version whose own fact it does not contain.
+   */
+  apply(fact: AgentFact): void {
+    switch (fact.type) {
+      case "saved":
+        if (fact.invocation !== undefined)
+          this.#changeBegun({ line: fact.line, invocation: fact.invocation }, () => undefined);
+        this.#addVersion(fact);
+        break;
+      case "adopted":
+        this.#addVersion(fact);
+        break;
+      case "receipt":
+        this.#addReceipt(fact);
+        break;
+      case "refused": {
+        const { code, message, atMs } = fact;
+        this.#change(fact.versionId, (entry) => ({ ...entry, refusal: { code, message, atMs } }));
+        break;
+      }
+      case "activated":
+        this.#addActivation(fact);
+        break;
+      case "forgotten":
+        this.#forget(fact.versionId);
+        break;
+      case "training":
+      case "training-again":
+      case "training-paused":
+      case "training-failed":
+        this.#applyTraining(fact);
+        break;
+      case "seen":
+        this.#rest = { ...this.#rest, seen: { length: fact.length, chain: fact.chain } };
+        break;
+      case "restored":
+        this.#restore(fact.position);
+        break;
+      case "compacted":
+        this.#addCompacted(fact.part);
+    }
+  }
+
+  #line(name: string): MutableLine {
+    const known = this.#lines.get(name);
+    if (known !== undefined) return known;
+    const line = emptyLine(name);
+    this.#lines.set(name, line);
+    return line;
+  }
+
+  #change(versionId: Hash, change: (entry: OutboxEntry) => OutboxEntry): void {
+    const entry = this.#entries.get(versionId);
+    if (entry !== undefined) this.#entries.set(versionId, change(entry));
+  }
+
+  #addVersion(fact: FactOf<"saved" | "adopted">): void {
+    const known = this.#entries.get(fact.versionId);
+    if (known?.lines.includes(fact.line) === true) return;
+    const line = this.#line(fact.line);
+    line.versions.push(fact.versionId);
+    line.arrivals++;
+    if (fact.type === "saved") line.sequence = Math.max(line.sequence, fact.sequence);
+    const entry = known ?? entryOf(fact);
+    this.#entries.set(fact.versionId, {
+      ...entry,
+      lines: [...entry.lines, fact.line],
+      orders: { ...entry.orders, [fact.line]: line.arrivals },
+    });
+    this.#receipts.delete(fact.versionId);
+  }
+
+  #addReceipt(fact: FactOf<"receipt">): void {
+    const { kind, position, name, version } = fact;
+    this.#change(fact.versionId, (entry) => ({
+      ...entry,
+      standing: later(entry.standing, kind),
+      position,
+      name: name || entry.name,
+      version: version || entry.version,
+      refusal: undefined,
+      backedUp: entry.backedUp || position < this.#rest.backedUpTo,
+    }));
+    this.#noteBackup(fact.backedUpTo);
+  }
+
+  /** A receipt states up to where a backup exists: this holds for every version before it. */
+  #noteBackup(backedUpTo: number): void {
+    if (backedUpTo <= this.#rest.backedUpTo) return;
+    this.#rest = { ...this.#rest, backedUpTo };
+    for (const entry of this.#entries.values())
+      if (!entry.backedUp && entry.position !== undefined && entry.position < backedUpTo)
+        this.#entries.set(entry.versionId, { ...entry, backedUp: true });
+    for (const { versionId, position } of this.#receipts.values())
+      if (position < backedUpTo) this.#receipts.delete(versionId);
+  }
+
+  #addActivation({ versionId, line: name, atMs, clockErrorMs, session }: FactOf<"activated">): void {
+    const line = this.#line(name);
+    line.activations.push({ versionId, line: name, atMs, clockErrorMs, session });
+    line.newestRun = Math.max(line.newestRun, this.#entries.get(versionId)?.orders[name] ?? 0);
+    if (line.activations.length < 2 * keptActivations) return;
+    const firstPending = line.activations.findIndex(
+      (one) => this.#entries.get(one.versionId)?.standing === "pending",
+    );
+    const surplus = line.activations.length - keptActivations;
+    line.activations.splice(0, firstPending < 0 ? surplus : Math.min(surplus, firstPending));
+  }
+
+  /** Of a trained version stays what names it, until a backup covers it. */
+  #forget(versionId: Hash): void {
+    const entry = this.#entries.get(versionId);
+    if (entry === undefined) return;
+    this.#entries.delete(versionId);
+    for (const name of entry.lines) {
+      const { versions } = this.#line(name);
+      const at = versions.indexOf(versionId);
+      if (at >= 0) versions.splice(at, 1);
+    }
+    const { line, sequence, name, version, position } = entry;
+    if (entry.origin === "trained" && position !== undefined && !entry.backedUp)
+      this.#receipts.set(versionId, { versionId, line, sequence, name, version, position });
+  }
+
+  #applyTraining(fact: FactOf<"training" | "training-again" | "training-paused" | "training-failed">): void {
+    if (fact.type === "training") {
+      const line = this.#line(fact.line);
+      line.trainings = Math.max(line.trainings, fact.invocation);
+      line.lastTrainingMs = fact.atMs;
+      line.samplesEnd = Math.max(line.samplesEnd, fact.samplesEnd);
+      line.begun = begunBy(fact);
+    } else
+      this.#changeBegun(fact, (begun) =>
+        fact.type === "training-failed"
+          ? undefined
+          : fact.type === "training-paused"
+            ? { ...begun, isPaused: true }
+            : { ...begun, tries: begun.tries + (begun.isPaused ? 0 : 1), isPaused: false },
+      );
+  }
+
+  /** Changes the begun training of a line, where it is still the one of that invocation. */
+  #changeBegun(
+    { line: name, invocation }: { readonly line: string; readonly invocation: number },
+    change: (begun: BegunTraining) => BegunTraining | undefined,
+  ): void {
+    const line = this.#line(name);
+    if (line.begun?.invocation === invocation) line.begun = change(line.begun);
+  }
+
+  /**
+   * Everything recorded from `position` on counts as never received. A version that is forgotten already cannot
+   * be announced again.
+   */
+  #restore(position: number): void {
+    for (const entry of this.#entries.values())
+      if (entry.origin === "trained" && entry.position !== undefined && entry.position >= position)
+        this.#entries.set(entry.versionId, {
+          ...entry,
+          standing: "pending",
+          backedUp: false,
+          position: undefined,
+          version: undefined,
+        });
+    for (const receipt of this.#receipts.values())
+      if (receipt.position >= position) this.#receipts.delete(receipt.versionId);
+    this.#rest = {
+      backedUpTo: Math.min(this.#rest.backedUpTo, position),
+      seen: undefined,
+      restoredAt: [...this.#rest.restoredAt, position],
+    };
+  }
+
+  /** Takes over a part of the state that a compaction wrote. */
+  #addCompacted(part: CompactedPart): void {
+    // JSON leaves out members that are undefined; a state has all of them.
+    if (part.outbox !== undefined) this.#rest = { ...part.outbox, seen: part.outbox.seen };
+    if (part.line !== undefined)
+      this.#lines.set(part.line.line, { ...emptyLine(part.line.line), ...part.line });
+    if (part.version !== undefined) {
+      const { version: entry } = part;
+      this.#entries.set(entry.versionId, {
+        ...entry,
+        position: entry.position,
+        version: entry.version,
+        refusal: entry.refusal,
+      });
+      for (const name of entry.lines) this.#insert(this.#line(name).versions, name, entry);
+    }
+    for (const activation of part.activations ?? []) this.#line(activation.line).activations.push(activation);
+    for (const receipt of part.receipts ?? [])
+      this.#receipts.set(receipt.versionId, { ...receipt, version: receipt.version });
+  }
+
+  /** Inserts a version by its order; compactions write versions nearly in order. */
+  #insert(versions: Hash[], line: string, { versionId, orders }: OutboxEntry): void {
+    const order = orders[line] ?? 0;
+    let at = versions.length;
+    while (at > 0 && (this.#entries.get(versions[at - 1] as Hash)?.orders[line] ?? 0) > order) at--;
+    versions.splice(at, 0, versionId);
+  }
+}
+
+function emptyLine(line: string): MutableLine {
+  return {
+    line,
+    versions: [],
+    arrivals: 0,
+    newestRun: 0,
+    sequence: 0,
+    activations: [],
+    trainings: 0,
+    lastTrainingMs: undefined,
+    samplesEnd: 0,
+    begun: undefined,
+  };
+}
+
+function begunBy({ invocation, because, job }: FactOf<"training">): BegunTraining | undefined {
+  return job === undefined ? undefined : { invocation, because, job, tries: 1, isPaused: false };
+}
+
+function later(a: Standing, b: Standing): Standing {
+  return standings.indexOf(a) >= standings.indexOf(b) ? a : b;
+}
+
+/** A version of a `saved` or `adopted` fact, before it is given to its line. */
+function entryOf(fact: FactOf<"saved" | "adopted">): OutboxEntry {
+  const common = {
+    versionId: fact.versionId,
+    line: fact.line,
+    lines: [],
+    orders: {},
+    tensorBytes: fact.tensorBytes,
+    savedAtMs: fact.atMs,
+    name: fact.name,
+    refusal: undefined,
+    position: undefined,
+  };
+  return fact.type === "saved"
+    ? {
+        ...common,
+        origin: "trained",
+        sequence: fact.sequence,
+        bases: fact.bases,
+        metric: fact.metric,
+        samples: fact.samples,
+        standing: "pending",
+        backedUp: false,
+        version: undefined,
+      }
+    : {
+        ...common,
+        origin: "adopted",
+        sequence: 0,
+        bases: [],
+        metric: null,
+        samples: null,
+        standing: "released",
+        backedUp: true,
+        version: fact.version,
+      };
+}
+
+/** Receipts and activations of one fact of a compaction; a fact has to fit into one entry of the journal. */
+const partLength = 1000;
+
+/** The facts that give a state again. */
+export function compactedFacts(state: OutboxState, atMs: number): AgentFact[] {
+  const { seen, restoredAt, backedUpTo } = state;
+  const parts: CompactedPart[] = [{ outbox: { seen, restoredAt, backedUpTo } }];
+  for (const { versions: _, activations, ...line } of state.lines.values()) {
+    parts.push({ line });
+    for (let at = 0; at < activations.length; at += partLength)
+      parts.push({ activations: activations.slice(at, at + partLength) });
+  }
+  for (const version of state.entries.values()) parts.push({ version });
+  const receipts = [...state.receipts.values()];
+  for (let at = 0; at < receipts.length; at += partLength)
+    parts.push({ receipts: receipts.slice(at, at + partLength) });
+  return parts.map((part) => ({ type: "compacted", atMs, part }));
+}
