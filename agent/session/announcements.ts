@@ -60,7 +60,7 @@ export class Announcements {
    * version was reported in this session.
    */
   reportLater(versionId: Hash, retryInMs: number): boolean {
-    const { clock, wakeAt } = this.options;
+    const { clock } = this.options;
     let wasReported = false;
     for (const [line, count] of this.#reported) {
       const index = this.#activationsOf(line).findIndex((activation) => activation.versionId === versionId);
@@ -70,7 +70,7 @@ export class Announcements {
     }
     if (!wasReported) return false;
     this.#reportAtMs = clock.monotonic() + retryInMs;
-    wakeAt(this.#reportAtMs);
+    this.options.wakeAt(this.#reportAtMs);
     return true;
   }
 
