@@ -1,0 +1,261 @@
+/**
+ * Every field of every operation's input arrives at the operation, from the client through the routes: a fake
+ * server records what its operations get. The table has a value for every field of the schemas.
+ */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { after, before, describe, it } from "node:test";
+import type { FastifyInstance } from "fastify";
+import { Registry } from "prom-client";
+import { operationTable } from "../../../../server/api/operation-table.js";
+import type {
+  ImportOptions,
+  OperationInput,
+  ServerOperations,
+} from "../../../../server/api/server-operations.js";
+import { createArchiveJobs } from "../../../../server/http/archive-jobs.js";
+import { buildHttpApp } from "../../../../server/http/app.js";
+import { connectOperations } from "../../../../server/http/client.js";
+import { createTrainJobs } from "../../../../server/http/train-jobs.js";
+import { StemmaError } from "../../../../shared/errors.js";
+import type { Log } from "../../../../shared/ports.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+
+type Table = typeof operationTable;
+type OperationName = keyof Table;
+/** Operations whose input is one object. `import` and `events` have tests of their own below. */
+type CalledName = Exclude<OperationName, "import" | "events">;
+
+const fleet = "f";
+const model = "m:1";
+const hash = "ab".repeat(32) as Hash;
+const car = { fleet, device: "car" };
+const storage = {
+  fleet,
+  ratio: 2.5,
+  scheme: "parallel",
+  layout: "planes",
+  timeLimitMs: 1234,
+  readBytesPerSecond: 5678,
+  measure: true,
+} as const;
+
+/** A value that is not the default for every field. */
+const inputs = {
+  health: {},
+  fleets: {},
+  addresses: {},
+  devices: { fleet },
+  device: car,
+  enroll: {
+    ...car,
+    lines: ["a", "b"],
+    profile: "p",
+    initial: { a: model },
+    allowReduced: true,
+    dryRun: true,
+  },
+  revoke: { ...car, because: "sold" },
+  assign: { ...car, line: "a", model, allowReduced: true },
+  trainOnDevice: { ...car, line: "a", parameters: { epochs: 2, name: "x", fast: true } },
+  command: { ...car, name: "report", body: { deep: [1, { two: null }] }, timeoutMs: 4321 },
+  models: { fleet, name: "n", device: "car", line: "a", all: true },
+  listModels: {
+    fleet,
+    name: "n",
+    device: "car",
+    line: "a",
+    all: true,
+    where: ["a=1", "b>=2"],
+    order: "oldest",
+    offset: 3,
+    limit: 4,
+  },
+  model: { fleet, model },
+  log: { fleet, model },
+  diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g" },
+  asOf: { fleet, at: 1234 },
+  recover: { fleet, model, environment: "refuse-any", form: "tfjs" },
+  modelJson: { fleet, model, weightsFile: "w.bin" },
+  verify: { fleet, model },
+  tag: { fleet, model, tag: "best", remove: true },
+  hold: { fleet, model, held: true, because: "a question", by: "ann" },
+  retire: { fleet, model, because: "old", dryRun: true },
+  reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
+  evaluate: { fleet, model, data: "cells", top: 3, limit: 7 },
+  evaluateProgressively: {
+    fleet,
+    model,
+    data: "cells",
+    tops: [1, 2],
+    limit: 7,
+    layout: "fixed",
+    check: true,
+  },
+  train: {
+    fleet,
+    recipe: "battery-soh",
+    data: "cells",
+    name: "soh",
+    base: model,
+    parameters: { epochs: 3 },
+    seed: "8",
+  },
+  datasets: { fleet },
+  addDataset: { fleet, name: "cells", kind: "battery-simulated", location: "/d", parameters: { vehicle: 2 } },
+  checkDataset: { fleet, name: "cells" },
+  stats: { fleet },
+  check: { fleet, sample: 5, repair: true },
+  knownDamage: { fleet },
+  planCollection: { fleet },
+  collect: {
+    fleet,
+    format: 1,
+    generation: 2,
+    live: 3,
+    dead: [{ id: hash, storedBytes: 4 }],
+    deletePacks: ["p"],
+    repackPacks: ["q"],
+    bytesBefore: 5,
+    bytesAfter: 6,
+  },
+  retention: { fleet },
+  setRetention: { fleet, scope: { of: "line", line: "a" }, rule: "1 hour", by: "ann" },
+  forecastRetention: { fleet, trying: { scope: { of: "name", name: "n" }, rule: null }, listKept: true },
+  applyRetention: { fleet, collect: true },
+  planStorage: storage,
+  // `plan` is read when it arrives; it has a test of its own below.
+  applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
+  reindex: { fleet },
+  backup: { fleet, folder: "/b" },
+} as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };
+
+const testedBelow: Readonly<Record<string, readonly string[]>> = { applyStorage: ["plan"] };
+
+interface Recorded {
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** Operations that record their input and then fail. */
+function recordingOperations(recorded: Recorded[]): ServerOperations {
+  return new Proxy({} as ServerOperations, {
+    get: (_, name: string) => async (first: unknown, second: unknown) => {
+      const isImport = name === "import";
+      if (isImport)
+        for await (const chunk of (first as { chunks: AsyncIterable<Uint8Array> }).chunks) void chunk;
+      recorded.push({ name, input: isImport ? second : first });
+      throw new StemmaError("DISK_FULL", "recorded");
+    },
+  });
+}
+
+describe("every field of an operation's input", () => {
+  const recorded: Recorded[] = [];
+  const logged: unknown[] = [];
+  let folder: string;
+  let app: FastifyInstance;
+  let remote: ServerOperations;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-fields-"));
+    const operations = recordingOperations(recorded);
+    const clock = { now: () => 0 };
+    const note = (level: string) => (_event: string, fields?: object) =>
+      void logged.push({ level, ...fields });
+    const log: Log = {
+      debug: note("debug"),
+      info: note("info"),
+      warn: note("warn"),
+      error: note("error"),
+      child: () => log,
+    };
+    app = buildHttpApp(
+      {
+        operations,
+        jobs: createTrainJobs(operations, clock),
+        archiveJobs: createArchiveJobs(operations, clock),
+        metrics: new Registry(),
+        problems: () => Promise.resolve([]),
+        log,
+        stopping: new AbortController().signal,
+      },
+      { access: "trusted" },
+    );
+    const socketPath = join(folder, "s");
+    await app.listen({ path: socketPath });
+    remote = connectOperations({ socketPath }, 1);
+  });
+  after(async () => {
+    await remote.close();
+    await app.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it("has a value in the table", () => {
+    assert.deepEqual(
+      Object.keys(inputs).sort(),
+      Object.keys(operationTable)
+        .filter((name) => name !== "import" && name !== "events")
+        .sort(),
+    );
+    for (const [name, input] of Object.entries(inputs)) {
+      const { params, query, body } = operationTable[name as CalledName];
+      const fields = [params, query, body].flatMap(({ shape }) => Object.keys(shape));
+      const missing = fields.filter((field) => !(field in input) && !testedBelow[name]?.includes(field));
+      assert.deepEqual(missing, [], `${name} needs a value for these fields`);
+    }
+  });
+
+  for (const [name, input] of Object.entries(inputs))
+    it(`arrives at ${name}`, async () => {
+      recorded.length = 0;
+      const methods = remote as unknown as Readonly<Record<string, (input: object) => Promise<unknown>>>;
+      await assert.rejects(async () => methods[name]?.(input), { code: "DISK_FULL" });
+      const arrived = recorded.map((each) => ({
+        ...each,
+        input: JSON.parse(JSON.stringify(each.input ?? {})) as object,
+      }));
+      assert.deepEqual(arrived, [{ name, input }]);
+    });
+
+  it("arrives at import", async () => {
+    recorded.length = 0;
+    const options: Required<ImportOptions> = {
+      fleet,
+      name: "n",
+      base: model,
+      fileName: "x.safetensors",
+      architecture: "{}",
+      device: "car",
+      line: "a",
+      metadata: { note: "ä", count: 1, ok: true },
+      attachments: [{ name: "x", bytes: Buffer.of(1, 2) }],
+      dryRun: true,
+    };
+    await assert.rejects(
+      remote.import({ byteLength: 3, chunks: Readable.from([Buffer.of(1, 2, 3)]) }, options),
+      {
+        code: "DISK_FULL",
+      },
+    );
+    assert.deepEqual(recorded, [{ name: "import", input: options }]);
+  });
+
+  it("arrives at applyStorage: a plan is read there", async () => {
+    const plan = {} as NonNullable<OperationInput<"applyStorage">["plan"]>;
+    await assert.rejects(remote.applyStorage({ ...storage, plan }), { code: "PLAN_INVALID" });
+  });
+
+  it("is followed by an error that explains itself, which is logged without a stack", async () => {
+    logged.length = 0;
+    const answer = await app.inject({ method: "GET", url: "/v1/fleets/f/devices" });
+    assert.equal(answer.statusCode, 507);
+    assert.ok(Number(answer.headers["retry-after"]) > 0);
+    assert.deepEqual(logged, [
+      { level: "warn", method: "GET", url: "/v1/fleets/f/devices", code: "DISK_FULL", message: "recorded" },
+    ]);
+  });
+});
