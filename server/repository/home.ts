@@ -32,6 +32,16 @@ export interface HomePorts {
    * @throws HOME_LOCKED
    */
   readonly lock?: (home: string) => Promise<{ release(): Promise<void> }>;
+  /** The reserve of disk space beside the lock; absent where there is none. */
+  readonly reserve?: DiskReserve;
+}
+
+/** Space that is given up on a full disk, so that work that frees space can write its few bytes. */
+export interface DiskReserve {
+  /** Gives the reserve up. Returns whether there was one. */
+  claim(home: string): Promise<boolean>;
+  /** Makes the reserve again if there is none and the disk has space. Never throws. */
+  keep(home: string): Promise<void>;
 }
 
 export type ServerSigner = Signer;

@@ -1,6 +1,7 @@
 /** Homes on this machine's disk, as servers and commands open them. */
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
-import { lockHome } from "../../shared/files/home-lock.js";
+import { claimReserve, keepReserve } from "../../shared/files/disk-reserve.js";
+import { lockFolderOf, lockHome } from "../../shared/files/home-lock.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import type { Log } from "../../shared/ports.js";
@@ -13,6 +14,10 @@ export function nodeHomePorts(log?: Log): HomePorts {
     clock: nodeClock(),
     random: nodeRandom(),
     lock: lockHome,
+    reserve: {
+      claim: (home) => claimReserve(lockFolderOf(home)),
+      keep: (home) => keepReserve(lockFolderOf(home)),
+    },
     // Backend "none", because this process does not train; a training process records its own environment.
     environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
     ...(log === undefined ? {} : { log }),

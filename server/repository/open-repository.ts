@@ -33,6 +33,7 @@ import { loadRecords } from "./state/record-cache.js";
 import { noteSequence, recordVersion } from "./versions/record-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
+import { withReserve } from "./with-reserve.js";
 import { fleetRetention } from "./retention/retention.js";
 import { saveVersion } from "./versions/save-version.js";
 import { applyFact, backedUpTo, emptyState, type VersionState } from "./state/state.js";
@@ -156,6 +157,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const { state, objects, journal, clock } = context;
   const append = (...facts: readonly Fact[]): Promise<readonly number[]> => appendFacts(context, facts);
   const now = (): number => clock.now();
+  const freeing = <T>(work: () => Promise<T>): Promise<T> => withReserve(home.ports.reserve, home.path, work);
   return {
     fleet: context.fleet,
     home: home.path,
@@ -174,7 +176,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     },
     retire: async (versionId, because) => {
       if (requireVersion(context, versionId).state !== "retired")
-        await append({ type: "retired", atMs: now(), versionId, because });
+        await freeing(() => append({ type: "retired", atMs: now(), versionId, because }));
     },
     checkRetirable: (versionId) => {
       checkRetirable(state, versionId);
@@ -188,7 +190,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     retention: fleetRetention(context),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
-    collect: (plan) => collect(context, plan),
+    collect: (plan) => freeing(() => collect(context, plan)),
     check: (options) => checkFleet(context, options),
     reindex: async () => ({
       versions: await context.catalog.rebuild(),

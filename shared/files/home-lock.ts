@@ -253,12 +253,17 @@ async function tryLock(home: string, folder: string): Promise<HomeLock> {
   }
 }
 
+/** The folder in a home with the claims and the reserve. */
+export function lockFolderOf(home: string): string {
+  return join(home, "lock");
+}
+
 /**
  * Takes the lock of a home, making the folder when missing.
  * @throws HOME_LOCKED naming the process that holds it; FILE_FAILED
  */
 export async function lockHome(home: string): Promise<HomeLock> {
-  const folder = join(home, "lock");
+  const folder = lockFolderOf(home);
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   } catch (error) {

@@ -1,6 +1,8 @@
 /** On a disk without a free byte the usual commands can still list models, retire them and free space. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,42 +57,77 @@ async function fill(path: string): Promise<void> {
   }
 }
 
-it("lists, retires and frees on a full disk", { timeout: 120_000 }, async (context) => {
-  const disk = await mountSmallDisk(96);
-  if (typeof disk === "string") {
-    context.skip(disk);
-    return;
+/** Starts a server process on the home; resolves once it serves. */
+async function startServer(home: string): Promise<ChildProcess> {
+  const server = spawn(
+    process.execPath,
+    [commandLine, "server", "--home", home, "--fleet", "local", "--mqtt-port", "0", "--http-port", "0"],
+    { stdio: "ignore" },
+  );
+  // The socket appears once the server serves; without it the commands would take the lock themselves.
+  while (!existsSync(join(home, "run", "server.sock")) || !existsSync(join(home, "run", "server.json"))) {
+    assert.equal(server.exitCode, null, "the server ended");
+    await new Promise((resolve) => {
+      setTimeout(resolve, 200);
+    });
   }
-  const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
-  try {
-    await nodeFiles().makeFolder(disk.folder);
-    const home = join(disk.folder, "home");
-    for (const salt of [1, 2]) {
-      await writeModel(model, salt);
-      const imported = stemma(home, "model", "import", model, "--name", "m");
-      assert.equal(imported.status, 0, imported.stderr);
-    }
-    await fill(join(disk.folder, "filler"));
-    await writeModel(model, 3);
-    const refused = stemma(home, "model", "import", model, "--name", "m");
-    assert.equal(refused.status, 1);
-    assert.match(refused.stderr, /DISK_FULL/);
-    assert.deepEqual(
-      (stemma(home, "model", "list").value as readonly { version: number }[])
-        .map(({ version }) => version)
-        .sort(),
-      [1, 2],
-    );
-    const retired = stemma(home, "model", "rm", "m:1");
-    assert.equal(retired.status, 0, retired.stderr);
-    const freed = stemma(home, "storage", "gc");
-    assert.equal(freed.status, 0, freed.stderr);
-    assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
-    await rm(join(disk.folder, "filler"));
-    assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
-    assert.equal(stemma(home, "storage", "check").status, 0);
-  } finally {
-    await rm(model, { force: true });
-    await disk.release();
-  }
-});
+  return server;
+}
+
+async function stopServer(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null) return;
+  server.kill("SIGTERM");
+  await once(server, "exit");
+}
+
+for (const isServed of [false, true])
+  it(
+    `lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`,
+    { timeout: 180_000 },
+    async (context) => {
+      const disk = await mountSmallDisk(96);
+      if (typeof disk === "string") {
+        context.skip(disk);
+        return;
+      }
+      const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
+      let server: ChildProcess | undefined;
+      try {
+        await nodeFiles().makeFolder(disk.folder);
+        const home = join(disk.folder, "home");
+        for (const salt of [1, 2]) {
+          await writeModel(model, salt);
+          const imported = stemma(home, "model", "import", model, "--name", "m");
+          assert.equal(imported.status, 0, imported.stderr);
+        }
+        if (isServed) server = await startServer(home);
+        await fill(join(disk.folder, "filler"));
+        await writeModel(model, 3);
+        const refused = stemma(home, "model", "import", model, "--name", "m");
+        assert.equal(refused.status, 1);
+        assert.match(refused.stderr, /DISK_FULL/);
+        assert.deepEqual(
+          (stemma(home, "model", "list").value as readonly { version: number }[])
+            .map(({ version }) => version)
+            .sort(),
+          [1, 2],
+        );
+        // Space that the refused import gave back must not help the commands that follow.
+        if (isServed) await fill(join(disk.folder, "filler-2"));
+        const retired = stemma(home, "model", "rm", "m:1");
+        assert.equal(retired.status, 0, retired.stderr);
+        if (isServed) await fill(join(disk.folder, "filler-3"));
+        if (server !== undefined) assert.equal(server.exitCode, null, "the server serves the commands");
+        const freed = stemma(home, "storage", "gc");
+        assert.equal(freed.status, 0, freed.stderr);
+        assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
+        await rm(join(disk.folder, "filler"));
+        assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
+        assert.equal(stemma(home, "storage", "check").status, 0);
+      } finally {
+        if (server !== undefined) await stopServer(server);
+        await rm(model, { force: true });
+        await disk.release();
+      }
+    },
+  );
