@@ -5,10 +5,12 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import { optimizerFileName } from "../../shared/train/result-attachments.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
-import type { CurrentStore } from "../current/current-store.js";
+import type { CurrentStore, SlotFile } from "../current/current-store.js";
 import { slotFilesOf } from "../current/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
@@ -167,10 +169,18 @@ export class Activator {
       holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare,
     });
     const { record } = model;
-    await current.install(
-      { versionId, name: record.name, contentId: record.contentId, root: record.root },
-      slotFilesOf(model),
-    );
+    await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [
+      ...slotFilesOf(model),
+      ...(await this.#optimizerFile(record)),
+    ]);
+  }
+
+  /** The optimizer's state that a training kept with its model, for the next one to continue from. */
+  async #optimizerFile({ objects }: SaveRecord): Promise<readonly SlotFile[]> {
+    const kept = objects.attachments?.find(({ name }) => name === optimizerFileName);
+    if (kept === undefined || !this.options.outbox.objects.has(kept.hash)) return [];
+    const bytes = await this.options.outbox.objects.read("attachment", kept.hash);
+    return [{ name: optimizerFileName, chunks: [bytes] }];
   }
 
   async #recordActivation(line: string, versionId: Hash): Promise<void> {

@@ -6,6 +6,7 @@ import type { Files, Log } from "../../shared/ports.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { attachmentsOf, maxAttachmentBytes } from "../../shared/train/result-attachments.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { engineThreads } from "../../shared/train/backends/capability.js";
@@ -40,6 +41,7 @@ export interface SaveResultOptions {
   readonly version: string;
   readonly diskUse: () => Promise<DiskUse>;
   readonly clockErrorMs: () => number | null;
+  onEvent(name: string, text: string, line: string): void;
 }
 
 export interface TrainingResultOf {
@@ -81,6 +83,10 @@ export async function saveResult(
         { line },
       );
     const { result } = outcome;
+    const { attachments, dropped } = await attachmentsOf(outcome, {
+      size: async (path) => (await files.stat(path))?.size ?? 0,
+      read: (path) => files.read(path),
+    });
     const saved = await outbox.saveTrained(model, {
       name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
       fleet: enrolment.fleet,
@@ -92,17 +98,18 @@ export async function saveResult(
       metric: result.metric,
       samples,
       invocation: begun.invocation,
-      metadata: { ...metadataOfResult(result) },
+      metadata: { ...metadataOfResult(result, dropped) },
       measurements: json(result.measurements),
       provenance: json(result.provenance),
       environment: environmentOfTraining(result, options.version, engineThreads(profile.training.threads)),
-      attachments: await Promise.all(
-        outcome.checkpointFiles.map(async (path) => ({
-          name: path.slice(path.lastIndexOf("/") + 1),
-          bytes: await files.read(path),
-        })),
-      ),
+      attachments,
     });
+    if (dropped.length > 0)
+      options.onEvent(
+        "checkpoints-dropped",
+        `model ${saved.record.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: what is attached to a version may have ${maxAttachmentBytes} bytes. Save fewer checkpoints (checkpointEveryEpochs).`,
+        line,
+      );
     logTrained(options.log, line, saved, result);
     return { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
   } finally {

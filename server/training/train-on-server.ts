@@ -3,7 +3,7 @@
  * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
@@ -11,6 +11,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
+import { attachmentsOf } from "../../shared/train/result-attachments.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingJob, TrainingProgress } from "../../shared/train/training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -142,6 +143,10 @@ async function saveOutcome(
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, ...(names === undefined ? {} : { names }) },
     });
+    const { attachments, dropped } = await attachmentsOf(outcome, {
+      size: async (path) => (await stat(path)).size,
+      read: (path) => readFile(path),
+    });
     const report = await repository.save(model, {
       name,
       bases: base === undefined ? [] : [base.versionId],
@@ -161,26 +166,13 @@ async function saveOutcome(
         backend: result.backend,
         durationMs: result.durationMs,
       }),
-      metadata: { ...metadataOfResult(result) },
-      ...(outcome.checkpointFiles.length === 0
-        ? {}
-        : { attachments: await readCheckpoints(outcome.checkpointFiles) }),
+      metadata: { ...metadataOfResult(result, dropped) },
+      ...(attachments.length === 0 ? {} : { attachments }),
     });
     return report.summary;
   } finally {
     await file.close();
   }
-}
-
-async function readCheckpoints(
-  paths: readonly string[],
-): Promise<{ readonly name: string; readonly bytes: Uint8Array }[]> {
-  return Promise.all(
-    paths.map(async (path, index) => ({
-      name: `checkpoint-${index + 1}.safetensors`,
-      bytes: await readFile(path),
-    })),
-  );
 }
 
 /** Canonical JSON where its numbers allow it, so that equal measurements are one stored object. */

@@ -14,10 +14,12 @@ export interface ResultMetadata {
   readonly "training.stoppedEarly": boolean;
   readonly "training.samples": number;
   readonly "training.ms": number;
+  /** Checkpoints and optimizer states that were too large to attach. */
+  readonly "training.attachmentsDropped"?: number;
 }
 
 /** The metadata of a training's result; the metric is in its unit, on held-out samples, before and after. */
-export function metadataOfResult(result: TrainingResult): ResultMetadata {
+export function metadataOfResult(result: TrainingResult, dropped: readonly string[] = []): ResultMetadata {
   return {
     "metric.name": result.metric.name,
     "metric.unit": result.metric.unit,
@@ -28,5 +30,6 @@ export function metadataOfResult(result: TrainingResult): ResultMetadata {
     "training.stoppedEarly": result.stoppedEarly,
     "training.samples": result.samples.train,
     "training.ms": Math.round(result.durationMs),
+    ...(dropped.length === 0 ? {} : { "training.attachmentsDropped": dropped.length }),
   };
 }
