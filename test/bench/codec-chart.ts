@@ -3,7 +3,7 @@ import { colourOf, escape, round } from "./svg.js";
 
 export interface BarGroup {
   readonly name: string;
-  /** One per series; undefined: unknown. */
+  /** One per series; undefined: not measured, which is written in its place. */
   readonly values: readonly (number | undefined)[];
 }
 
@@ -32,7 +32,9 @@ export function barChart(title: string, series: readonly string[], groups: reado
       return [
         ...values.flatMap((value, s) =>
           value === undefined
-            ? []
+            ? [
+                `<text transform="translate(${left + s * plot.bar + plot.bar / 2 + 2} ${y(0) - 6}) rotate(-90)" font-size="10" fill="#555">${escape(series[s]!)}: not measured</text>`,
+              ]
             : [
                 `<rect x="${left + s * plot.bar}" y="${y(value)}" width="${plot.bar - 2}" height="${round(y(0) - y(value))}" fill="${colourOf(s)}"/>`,
                 `<text x="${left + s * plot.bar + plot.bar / 2 - 1}" y="${y(value) - 4}" font-size="9" text-anchor="middle">${value.toFixed(1)}</text>`,
@@ -41,10 +43,10 @@ export function barChart(title: string, series: readonly string[], groups: reado
         `<text x="${left + (groupWidth - plot.gap) / 2}" y="${y(0) + 18}" text-anchor="middle">${escape(name)}</text>`,
       ];
     }),
-    ...series.map(
-      (name, s) =>
-        `<rect x="${plot.left + s * 190}" y="${height - 34}" width="10" height="10" fill="${colourOf(s)}"/><text x="${plot.left + s * 190 + 16}" y="${height - 25}">${escape(name)}</text>`,
-    ),
+    ...series.map((name, s) => {
+      const x = round(plot.left + (s * plotWidth) / series.length);
+      return `<rect x="${x}" y="${height - 34}" width="10" height="10" fill="${colourOf(s)}"/><text x="${x + 16}" y="${height - 25}">${escape(name)}</text>`;
+    }),
     "</svg>",
   ];
   return `${parts.join("\n")}\n`;

@@ -12,16 +12,19 @@ export interface ChartPoint {
 }
 export interface ChartSeries {
   readonly name: string;
+  /** What the algorithm does, in a few words. */
+  readonly meaning: string;
   readonly points: readonly ChartPoint[];
 }
 
 const panel = { width: 330, height: 280, left: 56, top: 56, gap: 76 };
+const legend = { columns: 2, columnWidth: 590, rowHeight: 20 };
 /** The enlarged panel ends here: the algorithms worth comparing are below. */
 const enlargedTop = 1.08;
 
 export function tradeOffChart(title: string, series: readonly ChartSeries[]): string {
   const width = panel.left + 3 * panel.width + 2 * panel.gap + 30;
-  const height = panel.top + panel.height + 90;
+  const height = panel.top + panel.height + 66 + legend.rowHeight * Math.ceil(series.length / legend.columns);
   const leftOf = (position: number): number => panel.left + position * (panel.width + panel.gap);
   const storage = (point: ChartPoint): number => point.storage;
   const recreation = (point: ChartPoint): number => point.recreation;
@@ -48,7 +51,7 @@ export function tradeOffChart(title: string, series: readonly ChartSeries[]): st
       valueOf: recreation,
       top: niceCeiling(largest(series, recreation)),
     }),
-    ...drawLegend(series, height - 34),
+    ...drawLegend(series, panel.top + panel.height + 56),
     "</svg>",
   ];
   return `${parts.join("\n")}\n`;
@@ -102,13 +105,15 @@ function drawPanel(series: readonly ChartSeries[], { label, left, valueOf, top }
   ];
 }
 
-function drawLegend(series: readonly ChartSeries[], y: number): string[] {
+function drawLegend(series: readonly ChartSeries[], top: number): string[] {
+  const rows = Math.ceil(series.length / legend.columns);
   return [
-    ...series.map(
-      ({ name }, index) =>
-        `<circle cx="${panel.left + 6 + index * 110}" cy="${y}" r="5" fill="${colourOf(index)}"/><text x="${panel.left + 16 + index * 110}" y="${y + 4}">${escape(name)}</text>`,
-    ),
-    `<text x="${panel.left}" y="${y + 24}" fill="#555">hollow: over a budget</text>`,
+    ...series.map(({ name, meaning }, index) => {
+      const x = panel.left + 6 + (index % legend.columns) * legend.columnWidth;
+      const y = top + legend.rowHeight * Math.floor(index / legend.columns);
+      return `<circle cx="${x}" cy="${y}" r="5" fill="${colourOf(index)}"/><text x="${x + 10}" y="${y + 4}">${escape(`${name}: ${meaning}`)}</text>`;
+    }),
+    `<text x="${panel.left}" y="${top + legend.rowHeight * rows + 4}" fill="#555">hollow: over a budget</text>`,
   ];
 }
 

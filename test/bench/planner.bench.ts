@@ -151,9 +151,22 @@ const speed = planningSchemes.flatMap((under) =>
   }),
 );
 
+/** How the chart names and describes the algorithms. */
+const algorithmTexts: Readonly<Record<string, Pick<ChartSeries, "name" | "meaning">>> = {
+  mst: { name: "MST", meaning: "minimum spanning tree: least storage, no budgets kept" },
+  spt: { name: "SPT", meaning: "shortest-path tree: fastest recreation, most storage" },
+  last: { name: "LAST", meaning: "MST with shortest paths put in where a tensor is over its bound" },
+  "pas-mt": {
+    name: "PAS-MT",
+    meaning: "ModelHub: from MST, swaps until every snapshot is within its budget",
+  },
+  "pas-pt": { name: "PAS-PT", meaning: "ModelHub: grows a tree by storage cost, budgets kept as it grows" },
+  best: { name: "Stemma", meaning: "the best of these, then searched further" },
+};
+
 if (options.svg !== undefined) {
   const series: ChartSeries[] = byRatio[0]!.outcomes.map(({ algorithm }, index) => ({
-    name: algorithm,
+    ...(algorithmTexts[algorithm] ?? { name: algorithm, meaning: "see docs/performance.md" }),
     points: byRatio.map(({ ratio, outcomes }) => ({
       ratio,
       storage: outcomes[index]!.storageOfLeast,
@@ -165,7 +178,7 @@ if (options.svg !== undefined) {
     options.svg,
     tradeOffChart(
       `Storage and recreation cost over α, ${sd.vertexCount - 1} tensors like SD (${scheme})`,
-      series.map((each) => ({ ...each, name: each.name.toUpperCase() })),
+      series,
     ),
   );
 }

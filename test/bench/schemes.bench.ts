@@ -200,12 +200,15 @@ function panelsOf(measured: readonly Measured[]): readonly SchemePanel[] {
     series: seriesOf((scheme) => rowOf(each, scheme)),
     losslessRatio: each.rawBytes / each.losslessBytes,
   }));
+  // Only models with the same measure have a mean: points of accuracy and of an error are different units.
+  const classifiers = measured.filter(({ exact }) => !exact.metric.lowerIsBetter);
+  if (classifiers.length < 2) return single;
   const averaged: SchemePanel = {
-    title: "mean over these models",
-    drops: "metric lost, points",
-    losslessRatio: mean(measured.map((each) => each.rawBytes / each.losslessBytes)),
+    title: `mean over the ${classifiers.length} classifiers`,
+    drops: "accuracy lost, points",
+    losslessRatio: mean(classifiers.map((each) => each.rawBytes / each.losslessBytes)),
     series: seriesOf((scheme) => {
-      const rows = measured.map((each) => rowOf(each, scheme));
+      const rows = classifiers.map((each) => rowOf(each, scheme));
       return {
         ratio: mean(rows.map(({ ratio }) => ratio)),
         drop: rows.some(({ drop }) => drop === null) ? null : mean(rows.map(({ drop }) => drop!)),
