@@ -168,6 +168,17 @@ function locked(home: string, holder: LockHolder, state: "alive" | "unknown", pa
       );
 }
 
+/** Whether a process listens on the socket that belongs to a claim by its name, whatever its content is. */
+async function isListeningFor(folder: string, claim: string): Promise<boolean> {
+  const socket = join(folder, `${claim.slice(0, -claimSuffix.length)}.sock`);
+  return Buffer.byteLength(socket) <= maxSocketPathBytes && (await isListening(socket));
+}
+
+/** Stands for the process of a claim that cannot be read. */
+function unreadableHolder(self: LockHolder): LockHolder {
+  return { ...self, pid: 0, command: "unknown: its claim cannot be read", sinceMs: 0 };
+}
+
 /** A claim of another process that is or may be alive. Removes the claims of dead processes. */
 async function otherHolder(
   folder: string,
@@ -181,10 +192,12 @@ async function otherHolder(
     const path = join(folder, name);
     const holder = await readClaim(path);
     if (holder === "gone") continue;
-    // A claim appears by a rename, complete. One that cannot be parsed was damaged by a crash of the machine,
-    // which also ended its process.
+    // A claim appears by a rename, complete. One that cannot be parsed, or whose process seems dead, was left by
+    // a crash, or its bytes were damaged since: then its process still listens on the socket named like it.
     const state = holder === undefined ? "dead" : await holderState(holder, self, folder);
     if (holder !== undefined && state !== "dead") return { holder, state, path };
+    if (await isListeningFor(folder, name))
+      return { holder: holder ?? unreadableHolder(self), state: "alive", path };
     await rm(path, { force: true });
     if (holder !== undefined && holder.socket !== "") await rm(join(folder, holder.socket), { force: true });
   }

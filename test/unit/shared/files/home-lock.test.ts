@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -99,4 +99,21 @@ it("is held by a claim of another machine, and the message states what to remove
     () => lockHome(home),
     (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")),
   );
+});
+
+it("stays held while its process lives, whichever bit of its claim is flipped", async () => {
+  const home = join(folder, "flipped");
+  const lock = await lockHome(home);
+  const [claim] = (await readdir(join(home, "lock"))).filter((name) => name.endsWith(".claim"));
+  const path = join(home, "lock", claim as string);
+  const original = await readFile(path);
+  for (let at = 0; at < original.length; at += 7) {
+    const bytes = Buffer.from(original);
+    bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
+    await writeFile(path, bytes);
+    await assert.rejects(lockHome(home), isLocked, `byte ${at}`);
+  }
+  await writeFile(path, original);
+  await lock.release();
+  await (await lockHome(home)).release();
 });
