@@ -1,7 +1,12 @@
 /** The demo's folder: its subfolders, the file that marks it as the demo's, and how it is removed. */
-import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import type { DatasetReference } from "../../shared/train/training.js";
 import { findLocalServer } from "../http/local-server.js";
 import type { AvailableData } from "./demo-plan.js";
 
@@ -15,7 +20,17 @@ export interface DemoFolders {
   readonly logs: string;
 }
 
-export async function prepareDemoHome(home: string): Promise<DemoFolders> {
+/**
+ * Makes the folder of a demo on some data, or finds it again. Base models and vehicles of other data stay in the
+ * folder that was made for it: `home` itself for the first data, a folder in it for any other.
+ *
+ * @param dataHash what tells the data apart, in hexadecimal digits
+ * @throws HOME_LOCKED where a demo runs there
+ */
+export async function prepareDemoHome(root: string, dataHash: string): Promise<DemoFolders> {
+  const hasDemo = (await stat(join(root, "server")).catch(() => undefined)) !== undefined;
+  const home =
+    hasDemo && (await dataOf(root)) !== dataHash ? join(root, `data-${dataHash.slice(0, 8)}`) : root;
   const folders = {
     home,
     server: join(home, "server"),
@@ -30,8 +45,29 @@ export async function prepareDemoHome(home: string): Promise<DemoFolders> {
       `A demo runs on ${home} already (process ${running.pid}). Wait for it, or stop it with Ctrl-C in its terminal.`,
       { pid: running.pid },
     );
-  await writeFile(join(home, markName), `${JSON.stringify({ kind: "stemma-demo", format: 1 })}\n`);
+  const mark = { kind: "stemma-demo", format: 1, data: dataHash };
+  await writeDurably(
+    nodeFiles(),
+    join(home, markName),
+    new TextEncoder().encode(`${JSON.stringify(mark)}\n`),
+  );
   return folders;
+}
+
+/** The data that a demo's folder was made for; undefined where it is not known. */
+async function dataOf(home: string): Promise<string | undefined> {
+  try {
+    return (JSON.parse(await readFile(join(home, markName), "utf8")) as { data?: string }).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** SHA-256 over the samples of these data sets. @throws DATASET_MALFORMED, FILE_MISSING */
+export async function hashOfData(references: readonly DatasetReference[]): Promise<string> {
+  const hash = createHash("sha256");
+  for (const reference of references) hash.update((await loadDataset(reference, nodeFiles())).hash);
+  return hash.digest("hex");
 }
 
 /** Removes the folder if it is a demo's and no demo runs on it. Returns whether there was one. */
@@ -42,11 +78,18 @@ export async function cleanDemo(home: string): Promise<boolean> {
       "USAGE",
       `${home} is not a folder of the demo (it has no ${markName}), so it is not removed. Remove it by hand if you are sure.`,
     );
-  const running = await findLocalServer(join(home, "server"));
-  if (running)
-    throw new StemmaError("HOME_LOCKED", `A demo runs on ${home} (process ${running.pid}). Stop it first.`, {
-      pid: running.pid,
-    });
+  const others = (await readdir(home)).filter((name) => name.startsWith("data-"));
+  for (const folder of [home, ...others.map((name) => join(home, name))]) {
+    const running = await findLocalServer(join(folder, "server"));
+    if (running)
+      throw new StemmaError(
+        "HOME_LOCKED",
+        `A demo runs on ${folder} (process ${running.pid}). Stop it first.`,
+        {
+          pid: running.pid,
+        },
+      );
+  }
   await rm(home, { recursive: true });
   return true;
 }

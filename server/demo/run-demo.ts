@@ -2,16 +2,19 @@
  * `npm start`: a server and a small fleet of agents as separate processes, from the first training to
  * exact recovery. Uses the same commands and operations that people use.
  */
+import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
 import { connectOperations } from "../http/client.js";
 import { findLocalServer } from "../http/local-server.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { ChildProcesses, type StartedProcess } from "./child-processes.js";
-import { findData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
+import { findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
 import {
   agentConfigOf,
   demoFleet,
@@ -53,11 +56,14 @@ interface Demo {
 /** @throws CHECK_FAILED, TIMED_OUT, INTERRUPTED; HOME_LOCKED where another demo runs on the home */
 export async function runDemo(options: DemoOptions): Promise<DemoReport> {
   const startedAtMs = Date.now();
-  const folders = await prepareDemoHome(options.home);
   const data = await findData(resolve(process.env["STEMMA_DATA"] ?? join(checkout, "../shared/data")));
   const plan = planDemo(data, options.rounds);
+  const dataHash = await hashOfData(plan.bases.map(({ dataset }) => dataset));
+  const folders = await prepareDemoHome(options.home, dataHash);
   const watch = new FleetWatch(plan, options.output);
   for (const note of plan.dataNotes) watch.printLine(note);
+  if (folders.home !== options.home)
+    watch.printLine(`${options.home} has a demo on other data, which stays; this one is in ${folders.home}`);
   const processes = new ChildProcesses(folders.logs);
   const run = async (): Promise<DemoReport> => {
     const server = await startServer(processes, folders, watch);
@@ -72,7 +78,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
     }
   };
   try {
-    const report = await untilInterrupted(run(), options);
+    const report = await untilInterrupted(run(), { ...options, home: folders.home });
     if (options.stay && report.allExact) await untilStopped(options.signal, options.output, folders);
     return report;
   } finally {
@@ -85,14 +91,17 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
  * The work's result, or INTERRUPTED as soon as the signal aborts, wherever the work is then: it fails when its
  * processes are stopped.
  */
-async function untilInterrupted<T>(work: Promise<T>, { signal, home }: DemoOptions): Promise<T> {
+async function untilInterrupted<T>(
+  work: Promise<T>,
+  { signal, home }: Pick<DemoOptions, "signal" | "home">,
+): Promise<T> {
   work.catch(() => undefined);
   return new Promise((resolveWork, reject) => {
     const interrupt = (): void => {
       reject(
         new StemmaError(
           "INTERRUPTED",
-          `The demo was interrupted and its server and agents were stopped. What they saved is in ${home}; run it again to continue from there.`,
+          `The demo was interrupted; its server and agents are stopped. All models, samples and unfinished trainings stay in ${home}. Run it again to go on from there, or remove the folder with \`npm start -- --clean\` (\`stemma demo --clean --home ${home}\`).`,
         ),
       );
     };
@@ -223,7 +232,9 @@ async function startFleet(demo: Demo): Promise<Map<string, StartedProcess>> {
   for (const vehicle of plan.vehicles) {
     const home = join(folders.agents, vehicle.device);
     await mkdir(home, { recursive: true });
-    if (enrolled.has(vehicle.device)) await updateAddresses(operations, home);
+    // A demo that was interrupted between the enrolment and its file enrols the vehicle again.
+    const hasEnrolment = existsSync(join(home, "enrolment.json"));
+    if (enrolled.has(vehicle.device) && hasEnrolment) await updateAddresses(operations, home);
     else await enrol(operations, vehicle, home);
     await watch.countEarlierRounds(operations, vehicle);
     await writeFile(join(home, "profile.json"), JSON.stringify(await demoProfile(vehicle), null, 2));
@@ -248,7 +259,7 @@ async function enrol(operations: ServerOperations, vehicle: DemoVehicle, home: s
     profile: "generic",
     initial: Object.fromEntries(vehicle.lines.map((line) => [line.line, line.base])),
   });
-  await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment, null, 2), { mode: 0o600 });
+  await writeEnrolment(home, enrolment);
 }
 
 /** The server of a later run has other ports; the enrolment keeps its key and token. */
@@ -256,9 +267,13 @@ async function updateAddresses(operations: ServerOperations, home: string): Prom
   const { mqttUrl, httpUrl } = await operations.health();
   const path = join(home, "enrolment.json");
   const enrolment = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
-  await writeFile(path, JSON.stringify({ ...enrolment, mqtt: [mqttUrl], http: httpUrl }, null, 2), {
-    mode: 0o600,
-  });
+  await writeEnrolment(home, { ...enrolment, mqtt: [mqttUrl], http: httpUrl });
+}
+
+/** Writes the file in one step, readable by its owner alone: an interrupted demo leaves the old one or the new. */
+async function writeEnrolment(home: string, enrolment: object): Promise<void> {
+  const bytes = new TextEncoder().encode(JSON.stringify(enrolment, null, 2));
+  await writeDurably(nodeFiles(), join(home, "enrolment.json"), bytes);
 }
 
 /**
@@ -304,7 +319,7 @@ async function serverFailed(server: StartedProcess, { logs }: DemoFolders): Prom
 
 /** Prints commands that look further into the demo's home. */
 async function suggestNextSteps({ operations, folders, options }: Demo, tookMs: number): Promise<void> {
-  const { output, home } = options;
+  const { output } = options;
   const models = await operations.models({ fleet: demoFleet });
   const newest = models.at(-1);
   const flags = `--home ${folders.server.replace(`${process.cwd()}/`, "")} --fleet ${demoFleet}`;
@@ -314,7 +329,7 @@ async function suggestNextSteps({ operations, folders, options }: Demo, tookMs: 
   output.info(
     [
       "",
-      `done in ${formatDuration(tookMs)}; everything is in ${home}. Commands to look further:`,
+      `done in ${formatDuration(tookMs)}; everything is in ${folders.home}. Commands to look further:`,
       "",
       `  ./stemma model log ${name(newest)} ${flags}`,
       `  ./stemma model recover ${name(first)} --file recovered.safetensors ${flags}`,
