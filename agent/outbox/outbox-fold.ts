@@ -38,13 +38,6 @@ type MutableLine = { -readonly [Key in keyof LineState]: LineState[Key] } & {
 };
 type FactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { type: Type }>;
 
-/** A state with the facts that follow each other; `from` is copied once and stays as it is. */
-export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyOutbox): OutboxState {
-  const fold = new OutboxFold(from);
-  for (const fact of facts) fold.apply(fact);
-  return fold.state;
-}
-
 export class OutboxFold {
   readonly #entries: Map<Hash, OutboxEntry>;
   readonly #lines: Map<string, MutableLine>;

@@ -14,7 +14,6 @@ import { Pacer } from "../../../agent/link/pacer.js";
 import { Downloads } from "../../../agent/offers/downloads.js";
 import { decideCoding } from "../../../agent/outbox/decide-coding.js";
 import { Outbox } from "../../../agent/outbox/outbox.js";
-import { foldFacts } from "../../../agent/outbox/outbox-fold.js";
 import { keptVersions } from "../../../agent/outbox/outbox-state.js";
 import { Uploads } from "../../../agent/outbox/uploads.js";
 import { profileSchema, type Profile } from "../../../agent/settings/profile.js";
@@ -26,7 +25,7 @@ import { chooseBackend } from "../../../shared/train/backends/choose.js";
 import type { Body, Want } from "../../../shared/wire/messages.js";
 import { testProfile, tinySource } from "../../helpers/agent-fixtures.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
-import { id, receipt, saved } from "./outbox/facts.js";
+import { foldFacts, id, receipt, saved } from "./outbox/facts.js";
 
 const MiB = 2 ** 20;
 const hour = 3_600_000;

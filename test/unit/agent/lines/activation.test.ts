@@ -3,8 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { activationsToReport, nextActivation } from "../../../../agent/lines/activation.js";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
-import { foldFacts } from "../../../../agent/outbox/outbox-fold.js";
-import { id, receipt, saved } from "../outbox/facts.js";
+import { foldFacts, id, receipt, saved } from "../outbox/facts.js";
 
 const adopted = (number: number): AgentFact => ({
   type: "adopted",

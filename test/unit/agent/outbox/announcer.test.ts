@@ -12,9 +12,8 @@ import {
   retryDelayMs,
   type Attempts,
 } from "../../../../agent/outbox/announcer.js";
-import { foldFacts } from "../../../../agent/outbox/outbox-fold.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { id, receipt, saved } from "./facts.js";
+import { foldFacts, id, receipt, saved } from "./facts.js";
 
 const none: Attempts = new Map();
 const numbers = (ids: readonly Hash[], most = 20): number[] =>

@@ -1,5 +1,7 @@
 /** Facts about versions identified by a number, for tests of the state that a journal gives. */
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
+import { emptyOutbox, OutboxFold } from "../../../../agent/outbox/outbox-fold.js";
+import type { OutboxState } from "../../../../agent/outbox/outbox-state.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
@@ -31,3 +33,10 @@ export const receipt = (
   name: "m",
   version: number,
 });
+
+/** The state after facts that follow each other; `from` stays as it is. */
+export function foldFacts(facts: Iterable<AgentFact>, from: OutboxState = emptyOutbox): OutboxState {
+  const fold = new OutboxFold(from);
+  for (const fact of facts) fold.apply(fact);
+  return fold.state;
+}

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
-import { compactedFacts, foldFacts } from "../../../../agent/outbox/outbox-fold.js";
+import { compactedFacts } from "../../../../agent/outbox/outbox-fold.js";
 import { lostByRestore, type OutboxState } from "../../../../agent/outbox/outbox-state.js";
 import { nextActivation } from "../../../../agent/lines/activation.js";
-import { id, receipt, saved } from "./facts.js";
+import { foldFacts, id, receipt, saved } from "./facts.js";
 
 const activated = (number: number, line = "cam"): AgentFact => ({
   type: "activated",

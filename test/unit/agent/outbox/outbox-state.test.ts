@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
-import { emptyOutbox, foldFacts } from "../../../../agent/outbox/outbox-fold.js";
+import { emptyOutbox } from "../../../../agent/outbox/outbox-fold.js";
 import {
   awaitingReceipts,
   keptVersions,
@@ -17,7 +17,7 @@ import {
   type OutboxState,
 } from "../../../../agent/outbox/outbox-state.js";
 import { forgettable } from "../../../../agent/resources/disk-budget.js";
-import { id, receipt, saved } from "./facts.js";
+import { foldFacts, id, receipt, saved } from "./facts.js";
 
 const standing = (state: OutboxState, number: number): string | undefined =>
   state.entries.get(id(number))?.standing;

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { AgentFact, BegunJob } from "../../../../agent/outbox/agent-fact.js";
-import { foldFacts } from "../../../../agent/outbox/outbox-fold.js";
 import { keptVersions, pinnedSamples, type BegunTraining } from "../../../../agent/outbox/outbox-state.js";
 import { forgettable } from "../../../../agent/resources/disk-budget.js";
 import {
@@ -13,7 +12,7 @@ import {
   type AgainInput,
 } from "../../../../agent/trainer/begun-training.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
-import { id, receipt, saved } from "../outbox/facts.js";
+import { foldFacts, id, receipt, saved } from "../outbox/facts.js";
 
 const job: BegunJob = {
   base: id(1),

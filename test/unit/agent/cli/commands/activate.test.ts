@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { findVersion } from "../../../../../agent/cli/commands/activate.js";
-import { emptyOutbox, foldFacts } from "../../../../../agent/outbox/outbox-fold.js";
+import { emptyOutbox } from "../../../../../agent/outbox/outbox-fold.js";
 import { lineStatus, type AgentStatus } from "../../../../../agent/status.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
-import { id, receipt, saved } from "../../outbox/facts.js";
+import { foldFacts, id, receipt, saved } from "../../outbox/facts.js";
 
 it("finds a version by its name, its id, or the first digits of its id", () => {
   const state = foldFacts([saved(1), receipt(1, "recorded"), saved(2), saved(3)], emptyOutbox);
