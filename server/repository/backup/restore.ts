@@ -165,11 +165,11 @@ async function copyPacks(
   { packs }: BackupManifest,
 ): Promise<CheckReport["problems"]> {
   const problems: CheckReport["problems"][number][] = [];
-  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, sha256 }) => {
+  await mapConcurrent(packs, maxConcurrentCopies, async ({ name, bytes, sha256 }) => {
     const path = join(from, "packs", name);
     try {
       const copied = await copyFile(files, path, join(partial, "packs", name));
-      if (copied.sha256 === sha256) return;
+      if (copied.bytes === bytes && copied.sha256 === sha256) return;
       throw changedPack(path);
     } catch (error) {
       if (!isStemmaError(error, "BACKUP_INVALID") && !isStemmaError(error, "FILE_MISSING")) throw error;

@@ -69,18 +69,18 @@ describe("a server and its home", () => {
     await assert.rejects(openLocalOperations({ home: server.home }), { code: "HOME_LOCKED" });
   });
 
-  it("falls back to a free port where one is taken", async () => {
+  it("refuses a port that is taken, and leaves the home free", async () => {
     const home = await mkdtemp(join(tmpdir(), "stemma-port-"));
-    const taken = {
-      mqttPort: Number(new URL(server.handle.mqttUrl).port),
-      httpPort: Number(new URL(server.handle.httpUrl).port),
-    };
-    const second = await startServer({ home, ...taken }, silentLog());
+    const portOf = (url: string): number => Number(new URL(url).port);
     try {
-      assert.notEqual(second.mqttUrl, server.handle.mqttUrl);
-      assert.notEqual(second.httpUrl, server.handle.httpUrl);
-    } finally {
+      for (const taken of [
+        { mqttPort: portOf(server.handle.mqttUrl), httpPort: 0 },
+        { mqttPort: 0, httpPort: portOf(server.handle.httpUrl) },
+      ])
+        await assert.rejects(startServer({ home, ...taken }, silentLog()), { code: "PORT_TAKEN" });
+      const second = await startServer({ home, mqttPort: 0, httpPort: 0 }, silentLog());
       await second.close();
+    } finally {
       await rm(home, { recursive: true, force: true });
     }
   });
