@@ -1,7 +1,8 @@
 /**
  * Kills an agent with the real engine in the middle of its trainings, at moments drawn by a seed, and starts it
  * again: every training is made up under its own invocation, and the models have the roots of an undisturbed
- * device with the same seed and data.
+ * device with the same seed and data. Each training is cut twice, because more tries without a word are followed
+ * by pauses of minutes (test/unit/agent/trainer/begun-training.test.ts has those).
  */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -20,7 +21,8 @@ import { seededNumbers } from "../../helpers/manual-clock.js";
 import { startTestServer, testFleet, type TestServer } from "../../helpers/test-server.js";
 
 const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 4));
-const rounds = 2;
+const killsPerTraining = 2;
+const rounds = Math.ceil(kills / killsPerTraining);
 const line = "pack";
 const program = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
 const signals = ["SIGKILL", "SIGTERM"] as const;
@@ -112,10 +114,10 @@ async function rootsOf(server: TestServer, device: string): Promise<readonly str
   return versions.map(({ record }) => record.root);
 }
 
-/** Runs the agent until the server has all its rounds, then stops it in order. */
-async function finishRounds(server: TestServer, home: string, device: string): Promise<void> {
+/** Runs the agent until the server has this many of its versions, then stops it in order. */
+async function finish(server: TestServer, home: string, device: string, versions: number): Promise<void> {
   const agent = run(home);
-  while ((await rootsOf(server, device)).length < rounds) {
+  while ((await rootsOf(server, device)).length < versions) {
     const seen = agent.events.length;
     await agent.until(() => agent.events.length > seen);
   }
@@ -153,14 +155,16 @@ it(
     const calm = await prepareDevice(server, "calm");
     const cut = await prepareDevice(server, "cut");
     homes.push(calm, cut);
-    await finishRounds(server, calm, "calm");
-    for (let kill = 0; kill < kills; kill++) {
-      const agent = run(cut);
-      await untilIteration(agent, cut, Math.floor(random() * 4) * 8);
-      agent.child.kill(signals[Math.floor(random() * signals.length)]);
-      await agent.ended;
+    await finish(server, calm, "calm", rounds);
+    for (let round = 1; round <= rounds; round++) {
+      for (let kill = 0; kill < killsPerTraining; kill++) {
+        const agent = run(cut);
+        await untilIteration(agent, cut, Math.floor(random() * 4) * 8);
+        agent.child.kill(signals[Math.floor(random() * signals.length)]);
+        await agent.ended;
+      }
+      await finish(server, cut, "cut", round);
     }
-    await finishRounds(server, cut, "cut");
     assert.deepEqual(await rootsOf(server, "cut"), await rootsOf(server, "calm"));
   },
 );
