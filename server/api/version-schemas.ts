@@ -21,7 +21,7 @@ const text = z.string();
 
 const saveRecord = z
   .object({
-    format: z.literal(1),
+    format: z.union([z.literal(1), z.literal(2)]),
     name: text,
     fleet: text,
     device: text,
@@ -47,8 +47,19 @@ const saveRecord = z
       checkpoints: hash.exactOptional(),
       provenance: hash.exactOptional(),
       metadata: hash.exactOptional(),
+      openings: hash.exactOptional(),
       attachments: z.array(z.object({ name: text, hash })).exactOptional(),
     }),
+    uses: z
+      .object({
+        engine: hash.exactOptional(),
+        recipe: hash.exactOptional(),
+        data: z.array(hash).exactOptional(),
+        optimizer: hash.exactOptional().describe("Tree of the optimizer's state after the training"),
+        checkpoints: z.array(z.object({ iteration: count, tree: hash })).exactOptional(),
+      })
+      .exactOptional()
+      .describe("What a replay of the training needs, and the version's other trees"),
   })
   .meta({ id: "SaveRecord" }) satisfies z.ZodType<SaveRecord>;
 

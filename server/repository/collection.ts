@@ -9,7 +9,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
 /** Kinds that not only versions need (replays, recipes by hash). This release never collects them. */
-const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "dataset"]);
+const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "data"]);
 
 function liveNow(
   { references, objects }: RepositoryContext,

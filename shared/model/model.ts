@@ -102,15 +102,48 @@ export const objectKinds = [
   "record",
   "engine",
   "recipe",
-  "dataset",
+  "data",
+  "openings",
 ] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 
+/**
+ * Kinds of objects that may be larger than memory: they are written and read as streams. Objects of all other
+ * kinds are small and are read whole.
+ */
+export const streamedKinds = ["engine", "recipe", "data"] as const;
+export type StreamedKind = (typeof streamedKinds)[number];
+
 export type Approach = "snapshot" | "update" | "provenance";
+
+/** The state of a training after an iteration: a tree of tensors, which are the version's own. */
+export interface Checkpoint {
+  /** Count of training steps before it. */
+  readonly iteration: number;
+  readonly tree: Hash;
+}
+
+/**
+ * What a replay of the training needs, and many versions share; and the other trees of the version. At least
+ * one member is present.
+ */
+export interface RecordUses {
+  /** The training engine (object kind "engine"). */
+  readonly engine?: Hash;
+  /** A fleet's own recipe (object kind "recipe"). The engine has the built-in ones. */
+  readonly recipe?: Hash;
+  /** Training data (object kind "data"), each once. */
+  readonly data?: readonly Hash[];
+  /** The optimizer's state after the training: a tree of tensors, which are the version's own. */
+  readonly optimizer?: Hash;
+  /** Ascending by iteration, each once. */
+  readonly checkpoints?: readonly Checkpoint[];
+}
 
 /** Fields of a save record (immutable history; everything that may change is a journal fact). */
 export interface SaveRecord {
-  readonly format: 1;
+  /** 2 where the record has `uses` or `objects.openings`, else 1. */
+  readonly format: 1 | 2;
   readonly name: string;
   readonly fleet: string;
   readonly device: string;
@@ -143,6 +176,10 @@ export interface SaveRecord {
     readonly checkpoints?: Hash;
     readonly provenance?: Hash;
     readonly metadata?: Hash;
+    /** Salts and values of the provenance's commitments; may be redacted later. In format 2. */
+    readonly openings?: Hash;
     readonly attachments?: readonly { readonly name: string; readonly hash: Hash }[];
   };
+  /** In format 2. */
+  readonly uses?: RecordUses;
 }

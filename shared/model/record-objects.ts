@@ -1,12 +1,39 @@
-/** The small objects that a save record refers to. Pure. */
-import type { ObjectKind, SaveRecord } from "./model.js";
+/** The objects and the trees that a save record refers to. Pure. */
+import { streamedKinds, type ObjectKind, type SaveRecord } from "./model.js";
 import type { Hash } from "../tensor/tensor.js";
 
-/** Each once, in a fixed order: what a receiver needs first comes first. */
-export function smallObjectsOf(
-  record: Pick<SaveRecord, "objects">,
-): readonly { readonly kind: ObjectKind; readonly id: Hash }[] {
-  const { objects } = record;
+/** What references depend on in a record. */
+export type ReferringRecord = Pick<SaveRecord, "objects" | "uses">;
+
+/**
+ * When an object has to be in a store that keeps the version.
+ * - `required`: before the version is recorded, and from then on.
+ * - `redactable`: as `required`, until a fact states that it was redacted.
+ * - `approved`: engines are code. A server adds them from its own builds or by approval, never from a device,
+ *   so a version is recorded without its engine.
+ */
+export type Presence = "required" | "redactable" | "approved";
+
+export interface RecordObject {
+  readonly kind: ObjectKind;
+  readonly id: Hash;
+  readonly presence: Presence;
+  /** Its size has no small limit: it is written and read as a stream. */
+  readonly streams: boolean;
+}
+
+const streamed: ReadonlySet<ObjectKind> = new Set(streamedKinds);
+
+function presenceOf(kind: ObjectKind): Presence {
+  if (kind === "engine") return "approved";
+  return kind === "openings" ? "redactable" : "required";
+}
+
+/**
+ * All objects of a version except its record and its tensors: its own and those it uses. Each once, in a fixed
+ * order: what a receiver needs first comes first, and what streams comes last.
+ */
+export function objectsOf({ objects, uses }: ReferringRecord): readonly RecordObject[] {
   const named: readonly (readonly [ObjectKind, Hash | undefined])[] = [
     ["tree", objects.tree],
     ["architecture", objects.architecture],
@@ -16,13 +43,50 @@ export function smallObjectsOf(
     ["metadata", objects.metadata],
     ["measurements", objects.measurements],
     ["provenance", objects.provenance],
+    ["openings", objects.openings],
     ["checkpoints", objects.checkpoints],
     ...(objects.attachments ?? []).map(({ hash }) => ["attachment", hash] as const),
+    ["tree", uses?.optimizer],
+    ...(uses?.checkpoints ?? []).map(({ tree }) => ["tree", tree] as const),
+    ["engine", uses?.engine],
+    ["recipe", uses?.recipe],
+    ...(uses?.data ?? []).map((id) => ["data", id] as const),
   ];
   const seen = new Set<Hash>();
   return named.flatMap(([kind, id]) => {
     if (id === undefined || seen.has(id)) return [];
     seen.add(id);
-    return [{ kind, id }];
+    return [{ kind, id, presence: presenceOf(kind), streams: streamed.has(kind) }];
   });
+}
+
+/** The objects that do not stream, those of `uses` included: trees of checkpoints and of the optimizer. */
+export function smallObjectsOf(record: ReferringRecord): readonly RecordObject[] {
+  return objectsOf(record).filter(({ streams }) => !streams);
+}
+
+/** The objects that stream: engine, recipe, data. */
+export function streamedObjectsOf(record: ReferringRecord): readonly RecordObject[] {
+  return objectsOf(record).filter(({ streams }) => streams);
+}
+
+/** A tree of a version. Its tensors are the version's own. */
+export type TreeReference =
+  | { readonly part: "model" | "optimizer"; readonly tree: Hash }
+  | { readonly part: "checkpoint"; readonly iteration: number; readonly tree: Hash };
+
+/**
+ * Every tree of a version: the model's first, then the checkpoints ascending, then the optimizer's. Two may be
+ * the same object.
+ */
+export function treesOf({ objects, uses }: ReferringRecord): readonly TreeReference[] {
+  return [
+    { part: "model", tree: objects.tree },
+    ...(uses?.checkpoints ?? []).map(({ iteration, tree }) => ({
+      part: "checkpoint" as const,
+      iteration,
+      tree,
+    })),
+    ...(uses?.optimizer === undefined ? [] : [{ part: "optimizer" as const, tree: uses.optimizer }]),
+  ];
 }

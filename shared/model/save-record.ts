@@ -1,5 +1,6 @@
 /**
- * Save records as bytes: canonical JSON of at most 64 KiB whose hash is the version id. Written once and kept
+ * Save records (formats 1 and 2) as bytes: canonical JSON of at most 64 KiB whose hash is the version id.
+ * A record has the lowest format that can hold it. Written once and kept
  * as received; nothing here encodes a decoded record again. In the bytes a hash is base64url (43 characters),
  * and fields that follow from others are left out: `kind` is "architecture" where objects.architecture is
  * named and else "opaque", `architecture` is that or 32 zero bytes, and the content id is that of
@@ -7,10 +8,12 @@
  * nevertheless are read, and the fields are checked.
  */
 import { StemmaError } from "../errors.js";
-import { hashBytes, hexOf, isHash, objectId, zeroHash } from "../tensor/hash.js";
+import { isHash, objectId, zeroHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { decodeCanonical, encodeCanonical, type CanonicalValue } from "./canonical-json.js";
 import type { SaveRecord } from "./model.js";
+import { hashFromBase64url, hashToBase64url, invalidRecord, listOf, membersOf } from "./record-fields.js";
+import { checkUses, decodeUses, encodeUses } from "./record-uses.js";
 import { contentId } from "./tree.js";
 
 export const maxRecordBytes = 64 * 1024;
@@ -26,23 +29,13 @@ const objectFields = [
   "checkpoints",
   "provenance",
   "metadata",
+  "openings",
 ] as const;
 const requiredObjects = new Set<string>(["tree", "names", "ownerMap", "environment"]);
-
-function invalid(reason: string): never {
-  throw new StemmaError(
-    "RECORD_INVALID",
-    `This is not a save record: ${reason}. Ask its sender for the record again.`,
-  );
-}
 
 /** Version id: H("stemma-record-1\0" ‖ bytes as received). */
 export function versionIdOf(recordBytes: Uint8Array): Hash {
   return objectId("record", recordBytes);
-}
-
-function toBase64url(hash: Hash): string {
-  return Buffer.from(hashBytes(hash)).toString("base64url");
 }
 
 /** The bytes of a new record. @throws RECORD_INVALID, RECORD_TOO_LARGE */
@@ -57,23 +50,25 @@ export function encodeSaveRecord(record: SaveRecord): Uint8Array {
     bases,
     root,
     successorOf,
+    uses,
     ...plain
   } = record;
   const { attachments, ...hashes } = objects;
   const value: CanonicalValue = {
     ...plain,
     clockErrorMs: clockErrorMs ?? undefined,
-    bases: bases.map(toBase64url),
-    root: toBase64url(root),
-    successorOf: successorOf === undefined ? undefined : toBase64url(successorOf),
+    bases: bases.map(hashToBase64url),
+    root: hashToBase64url(root),
+    successorOf: successorOf === undefined ? undefined : hashToBase64url(successorOf),
     objects: {
       ...Object.fromEntries(
         Object.entries(hashes)
           .filter(([, hash]) => hash !== undefined)
-          .map(([field, hash]) => [field, toBase64url(hash)]),
+          .map(([field, hash]) => [field, hashToBase64url(hash)]),
       ),
-      attachments: attachments?.map(({ name, hash }) => ({ name, hash: toBase64url(hash) })),
+      attachments: attachments?.map(({ name, hash }) => ({ name, hash: hashToBase64url(hash) })),
     },
+    uses: uses === undefined ? undefined : encodeUses(uses),
   };
   const bytes = encodeCanonical(value);
   if (bytes.length > maxRecordBytes)
@@ -83,35 +78,6 @@ export function encodeSaveRecord(record: SaveRecord): Uint8Array {
       { actual: bytes.length },
     );
   return bytes;
-}
-
-type Members = Readonly<Record<string, unknown>>;
-
-function membersOf(value: unknown, what: string, allowed: readonly string[]): Members {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    return invalid(`${what} is not an object`);
-  for (const name of Object.keys(value))
-    if (!allowed.includes(name))
-      invalid(`${what} has the unknown member ${JSON.stringify(name.slice(0, 80))}`);
-  return value as Members;
-}
-
-function hashFromBase64url(value: unknown, what: string): Hash {
-  if (typeof value === "string" && /^[0-9A-Za-z_-]{43}$/.test(value)) {
-    const bytes = Buffer.from(value, "base64url");
-    if (bytes.length === 32 && bytes.toString("base64url") === value) return hexOf(bytes);
-  }
-  return invalid(`${what} is not a hash`);
-}
-
-function listOf<T>(
-  value: unknown,
-  what: string,
-  max: number,
-  read: (item: unknown, i: number) => T,
-): readonly T[] {
-  if (!Array.isArray(value) || value.length > max) return invalid(`${what} is not a list of at most ${max}`);
-  return value.map(read);
 }
 
 const fields = [
@@ -131,6 +97,7 @@ const fields = [
   "savedAtMs",
   "clockErrorMs",
   "objects",
+  "uses",
 ];
 
 /**
@@ -150,7 +117,7 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
   const hashes: Record<string, Hash> = {};
   for (const field of objectFields) {
     if (objects[field] !== undefined) hashes[field] = hashFromBase64url(objects[field], `objects.${field}`);
-    else if (requiredObjects.has(field)) invalid(`objects.${field} is missing`);
+    else if (requiredObjects.has(field)) invalidRecord(`objects.${field} is missing`);
   }
   const attachments =
     objects["attachments"] === undefined
@@ -179,6 +146,7 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
         : hashFromBase64url(value["contentId"], "contentId"),
     clockErrorMs: value["clockErrorMs"] ?? null,
     objects: { ...hashes, ...(attachments === undefined ? {} : { attachments }) },
+    ...(value["uses"] === undefined ? {} : { uses: decodeUses(value["uses"]) }),
   } as unknown as SaveRecord;
   checkRecord(record);
   return record;
@@ -196,34 +164,46 @@ const label = /^[^\p{Cc}\p{Cs}\p{Z}:/\\+#.$][^\p{Cc}\p{Cs}\p{Z}:/\\+#]{0,127}$/u
 const schemeLabel = /^[a-z0-9][a-z0-9-]{0,39}(:[0-9]{1,3})?$/;
 
 function checkRecord(record: SaveRecord): void {
-  if ((record.format as number) !== 1) invalid(`its format is ${String(record.format)}, this Stemma knows 1`);
+  checkFormat(record);
   if (typeof record.name !== "string" || !displayName.test(record.name) || record.name.trim() !== record.name)
-    invalid("its name is empty, too long, or has characters that no name may have");
+    invalidRecord("its name is empty, too long, or has characters that no name may have");
   for (const field of ["fleet", "device", "line"] as const)
     if (typeof record[field] !== "string" || !label.test(record[field]))
-      invalid(`its ${field} is empty, too long, or has characters that no ${field} may have`);
+      invalidRecord(`its ${field} is empty, too long, or has characters that no ${field} may have`);
   if (!Number.isSafeInteger(record.sequence) || record.sequence < 1)
-    invalid("its sequence is not a whole number ≥ 1");
+    invalidRecord("its sequence is not a whole number ≥ 1");
   if (!Number.isSafeInteger(record.savedAtMs) || record.savedAtMs < 0)
-    invalid("its time is not a whole number of milliseconds");
+    invalidRecord("its time is not a whole number of milliseconds");
   if (
     record.clockErrorMs !== null &&
     !(Number.isSafeInteger(record.clockErrorMs) && record.clockErrorMs >= 0)
   )
-    invalid("its clock error is neither unknown nor a whole number of milliseconds");
-  if (!["snapshot", "update", "provenance"].includes(record.approach)) invalid("its approach is unknown");
+    invalidRecord("its clock error is neither unknown nor a whole number of milliseconds");
+  if (!["snapshot", "update", "provenance"].includes(record.approach))
+    invalidRecord("its approach is unknown");
   if (record.scheme !== undefined && (typeof record.scheme !== "string" || !schemeLabel.test(record.scheme)))
-    invalid("its scheme is not the name of a float scheme");
-  if (record.kind !== "architecture" && record.kind !== "opaque") invalid("its kind is unknown");
+    invalidRecord("its scheme is not the name of a float scheme");
+  if (record.kind !== "architecture" && record.kind !== "opaque") invalidRecord("its kind is unknown");
   if (record.bases.length > maxBases || new Set(record.bases).size !== record.bases.length)
-    invalid("a base is named twice, or there are too many");
+    invalidRecord("a base is named twice, or there are too many");
   checkHashes(record);
   if ((record.kind === "architecture") !== (record.objects.architecture !== undefined))
-    invalid("its kind does not agree with its architecture");
+    invalidRecord("its kind does not agree with its architecture");
   if (record.architecture !== (record.objects.architecture ?? zeroHash))
-    invalid("it names two architectures");
+    invalidRecord("it names two architectures");
   if (record.contentId !== contentId(record.architecture, record.root))
-    invalid("its content id is not that of its architecture and root");
+    invalidRecord("its content id is not that of its architecture and root");
+}
+
+function checkFormat({ format, objects, uses }: SaveRecord): void {
+  if ((format as number) !== 1 && (format as number) !== 2)
+    invalidRecord(`its format is ${String(format)}, this Stemma knows 1 and 2`);
+  if (uses !== undefined) checkUses(uses);
+  const needed = uses === undefined && objects.openings === undefined ? 1 : 2;
+  if (format !== needed)
+    invalidRecord(
+      `its format is ${format}, but ${needed === 1 ? "without `uses` and openings" : "with `uses` or openings"} it is ${needed}`,
+    );
 }
 
 function checkHashes(record: SaveRecord): void {
@@ -234,14 +214,15 @@ function checkHashes(record: SaveRecord): void {
     ...record.bases,
     ...Object.values(hashes).filter((value) => value !== undefined),
   ])
-    if (!isHash(hash)) invalid("one of its hashes is not 64 hexadecimal digits");
-  if (record.successorOf !== undefined && !isHash(record.successorOf)) invalid("successorOf is not a hash");
+    if (!isHash(hash)) invalidRecord("one of its hashes is not 64 hexadecimal digits");
+  if (record.successorOf !== undefined && !isHash(record.successorOf))
+    invalidRecord("successorOf is not a hash");
   if (
     attachments.length > maxAttachments ||
     new Set(attachments.map(({ name }) => name)).size !== attachments.length
   )
-    invalid("an attachment is named twice, or there are too many");
+    invalidRecord("an attachment is named twice, or there are too many");
   for (const { name, hash } of attachments)
     if (typeof name !== "string" || !/^[^\p{Cc}\p{Cs}/\\]{1,200}$/u.test(name) || !isHash(hash))
-      invalid("an attachment lacks a proper name or hash");
+      invalidRecord("an attachment lacks a proper name or hash");
 }

@@ -47,7 +47,8 @@ const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
   record: 11,
   engine: 12,
   recipe: 13,
-  dataset: 14,
+  data: 14,
+  openings: 15,
 };
 const kindOfCode = new Map(
   Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]),

@@ -140,7 +140,9 @@ const targets: Readonly<
     decode: (bytes) => decodeNames(bytes, 3),
   },
   "save record": {
-    samples: vectors<{ text: string }[]>("save-records.json").map(({ text }) => utf8(text)),
+    samples: ["save-records.json", "save-records-2.json"].flatMap((name) =>
+      vectors<{ text: string }[]>(name).map(({ text }) => utf8(text)),
+    ),
     decode: decodeSaveRecord,
   },
   environment: { samples: [encodeEnvironment({ backend: "wasm", node: "v20" })], decode: decodeEnvironment },

@@ -197,14 +197,15 @@ describe("save record", () => {
   /** With the content id and the kind in the bytes, as records were once written. */
   const golden = vectors<Golden[]>("save-records.json");
   const short = vectors<Golden[]>("short-save-records.json");
-  for (const { text, versionId, record } of [...golden, ...short]) {
-    test(`${record.kind}, ${text.length} bytes: version id and fields`, () => {
+  const second = vectors<Golden[]>("save-records-2.json");
+  for (const { text, versionId, record } of [...golden, ...short, ...second]) {
+    test(`format ${record.format}, ${record.kind}, ${text.length} bytes: version id and fields`, () => {
       assert.equal(versionIdOf(bytesOf(text)), versionId);
       assert.deepEqual(decodeSaveRecord(bytesOf(text)), record);
     });
   }
-  for (const { text, record } of short) {
-    test(`${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}: written without fields that follow from others`, () => {
+  for (const { text, record } of [...short, ...second]) {
+    test(`format ${record.format}, ${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}, ${text.length} bytes: written without fields that follow from others`, () => {
       assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
     });
   }
