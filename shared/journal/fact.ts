@@ -1,6 +1,20 @@
 /**
  * The facts of a journal, which record everything that changes over time. Types only. (docs/formats.md,
  * "Facts")
+ *
+ * Allotted to later releases, so that none of these names gets another meaning:
+ *
+ * | type | critical | for |
+ * |---|---|---|
+ * | `recorded` with `claim: true` | yes | a version whose tensors a replay has yet to give |
+ * | `proved`, `refuted`, `unreplayable` | no | how the replay of a claim ended |
+ * | `replayed` | no | a replay that was not of a claim |
+ * | `low-bits-asked`, `low-bits-answered` | no | questions for low bits |
+ * | `published`, `withdrawn` | yes | releases of a model |
+ * | `rollout`, `wave`, `rollout-ended` | yes | rollouts of a release |
+ *
+ * A critical fact has the member `critical: true`. A release that knows neither it nor its type refuses the
+ * journal with FACT_INVALID; every other unknown fact is kept and ignored, and nothing is deleted meanwhile.
  */
 import type { Hash } from "../tensor/tensor.js";
 

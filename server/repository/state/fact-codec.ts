@@ -1,7 +1,8 @@
 /**
  * Encodes facts as journal bytes: JSON with fixed members in a fixed order, and hashes as base64url
  * (hexadecimal hashes can also be read). Facts are checked when they are written and when they are read. A
- * fact of a type that this release does not know is kept as it is (see state.ts).
+ * fact of a type that this release does not know is kept as it is (see state.ts), unless it is critical
+ * (docs/formats.md, "Facts of later releases").
  */
 import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
@@ -153,6 +154,10 @@ export const factCodec: FactCodec<Fact> = {
     }
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
       throw invalid("it has no type");
+    if ((value as { critical?: unknown }).critical === true)
+      throw invalid(
+        `${JSON.stringify((value as Fact).type)} is critical: a newer Stemma wrote it, and reading on without it would be wrong`,
+      );
     const fact = value as Fact;
     const schema = readSchemas.get(fact.type);
     return schema === undefined ? fact : check(schema, fact);

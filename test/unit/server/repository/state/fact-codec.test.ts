@@ -1,5 +1,6 @@
 /** Facts as bytes: every fact is decoded as it was encoded, nothing is dropped, newer facts are tolerated. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import fc from "fast-check";
 import { factCodec } from "../../../../../server/repository/state/fact-codec.js";
@@ -80,6 +81,33 @@ test("newer members and newer types are read and kept", () => {
   const newer = { type: "stored", atMs: 1, versionId: id, note: "x" };
   assert.deepEqual(factCodec.decode(encode(newer)), newer);
   assert.deepEqual(factCodec.decode(encode({ type: "pinned", what: [1] })), { type: "pinned", what: [1] });
+});
+
+test("a critical fact of a newer release is refused, whether or not its type is known", () => {
+  const claim = { type: "recorded", atMs: 1, versionId: id, name: "soh", version: 1, claim: true };
+  assert.doesNotThrow(() => factCodec.decode(encode({ ...claim, critical: false })));
+  for (const fact of [claim, { type: "withdrawn", atMs: 1, versionId: id }])
+    assert.throws(() => factCodec.decode(encode({ ...fact, critical: true })), { code: "FACT_INVALID" });
+});
+
+test("no fact type of this release has a name that is allotted to a later one", () => {
+  const source = readFileSync(new URL("../../../../../../shared/journal/fact.ts", import.meta.url), "utf8");
+  const types = new Set(
+    [...source.matchAll(/readonly type: ([^;]+);/g)].flatMap(
+      ([, names = ""]) => names.match(/[a-z-]+/g) ?? [],
+    ),
+  );
+  const allotted = [...source.matchAll(/^ \* \| (`.+`) \| (?:yes|no) \|/gm)].flatMap(([, names = ""]) =>
+    names.includes("claim: true") ? [] : [...names.matchAll(/`([a-z-]+)`/g)].map(([, name = ""]) => name),
+  );
+  assert.ok(types.has("recorded"));
+  assert.equal(allotted.length, 11);
+  assert.deepEqual(
+    allotted.filter((name) => types.has(name)),
+    [],
+  );
+  const page = readFileSync(new URL("../../../../../../docs/formats.md", import.meta.url), "utf8");
+  for (const name of allotted) assert.ok(page.includes(`\`${name}\``), name);
 });
 
 test("a value that is not a fact is refused with a code", () => {
