@@ -17,6 +17,7 @@ import type { Fact } from "./fact.js";
 import {
   encodeFrames,
   encodeSegmentHeader,
+  frameHeaderBytes,
   maxEntryBytes,
   segmentHeaderBytes,
   type FrameToWrite,
@@ -33,20 +34,26 @@ import type {
   SignedHead,
 } from "./journal.js";
 import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
-import { MerkleLog, inclusionProof, logLeaf } from "./merkle-log.js";
-import { copySegments, readEntries } from "./read-segments.js";
+import type { JournalIndex } from "./journal-index.js";
+import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
 
 /** A journal on files, with the members that only its owner needs. */
 export interface FileJournal<F = Fact> extends Journal<F> {
   readonly opening: JournalOpening;
   /**
-   * The bytes of an entry, and the proof that they are in the log of the current head (merkle-log.ts verifies
-   * it).
+   * The bytes of an entry, and the proof that they are in the log of the current head (`verifyInclusion`).
+   * Reads this entry only.
    * @throws FACT_INVALID for a position that does not exist
    */
-  prove(
-    position: number,
-  ): Promise<{ readonly entry: Uint8Array; readonly proof: readonly Hash[]; readonly head: JournalHead }>;
+  prove(position: number): Promise<ProvenEntry>;
+  /**
+   * The proof that the log's first `from` entries are the start of the log of its first `to` entries
+   * (`verifyConsistency`); `to` is the complete log when absent. O(log n), without reading the disk.
+   * @throws FACT_INVALID where it has fewer entries
+   */
+  proveStart(from: number, to?: number): readonly Hash[];
+  /** Root of the first `length` entries. O(log n). @throws FACT_INVALID where it has fewer entries */
+  rootAt(length: number): Hash;
   /**
    * Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the
    * same chain.
@@ -54,6 +61,12 @@ export interface FileJournal<F = Fact> extends Journal<F> {
   copyTo(folder: string, length: number): Promise<{ readonly bytes: number }>;
   /** Bytes of all segments. */
   byteLength(): Promise<number>;
+}
+
+export interface ProvenEntry {
+  readonly entry: Uint8Array;
+  readonly proof: readonly Hash[];
+  readonly head: JournalHead;
 }
 
 /** An append that waits to be written. */
@@ -93,7 +106,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   #fileBytes: number;
   #length: number;
   #chain: Uint8Array;
-  #log: MerkleLog;
+  readonly #index: JournalIndex;
   #queue: PendingAppend[] = [];
   #flushing: Promise<void> | undefined;
   #stopped: StemmaError | undefined;
@@ -112,7 +125,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     this.#fileBytes = loaded.lastSegmentBytes;
     this.#length = loaded.length;
     this.#chain = hashBytes(loaded.chain);
-    this.#log = loaded.log;
+    this.#index = loaded.index;
     this.opening = { length: loaded.length, tornBytes: loaded.torn.length };
   }
 
@@ -191,16 +204,12 @@ export class OpenedJournal<F> implements FileJournal<F> {
       );
       const bytes = encodeFrames(frames, first);
       await this.#write(bytes);
-      const log = this.#log.fork();
-      let chain = this.#chain;
       for (const { payload } of frames) {
-        chain = nextChain(chain, payload);
-        log.append(logLeaf(payload));
+        this.#chain = nextChain(this.#chain, payload);
+        this.#index.append(payload, this.#fileBytes);
+        this.#fileBytes += frameHeaderBytes + payload.length;
       }
-      this.#fileBytes += bytes.length;
       this.#length += frames.length;
-      this.#chain = chain;
-      this.#log = log;
     } catch (error) {
       for (const waiting of group) waiting.reject(this.#stopped === undefined ? error : this.#refusal());
       return;
@@ -305,7 +314,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
   }
 
   head(): JournalHead {
-    return { length: this.#length, chain: hexOf(this.#chain), root: this.#log.root() };
+    return { length: this.#length, chain: hexOf(this.#chain), root: this.#index.root() };
   }
 
   signedHead(): SignedHead {
@@ -318,7 +327,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
     return { ...head, publicKey: this.#signer.publicKey, signature: this.#signer.sign(headMessage(head)) };
   }
 
-  async prove(position: number): Promise<{ entry: Uint8Array; proof: readonly Hash[]; head: JournalHead }> {
+  async prove(position: number): Promise<ProvenEntry> {
     const head = this.head();
     if (!Number.isInteger(position) || position < 0 || position >= head.length)
       throw new StemmaError(
@@ -326,23 +335,33 @@ export class OpenedJournal<F> implements FileJournal<F> {
         `The journal in ${this.#folder} has no entry ${position}; it has ${head.length} entries, counted from 0. Name one of them.`,
         { position, length: head.length },
       );
-    const leaves: Uint8Array[] = [];
-    let entry = new Uint8Array(0);
-    const entries = readEntries(this.#files, this.#segments, { from: 0, to: head.length });
-    for await (const { position: other, payload } of entries) {
-      leaves.push(logLeaf(payload));
-      if (other === position) entry = payload.slice();
-    }
-    return { entry, proof: inclusionProof(leaves, position), head };
+    const proof = this.#index.inclusionProof(position, head.length);
+    const offset = this.#index.offset(position);
+    return { entry: await readEntryAt(this.#files, this.#segments, { position, offset }), proof, head };
+  }
+
+  proveStart(from: number, to = this.#length): readonly Hash[] {
+    this.#requireEntries(to);
+    this.#requireEntries(from);
+    return this.#index.consistencyProof(from, to);
+  }
+
+  rootAt(length: number): Hash {
+    this.#requireEntries(length);
+    return this.#index.root(length);
+  }
+
+  #requireEntries(length: number): void {
+    if (!Number.isInteger(length) || length < 0 || length > this.#length)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `The journal in ${this.#folder} has ${this.#length} entries, not ${length}. Name at most as many as it has.`,
+        { length },
+      );
   }
 
   async copyTo(folder: string, length: number): Promise<{ readonly bytes: number }> {
-    if (length > this.#length)
-      throw new StemmaError(
-        "FACT_INVALID",
-        `The journal in ${this.#folder} has ${this.#length} entries, so ${length} cannot be copied. Copy at most as many as it has.`,
-        { length },
-      );
+    this.#requireEntries(length);
     return await copySegments(this.#files, this.#segments, folder, length);
   }
 

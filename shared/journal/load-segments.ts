@@ -16,7 +16,7 @@ import {
   type Frame,
 } from "./frame.js";
 import type { KeptHead } from "./head.js";
-import { MerkleLog, logLeaf } from "./merkle-log.js";
+import { JournalIndex } from "./journal-index.js";
 
 /** The chain hash before the first entry. */
 export const firstChain = zeroHash;
@@ -49,7 +49,7 @@ export interface LoadedJournal {
   readonly segments: readonly Segment[];
   readonly length: number;
   readonly chain: Hash;
-  readonly log: MerkleLog;
+  readonly index: JournalIndex;
   /** Where the last complete append ends in the last segment. */
   readonly lastSegmentBytes: number;
   /** The bytes after it in the last segment, which were never acknowledged. */
@@ -73,14 +73,14 @@ class Loader {
   readonly #head: KeptHead | undefined;
   #length = 0;
   #chain = hashBytes(firstChain);
-  #log = new MerkleLog();
+  readonly index = new JournalIndex();
   /** Whether the entries reached the length that the head states, and chain and root agreed with it. */
   #hasReachedHead = false;
 
   constructor(folder: string, head: KeptHead | undefined) {
     this.#folder = folder;
     this.#head = head;
-    this.#checkHead(0, this.#chain, this.#log);
+    this.#checkHead(0, this.#chain);
   }
 
   get length(): number {
@@ -88,9 +88,6 @@ class Loader {
   }
   get chain(): Hash {
     return hexOf(this.#chain);
-  }
-  get log(): MerkleLog {
-    return this.#log;
   }
   get hasReachedHead(): boolean {
     return this.#hasReachedHead;
@@ -104,9 +101,9 @@ class Loader {
     );
   }
 
-  #checkHead(length: number, chain: Uint8Array, log: MerkleLog): void {
+  #checkHead(length: number, chain: Uint8Array): void {
     if (this.#head === undefined || this.#head.length !== length) return;
-    if (hexOf(chain) !== this.#head.chain || log.root() !== this.#head.root)
+    if (hexOf(chain) !== this.#head.chain || this.index.root() !== this.#head.root)
       throw new StemmaError(
         "JOURNAL_CORRUPT",
         `The first ${length} entries of the journal in ${this.#folder} are not those that its head states: its history was changed. Restore the journal from a backup; nothing was changed.`,
@@ -121,25 +118,24 @@ class Loader {
     let at = end;
     let position = this.#length;
     let chain = this.#chain;
-    const log = this.#log.fork();
     // How many entries of the current append must still follow.
     for (let following = 0; at < bytes.length;) {
       const frame = frameAt(bytes, at);
       if (frame === undefined) break;
       this.#checkFrame(frame, position, following, path);
       chain = nextChain(chain, frame.payload);
-      log.append(logLeaf(frame.payload));
+      this.index.append(frame.payload, at);
       position++;
-      this.#checkHead(position, chain, log);
+      this.#checkHead(position, chain);
       at = frame.end;
       following = frame.following;
       if (following === 0) {
         end = at;
         this.#length = position;
         this.#chain = chain;
-        this.#log = log.fork();
       }
     }
+    this.index.truncate(this.#length);
     if (end !== bytes.length) this.#requireTornTail(bytes, at, { path, position, isLast });
     return end;
   }
@@ -205,5 +201,6 @@ export async function loadSegments(
       `The journal in ${folder} has ${loader.length} entries, but its head counts ${head.length}: its end is missing. Restore the journal from a backup; nothing was changed.`,
       { expected: head.length, actual: loader.length },
     );
-  return { segments, length: loader.length, chain: loader.chain, log: loader.log, lastSegmentBytes, torn };
+  const { length, chain, index } = loader;
+  return { segments, length, chain, index, lastSegmentBytes, torn };
 }

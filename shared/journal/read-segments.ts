@@ -7,7 +7,7 @@ import { StemmaError } from "../errors.js";
 import { writeDurably } from "../files/durable-write.js";
 import { makeFolderDurably } from "../files/make-folder.js";
 import type { Files } from "../ports.js";
-import { frameAt, segmentHeaderBytes, type Frame } from "./frame.js";
+import { frameAt, frameHeaderBytes, maxEntryBytes, segmentHeaderBytes, type Frame } from "./frame.js";
 import { nextChain, readSegment, segmentName, type Segment } from "./load-segments.js";
 
 /** One entry as it is stored. */
@@ -37,6 +37,28 @@ export async function* readEntries(
       if (position >= from) yield { position, payload: frame.payload, chain };
       offset = frame.end;
     }
+  }
+}
+
+/**
+ * The bytes of one entry, read alone. `offset`: where its frame begins in its segment. @throws JOURNAL_CORRUPT
+ */
+export async function readEntryAt(
+  files: Files,
+  segments: readonly Segment[],
+  { position, offset }: { readonly position: number; readonly offset: number },
+): Promise<Uint8Array> {
+  const segment = segments.findLast(({ first }) => first <= position) as Segment;
+  const file = await files.open(segment.path, "read");
+  try {
+    const header = new Uint8Array(frameHeaderBytes);
+    await file.read(header, offset);
+    const payloadBytes = Math.min(new DataView(header.buffer).getUint32(4, true), maxEntryBytes);
+    const frame = new Uint8Array(frameHeaderBytes + payloadBytes);
+    await file.read(frame, offset);
+    return requireFrame(frame, 0, { segment, position }).payload;
+  } finally {
+    await file.close();
   }
 }
 

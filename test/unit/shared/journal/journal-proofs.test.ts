@@ -1,0 +1,98 @@
+/** Proofs of a journal on files: right after appends and after reopening, and at a cost that stays the same. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isStemmaError } from "../../../../shared/errors.js";
+import type { FileJournal } from "../../../../shared/journal/file-journal.js";
+import { logLeaf, verifyConsistency, verifyInclusion } from "../../../../shared/journal/merkle-log.js";
+import { openJournal } from "../../../../shared/journal/open-journal.js";
+import type { Files } from "../../../../shared/ports.js";
+import { withOverrides } from "../../../helpers/with-overrides.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+
+interface Numbered {
+  readonly n: number;
+}
+const isInvalid = (error: unknown): boolean => isStemmaError(error, "FACT_INVALID");
+const folder = "/journal";
+const open = (files: Files): Promise<FileJournal<Numbered>> =>
+  openJournal<Numbered>(files, folder, { segmentBytes: 2000 });
+
+async function requireProven(journal: FileJournal<Numbered>, roots: readonly string[]): Promise<void> {
+  const { length, root } = journal.head();
+  for (const from of [0, 1, 2, 63, 64, 65, length - 1, length]) {
+    assert.equal(journal.rootAt(from), roots[from]);
+    const start = { length: from, root: journal.rootAt(from) };
+    assert.ok(verifyConsistency({ from: start, to: { length, root }, proof: journal.proveStart(from) }));
+  }
+  for (const position of [0, 1, 40, length - 1]) {
+    const { entry, proof } = await journal.prove(position);
+    assert.deepEqual(JSON.parse(Buffer.from(entry).toString()), { n: position });
+    assert.ok(verifyInclusion({ leaf: logLeaf(entry), position, length, proof, root }));
+  }
+}
+
+describe("a journal's proofs", () => {
+  it("lead from every head that it had to the newest, over segments, appends and reopening", async () => {
+    const files = memoryFiles();
+    const journal = await open(files);
+    const roots = [journal.head().root as string];
+    for (let n = 0; n < 150;) {
+      const together = Array.from({ length: 1 + (n % 3) }, (_, i) => ({ n: n + i }));
+      await journal.append(together);
+      for (const _ of together) roots.push(journal.rootAt(++n));
+    }
+    await requireProven(journal, roots);
+    await journal.close();
+    const again = await open(files);
+    await requireProven(again, roots);
+    await again.append([{ n: again.head().length }]);
+    roots.push(again.head().root);
+    await requireProven(again, roots);
+    await again.close();
+  });
+
+  it("refuse lengths that it does not have", async () => {
+    const journal = await open(memoryFiles());
+    await journal.append([{ n: 0 }]);
+    for (const length of [2, -1, 0.5, 2 ** 53]) {
+      assert.throws(() => journal.rootAt(length), isInvalid);
+      assert.throws(() => journal.proveStart(length), isInvalid);
+      await assert.rejects(() => journal.prove(length), isInvalid);
+    }
+    await journal.close();
+  });
+
+  it("read nothing for heads and one entry for an entry, for thousands of devices too", async () => {
+    const files = memoryFiles();
+    let opened = 0;
+    let readBytes = 0;
+    const counting: Files = {
+      ...files,
+      read: async (path) => {
+        const bytes = await files.read(path);
+        readBytes += bytes.length;
+        return bytes;
+      },
+      open: async (path, mode) => {
+        const file = await files.open(path, mode);
+        if (mode === "read") opened++;
+        return withOverrides(file, {
+          read: async (target, position) => {
+            const count = await file.read(target, position);
+            readBytes += count;
+            return count;
+          },
+        });
+      },
+    };
+    const journal = await open(counting);
+    await journal.append(Array.from({ length: 500 }, (_, n) => ({ n })));
+    opened = readBytes = 0;
+    for (let device = 0; device < 20_000; device++) journal.proveStart(device % 501);
+    assert.deepEqual({ opened, readBytes }, { opened: 0, readBytes: 0 });
+    for (let device = 0; device < 100; device++) await journal.prove((device * 7) % 500);
+    assert.equal(opened, 100);
+    assert.ok(readBytes < 100 * 100, `${readBytes} bytes`);
+    await journal.close();
+  });
+});
