@@ -5,6 +5,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { StemmaError } from "../shared/errors.js";
+import type { Caller } from "../shared/journal/caller.js";
+import { currentUser } from "../shared/adapters/current-user.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
@@ -190,18 +192,20 @@ async function startHttp(
     events,
     fleet: (fleet: string) => ingests.get(fleet),
   };
-  const operations = localOperations({ home, fleets, version: programVersion(), live });
+  const operationsAs = (caller?: Caller): ServerOperations =>
+    localOperations({ home, fleets, version: programVersion(), live, caller });
+  const operations = operationsAs({ who: currentUser(), through: "command" });
   if (config.retention) {
     const schedule = startRetentionSchedule({
-      operations,
+      operations: operationsAs(),
       fleets: () => fleets.names(),
       clock,
       log: log.child({ part: "retention" }),
     });
     closing.add(() => schedule.close());
   }
-  const jobs = createTrainJobs(operations, clock);
-  const archiveJobs = createArchiveJobs(operations, clock);
+  const jobs = createTrainJobs(operationsAs, clock);
+  const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(
     () => jobs.close(),
     () => archiveJobs.close(),
@@ -219,6 +223,7 @@ async function startHttp(
   );
   const httpParts = {
     operations,
+    operationsAs,
     jobs,
     archiveJobs,
     metrics,

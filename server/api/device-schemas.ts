@@ -2,7 +2,7 @@
 import * as z from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
-import { count, hash, shortText, timeMs } from "./fields.js";
+import { count, ended, hash, shortText, timeMs } from "./fields.js";
 
 const text = z.string();
 
@@ -12,6 +12,12 @@ const deviceMembers = {
   lines: z.array(text).describe("Lines of models on this device"),
   generation: count.describe("Counts the enrolments of this name, from 1; sessions count within it"),
   enrolledAtMs: timeMs,
+  enrolledBy: text.exactOptional().describe("The caller that enrolled this generation"),
+  revoked: ended.exactOptional(),
+  assigned: z
+    .record(text, z.object({ versionId: hash, atMs: timeMs, by: text.exactOptional() }))
+    .exactOptional()
+    .describe("The version that each line was given last"),
   state: z.enum(["enrolled", "revoked", "quarantined"]),
   session: count,
   publicKey: text,

@@ -20,7 +20,6 @@ export const modelText = z
   .max(512)
   .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
-export const byText = shortText.optional().describe("The caller, as they name themselves");
 export const fleetText = shortText.describe("The fleet that owns devices and models");
 export const deviceText = shortText.describe("A device of the fleet");
 
@@ -44,6 +43,15 @@ export const fleetParams = { fleet: fleetText };
 export const deviceParams = { fleet: fleetText, device: deviceText };
 export const modelParams = { fleet: fleetText, model: modelText };
 export const jobParams = z.object({ ...fleetParams, job: shortText.describe("The job's id") });
+
+/** When, why and by whom something was ended. */
+export const ended = z
+  .object({
+    atMs: timeMs,
+    because: z.string(),
+    by: z.string().exactOptional().describe("The caller; absent where a rule or the server did it"),
+  })
+  .meta({ id: "Ended" });
 
 /** A version named for a person. */
 export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });

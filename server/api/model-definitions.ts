@@ -12,7 +12,6 @@ import {
   trainReport,
 } from "./evaluation-schemas.js";
 import {
-  byText,
   fleetParams,
   fleetPath,
   modelParams,
@@ -154,7 +153,7 @@ export const modelOperations = {
     method: "POST",
     path: `${modelPath}/hold`,
     params: modelParams,
-    body: { held: z.boolean(), because: reasonText.optional(), by: byText },
+    body: { held: z.boolean(), because: reasonText.optional() },
     output: versionSummary,
   }),
   retire: call({

@@ -1,7 +1,7 @@
 /** Operations on storage, its collection, retention and planning. */
 import * as z from "zod";
 import { maxPlanBytes } from "../archive/archive-plan.js";
-import { byText, fleetParams, storagePath, unreadableVersions } from "./fields.js";
+import { fleetParams, storagePath, unreadableVersions } from "./fields.js";
 import { call, job } from "./operation.js";
 import {
   archivePlan,
@@ -75,7 +75,7 @@ export const storageOperations = {
     method: "POST",
     path: `${storagePath}/retention`,
     params: fleetParams,
-    body: { scope: retentionScope, rule: retentionRule, by: byText },
+    body: { scope: retentionScope, rule: retentionRule },
     output: retentionSettings,
   }),
   forecastRetention: call({

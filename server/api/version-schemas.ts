@@ -8,6 +8,7 @@ import type { Measurement } from "../../shared/train/training.js";
 import type { FleetMoment, ModelDiff, VersionPage, VersionSummary } from "../repository/fleet-repository.js";
 import {
   count,
+  ended,
   hash,
   namedVersion,
   parameterValue,
@@ -77,7 +78,8 @@ const versionMembers = {
     .object({ atMs: timeMs, because: text, by: text.exactOptional() })
     .exactOptional()
     .describe("The caller that holds it, and why"),
-  retired: z.object({ atMs: timeMs, because: text }).exactOptional(),
+  retired: ended.exactOptional(),
+  by: text.exactOptional().describe("The caller that recorded it; absent where a device did"),
   tensorBytes: count.describe("Bytes of all its tensors"),
   ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),
 };

@@ -6,6 +6,7 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
+import { currentUser } from "../../shared/adapters/current-user.js";
 import { homePathOf } from "../repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -165,5 +166,5 @@ async function openOperations(options: GlobalOptions): Promise<ServerOperations>
 
 async function connectTo(address: ServerAddress): Promise<ServerOperations> {
   const { connectOperations } = await import("../http/client.js");
-  return connectOperations(address);
+  return connectOperations({ ...address, user: currentUser() });
 }

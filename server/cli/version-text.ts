@@ -1,7 +1,17 @@
 /** Versions of models as tables and lines show them. */
 import { formatBytes, formatTime, type Column } from "../../shared/cli/output.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { Ended, VersionSummary } from "../repository/fleet-repository.js";
+
+/** " by ann@workshop (command)"; nothing where nobody is known. */
+export function describeBy(by: string | undefined): string {
+  return by === undefined ? "" : ` by ${by}`;
+}
+
+/** "2026-11-21 09:30 by ann@workshop (command): sold". */
+export function describeEnd({ atMs, because, by }: Ended): string {
+  return `${formatTime(atMs)}${describeBy(by)}${because === "" ? "" : `: ${because}`}`;
+}
 
 export function nameOf(version: { readonly name: string; readonly version: number }): string {
   return `${version.name}:${version.version}`;

@@ -3,6 +3,7 @@
  * together.
  */
 import { StemmaError } from "../../shared/errors.js";
+import type { Caller } from "../../shared/journal/caller.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
 import { openRepository } from "../repository/open-repository.js";
@@ -49,5 +50,13 @@ export function openFleets(home: Home): OpenFleets {
       repositories.clear();
       opened.clear();
     },
+  };
+}
+
+/** The same fleets; the facts that are appended through them are caused by `caller`. */
+export function fleetsAs(fleets: OpenFleets, caller: Caller): OpenFleets {
+  return {
+    ...fleets,
+    get: async (fleet, options) => (await fleets.get(fleet, options)).as(caller),
   };
 }

@@ -1,4 +1,5 @@
 /** What the operations work on. `live` exists only in a running server. Types only. */
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { Home } from "../repository/home.js";
@@ -50,6 +51,8 @@ export interface OperationsContext {
   readonly home: Home;
   readonly fleets: OpenFleets;
   readonly version: string;
+  /** Who uses the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
+  readonly caller?: Caller | undefined;
   readonly live?: LiveServer;
   /** The addresses for enrolment files where no server runs, from the home's server.json. */
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;

@@ -11,9 +11,11 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { importContentType } from "../api/model-definitions.js";
+import { callerOf } from "./caller.js";
 import { ConnectionGuard } from "./connection-guard.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
@@ -26,7 +28,8 @@ import { bearerMatches } from "./token.js";
 import type { TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts extends ServiceParts {
-  readonly operations: ServerOperations;
+  /** The operations as a caller uses them. */
+  readonly operationsAs: (caller: Caller) => ServerOperations;
   readonly jobs: TrainJobs;
   readonly archiveJobs: ArchiveJobs;
   readonly log: Log;
@@ -71,11 +74,14 @@ export function buildHttpApp(
   );
   if (access !== "trusted") requireToken(app, access.token, new ConnectionGuard(app.server, limits));
   addErrorHandlers(app, parts.log);
+  const callerBy = (request: FastifyRequest): Caller =>
+    callerOf(access === "trusted" ? "socket" : "http", request.headers);
+  const operationsFor = (request: FastifyRequest): ServerOperations => parts.operationsAs(callerBy(request));
   addServiceRoutes(app, parts, access);
-  addCallRoutes(app, parts.operations);
-  addArchiveRoutes(app, parts.archiveJobs);
-  addTrainRoutes(app, parts.jobs);
-  addStreamRoutes(app, parts.operations, { stopping: parts.stopping, mayNameFiles: access === "trusted" });
+  addCallRoutes(app, operationsFor);
+  addArchiveRoutes(app, parts.archiveJobs, callerBy);
+  addTrainRoutes(app, parts.jobs, callerBy);
+  addStreamRoutes(app, operationsFor, { stopping: parts.stopping, mayNameFiles: access === "trusted" });
   return app;
 }
 

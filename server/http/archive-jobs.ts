@@ -1,11 +1,12 @@
 /** Jobs that plan a fleet's storage or apply such a plan, started over HTTP. */
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Clock } from "../../shared/ports.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { StorageApplied } from "../api/storage-schemas.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import { createJobs, type Jobs } from "./jobs.js";
 
-type ArchiveRequest = { readonly fleet: string } & (
+type ArchiveRequest = { readonly fleet: string; readonly caller: Caller } & (
   | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
   | { readonly name: "apply"; readonly input: OperationInput<"applyStorage"> }
 );
@@ -13,7 +14,7 @@ type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: Storag
 export type ArchiveJobs = Jobs<ArchiveRequest, string, ArchiveAnswer>;
 
 export function createArchiveJobs(
-  operations: Pick<ServerOperations, "planStorage" | "applyStorage">,
+  operationsAs: (caller: Caller) => Pick<ServerOperations, "planStorage" | "applyStorage">,
   clock: Pick<Clock, "now">,
   limits = { running: 4, kept: 16 },
 ): ArchiveJobs {
@@ -24,7 +25,7 @@ export function createArchiveJobs(
     limits,
     run: async (request, options) =>
       request.name === "plan"
-        ? { plan: await operations.planStorage(request.input, options) }
-        : { applied: await operations.applyStorage(request.input, options) },
+        ? { plan: await operationsAs(request.caller).planStorage(request.input, options) }
+        : { applied: await operationsAs(request.caller).applyStorage(request.input, options) },
   });
 }

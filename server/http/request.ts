@@ -5,6 +5,7 @@
 import { Agent, errors, type Dispatcher } from "undici";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { userHeader } from "./caller.js";
 import { errorOfAnswer } from "./error-body.js";
 
 /** Where a server is: its local socket, or a URL with its bearer token. */
@@ -12,6 +13,8 @@ export interface ServerAddress {
   readonly socketPath?: string | undefined;
   readonly url?: string | undefined;
   readonly token?: string | undefined;
+  /** The local user, whom facts name that the requests cause. */
+  readonly user?: string | undefined;
   /** How long the server may be silent, ms; 60 s when absent. */
   readonly timeoutMs?: number | undefined;
 }
@@ -123,10 +126,11 @@ function urlOf({ socketPath, url }: ServerAddress, path: string): URL {
   return new URL(`${base.pathname.replace(/\/$/, "")}${path}`, base);
 }
 
-function headersOf({ token }: ServerAddress, { json, body }: ServerRequest): Record<string, string> {
+function headersOf({ token, user }: ServerAddress, { json, body }: ServerRequest): Record<string, string> {
   return {
     accept: "application/json",
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(user === undefined ? {} : { [userHeader]: encodeURIComponent(user) }),
     ...(json === undefined ? {} : { "content-type": "application/json" }),
     ...(body === undefined ? {} : { "content-type": body.contentType }),
   };

@@ -1,22 +1,30 @@
 /** Trainings started over HTTP. */
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Clock } from "../../shared/ports.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import { createJobs, type Jobs } from "./jobs.js";
 
 /** A job that is stopped ends as failed with TRAINING_STOPPED. */
-export type TrainJobs = Jobs<OperationInput<"train">, TrainProgress, TrainReport>;
+export type TrainJobs = Jobs<
+  OperationInput<"train"> & { readonly caller: Caller },
+  TrainProgress,
+  TrainReport
+>;
 
-/** @param limits running jobs at a time, and jobs remembered in all */
+/**
+ * @param operationsAs the operations as a caller uses them
+ * @param limits running jobs at a time, and jobs remembered in all
+ */
 export function createTrainJobs(
-  operations: Pick<ServerOperations, "train">,
+  operationsAs: (caller: Caller) => Pick<ServerOperations, "train">,
   clock: Pick<Clock, "now">,
   limits = { running: 2, kept: 100 },
 ): TrainJobs {
   return createJobs({
     noun: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
-    run: (request, options) => operations.train(request, options),
+    run: ({ caller, ...request }, options) => operationsAs(caller).train(request, options),
     clock,
     limits,
   });

@@ -5,12 +5,14 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { openNodeHome } from "../repository/node-home.js";
+import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
+import { journalOperations } from "./journal-operations.js";
 import { modelOperations } from "./model-operations.js";
-import { openFleets } from "../context/open-fleets.js";
+import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
@@ -31,6 +33,7 @@ export async function openLocalOperations({
     home,
     fleets,
     version: programVersion(),
+    caller: { who: currentUser(), through: "command" },
     plannedEnrolment: async () =>
       (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path),
   });
@@ -43,7 +46,9 @@ export async function openLocalOperations({
   };
 }
 
-export function localOperations(context: OperationsContext): ServerOperations {
+/** The operations as `context.caller` uses them. */
+export function localOperations({ caller, ...parts }: OperationsContext): ServerOperations {
+  const context = caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller) };
   const { home, fleets, live, version } = context;
   return {
     health: async () => ({
@@ -67,6 +72,7 @@ export function localOperations(context: OperationsContext): ServerOperations {
           };
         }),
       ),
+    ...journalOperations(context),
     ...deviceOperations(context),
     ...modelOperations(context),
     ...datasetOperations(context),

@@ -91,10 +91,10 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       await repository.tag(summary.name, tag, remove ? null : summary.versionId);
       return repository.resolve(summary.versionId);
     },
-    hold: async ({ held, because = "", by, ...reference }) => {
+    hold: async ({ held, because = "", ...reference }) => {
       const { repository, summary } = await find(reference);
-      if (held) await repository.hold(summary.versionId, because, by);
-      else if (summary.held) await repository.unhold(summary.versionId, because, by);
+      if (held) await repository.hold(summary.versionId, because);
+      else if (summary.held) await repository.unhold(summary.versionId, because);
       return repository.resolve(summary.versionId);
     },
     retire: async ({ because = "", dryRun = false, ...reference }) => {

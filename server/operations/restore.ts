@@ -1,4 +1,5 @@
 /** Restores a backup into an empty home, without a server. */
+import { currentUser } from "../../shared/adapters/current-user.js";
 import { nodeHomePorts } from "../repository/node-home.js";
 import { restoreBackup, type RestoredFleet } from "../repository/backup/restore.js";
 
@@ -8,5 +9,8 @@ export async function restoreHome(
   home: string,
   options: { readonly dryRun?: boolean } = {},
 ): Promise<readonly RestoredFleet[]> {
-  return restoreBackup(folder, home, nodeHomePorts(), options);
+  return restoreBackup(folder, home, nodeHomePorts(), {
+    ...options,
+    caller: { who: currentUser(), through: "command" },
+  });
 }

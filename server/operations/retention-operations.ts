@@ -16,8 +16,7 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
   const { fleets } = context;
   return {
     retention: async ({ fleet }) => (await fleets.get(fleet)).retention.settings(),
-    setRetention: async ({ fleet, scope, rule, by }) =>
-      (await fleets.get(fleet)).retention.set(scope, rule, by),
+    setRetention: async ({ fleet, scope, rule }) => (await fleets.get(fleet)).retention.set(scope, rule),
     forecastRetention: async ({ fleet, ...options }) =>
       (await fleets.get(fleet)).retention.forecast({
         ...withoutUndefined(options),

@@ -5,10 +5,12 @@
  * made when the batch is written, in order, so that each one sees the results of all earlier ones.
  */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { causedBy } from "./state/fact-codec.js";
 import { applyFact, nextVersionNumber, type FleetState } from "./state/state.js";
 
 /** What a submission can read and reserve while its facts are decided. */
@@ -34,6 +36,16 @@ export interface Submission {
   readonly isExclusive?: boolean;
 }
 
+/** The queue as one caller uses it, or none (devices, rules). */
+export interface FactQueue {
+  /** Resolves with the positions of the facts once they are durable and applied. */
+  submit(submission: Submission): Promise<readonly number[]>;
+  /** Resolves when nothing is waiting or being written. */
+  settled(): Promise<void>;
+  /** The same queue; what is submitted through it is caused by `caller`. */
+  as(caller: Caller): FactQueue;
+}
+
 interface PendingSubmission extends Submission {
   resolve(positions: readonly number[]): void;
   reject(error: unknown): void;
@@ -42,7 +54,7 @@ interface PendingSubmission extends Submission {
 /** Submissions in one batch, at most, so that no fsync waits for a huge write. */
 const maxBatchSubmissions = 1024;
 
-export class CommitQueue {
+export class CommitQueue implements FactQueue {
   readonly #waiting: PendingSubmission[] = [];
   #draining: Promise<void> | undefined;
   constructor(
@@ -51,7 +63,6 @@ export class CommitQueue {
     private readonly state: FleetState,
   ) {}
 
-  /** Resolves with the positions of the facts once they are durable and applied. */
   submit(submission: Submission): Promise<readonly number[]> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...submission, resolve, reject });
@@ -59,7 +70,18 @@ export class CommitQueue {
     });
   }
 
-  /** Resolves when nothing is waiting or being written. */
+  as(caller: Caller): FactQueue {
+    return {
+      submit: (submission) =>
+        this.submit({
+          ...submission,
+          decide: (draft) => submission.decide(draft).map((fact) => causedBy(fact, caller)),
+        }),
+      settled: () => this.settled(),
+      as: (other) => this.as(other),
+    };
+  }
+
   async settled(): Promise<void> {
     while (this.#draining !== undefined) await this.#draining;
   }

@@ -7,7 +7,7 @@ import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Environment } from "../../shared/model/environment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
-import type { CommitQueue } from "./commit-queue.js";
+import type { FactQueue } from "./commit-queue.js";
 import type { RecordCache } from "./state/record-cache.js";
 import type { ReferenceIndex } from "./state/references.js";
 import type { FleetState, VersionState } from "./state/state.js";
@@ -29,7 +29,7 @@ export interface RepositoryContext {
   readonly byDevice: Map<string, VersionState[]>;
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
-  readonly queue: CommitQueue;
+  readonly queue: FactQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
   /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */

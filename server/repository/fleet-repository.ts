@@ -4,6 +4,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Hold } from "./state/hold.js";
@@ -30,7 +31,9 @@ export interface VersionSummary {
   readonly held: boolean;
   /** The hold, with its author, time and reason. */
   readonly hold?: Hold;
-  readonly retired?: { readonly atMs: number; readonly because: string };
+  readonly retired?: Ended;
+  /** Who recorded it; absent where a device did, and in older journals. */
+  readonly by?: string;
   /** Bytes of all tensors. */
   readonly tensorBytes: number;
   /** Bytes of the tensors that this version added, without inherited ones. */
@@ -106,6 +109,13 @@ export interface ModelDiff {
   }[];
 }
 
+/** When, why and by whom something was ended; `by` is absent where a rule or the server did. */
+export interface Ended {
+  readonly atMs: number;
+  readonly because: string;
+  readonly by?: string;
+}
+
 export interface DeviceSummary {
   readonly device: string;
   readonly profile: string;
@@ -114,6 +124,10 @@ export interface DeviceSummary {
   readonly generation: number;
   /** When this generation was enrolled. */
   readonly enrolledAtMs: number;
+  readonly enrolledBy?: string;
+  readonly revoked?: Ended;
+  /** The version that each line was given last, where it was given one. */
+  readonly assigned?: Readonly<Record<string, Assignment>>;
   readonly state: "enrolled" | "revoked" | "quarantined";
   /** Highest session of this generation; 0: none. */
   readonly session: number;
@@ -130,6 +144,13 @@ export interface DeviceSummary {
       }
     >
   >;
+}
+
+/** A version that was given to a line of a device. */
+export interface Assignment {
+  readonly versionId: Hash;
+  readonly atMs: number;
+  readonly by?: string;
 }
 
 /** The version that a device ran at a moment, or unknown (MM12). */
@@ -178,6 +199,8 @@ export interface FleetRepository {
   readonly home: string;
   readonly objects: ObjectPruner;
   readonly journal: Journal;
+  /** The same open repository; the facts that are appended through it are caused by `caller`. */
+  as(caller: Caller): FleetRepository;
 
   /**
    * Finds a version by reference: name, name:version, name:tag, version id or a prefix of ≥ 8 hex digits.
@@ -225,9 +248,9 @@ export interface FleetRepository {
   retire(versionId: Hash, because: string): Promise<void>;
   /** Throws the error that `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
-  /** `by` names the person or program. @throws MODEL_HELD where it is held already, MODEL_RETIRED */
-  hold(versionId: Hash, because: string, by?: string): Promise<void>;
-  unhold(versionId: Hash, because: string, by?: string): Promise<void>;
+  /** @throws MODEL_HELD where it is held already, MODEL_RETIRED */
+  hold(versionId: Hash, because: string): Promise<void>;
+  unhold(versionId: Hash, because: string): Promise<void>;
   /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */

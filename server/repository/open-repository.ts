@@ -181,11 +181,11 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     checkRetirable: (versionId) => {
       checkRetirable(state, versionId);
     },
-    hold: async (versionId, because, by) => {
-      await append({ type: "held", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) });
+    hold: async (versionId, because) => {
+      await append({ type: "held", atMs: now(), versionId, because });
     },
-    unhold: async (versionId, because, by) => {
-      await append({ type: "unheld", atMs: now(), versionId, because, ...(by === undefined ? {} : { by }) });
+    unhold: async (versionId, because) => {
+      await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
     liveObjects: () => liveObjects(context),
@@ -204,6 +204,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       const last = state.restores.at(-1);
       return last === undefined ? null : { position: last.position, atMs: last.atMs };
     },
+    as: (caller) => repositoryOf({ ...context, queue: context.queue.as(caller) }, home),
     close: async () => {
       await context.queue.settled();
       await context.recordCache.flush();
@@ -276,7 +277,7 @@ function lookups(context: RepositoryContext): Lookups {
       const device = state.devices.get(name);
       return device === undefined ? undefined : deviceSummary(device);
     },
-    assignment: (device, line) => state.devices.get(device)?.assignments.get(line),
+    assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasActivation: (name, activation) => {
       const device = state.devices.get(name);

@@ -12,6 +12,7 @@
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { messageOf } from "../../shared/error-text.js";
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import { newestHead, type KeptHead } from "../../shared/journal/head.js";
 import { headMessage } from "../../shared/journal/head-message.js";
@@ -23,6 +24,7 @@ import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { openPacksReadOnly, type PackStore } from "../../shared/objects/pack-store.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { headSigner, openRepositoryIn } from "./open-repository.js";
 import { factCodec } from "./state/fact-codec.js";
@@ -58,7 +60,7 @@ const appendedTogether = 1000;
 export async function salvageJournal(
   home: Home,
   fleet: string,
-  { dryRun = false }: { readonly dryRun?: boolean } = {},
+  { dryRun = false, caller }: { readonly dryRun?: boolean; readonly caller?: Caller } = {},
 ): Promise<SalvageReport> {
   const { files, clock, random } = home.ports;
   if (!(await home.fleets()).includes(fleet))
@@ -94,8 +96,22 @@ export async function salvageJournal(
   }
   if (dryRun || (head !== undefined && (await verifies(files, folder, head)))) return report;
   const isLossy = found.gaps > 0 || unrecorded.length > 0;
-  const setAside = await replaceJournal(home, folder, found, isLossy);
-  return { ...report, setAside, ...(await recordAgain(home, fleet, report.recordedAgain)) };
+  const by = caller === undefined ? {} : { by: caller };
+  const restored: Fact = {
+    type: "restored",
+    atMs: clock.now(),
+    position: found.verified.length,
+    lostFrom: found.verified.length,
+    ...by,
+  };
+  const setAside = await replaceJournal(home, folder, found, isLossy ? restored : undefined);
+  // This verifies the new journal.
+  const repository = await openRepositoryIn(home, fleet, folder);
+  return {
+    ...report,
+    setAside,
+    ...(await recordAgain(caller === undefined ? repository : repository.as(caller), report.recordedAgain)),
+  };
 }
 
 /** Whether the journal opens as it is. */
@@ -155,7 +171,7 @@ async function replaceJournal(
   { ports: { files, clock }, signer }: Home,
   folder: string,
   { verified, later }: SalvagedEntries,
-  isLossy: boolean,
+  restored: Fact | undefined,
 ): Promise<string | null> {
   const temporary = `${nextJournalFolderOf(folder)}.tmp`;
   await files.remove(temporary);
@@ -165,11 +181,7 @@ async function replaceJournal(
   });
   try {
     await appendAll(journal, verified);
-    const lostFrom = verified.length;
-    if (isLossy)
-      await journal.append([
-        factCodec.encode({ type: "restored", atMs: clock.now(), position: lostFrom, lostFrom }),
-      ]);
+    if (restored !== undefined) await journal.append([factCodec.encode(restored)]);
     await appendAll(journal, later);
   } finally {
     await journal.close();
@@ -187,13 +199,11 @@ async function appendAll(
     await journal.append(entries.slice(at, at + appendedTogether));
 }
 
-/** Opens the fleet on its new journal, which verifies it, and records versions that no fact names. */
+/** Records versions that no fact names, and closes the repository. */
 async function recordAgain(
-  home: Home,
-  fleet: string,
+  repository: FleetRepository,
   versions: SalvageReport["recordedAgain"],
 ): Promise<Pick<SalvageReport, "recordedAgain" | "refused">> {
-  const repository = await openRepositoryIn(home, fleet, home.fleetFolder(fleet));
   const recordedAgain: { versionId: Hash; name: string }[] = [];
   const refused: { versionId: Hash; message: string }[] = [];
   try {

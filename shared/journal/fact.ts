@@ -17,10 +17,16 @@
  * journal with FACT_INVALID; every other unknown fact is kept and ignored, and nothing is deleted meanwhile.
  */
 import type { Hash } from "../tensor/tensor.js";
+import type { Caller } from "./caller.js";
 
 interface Timed {
   /** Clock of the server (or agent), milliseconds since 1970. */
   readonly atMs: number;
+}
+
+/** A fact that a person or a token can cause: `by` is who did; a text in older journals. */
+interface Caused extends Timed {
+  readonly by?: Caller | string;
 }
 
 export type Fact =
@@ -28,7 +34,7 @@ export type Fact =
    * A version exists: its record and every object it needs are in the store. `version` counts per (fleet,
    * name).
    */
-  | (Timed & {
+  | (Caused & {
       readonly type: "recorded";
       readonly versionId: Hash;
       readonly name: string;
@@ -43,9 +49,9 @@ export type Fact =
       readonly generation?: number;
     })
   /** The server has read the stored model back and verified its root. */
-  | (Timed & { readonly type: "stored"; readonly versionId: Hash })
+  | (Caused & { readonly type: "stored"; readonly versionId: Hash })
   /** The conditions of the release policy are met: the device may delete its copy. */
-  | (Timed & { readonly type: "released"; readonly versionId: Hash; readonly because: string })
+  | (Caused & { readonly type: "released"; readonly versionId: Hash; readonly because: string })
   | (Timed & {
       readonly type: "activated";
       readonly versionId: Hash;
@@ -55,33 +61,30 @@ export type Fact =
       readonly deviceClockErrorMs: number | null;
       readonly session: number;
     })
-  | (Timed & { readonly type: "retired"; readonly versionId: Hash; readonly because: string })
-  | (Timed & {
+  | (Caused & { readonly type: "retired"; readonly versionId: Hash; readonly because: string })
+  | (Caused & {
       readonly type: "tagged";
       readonly name: string;
       readonly tag: string;
       readonly versionId: Hash | null;
     })
-  /** `by`: the person, as they named themselves. */
-  | (Timed & {
+  | (Caused & {
       readonly type: "held" | "unheld";
       readonly versionId: Hash;
       readonly because: string;
-      readonly by?: string;
     })
   /**
    * A retention rule of the fleet, or of one line or one name in it (never both); the latest one of a
    * scope applies, null removes it.
    */
-  | (Timed & {
+  | (Caused & {
       readonly type: "retention";
       readonly line: string | null;
       readonly name: string | null;
       readonly rule: string | null;
-      readonly by?: string;
     })
   /** Starts the device's next generation: sessions and activations count within it. */
-  | (Timed & {
+  | (Caused & {
       readonly type: "enrolled";
       readonly device: string;
       /** From 1; absent in older journals, where each enrolment counts one. */
@@ -91,11 +94,11 @@ export type Fact =
       readonly profile: string;
       readonly lines: readonly string[];
     })
-  | (Timed & { readonly type: "revoked"; readonly device: string; readonly because: string })
+  | (Caused & { readonly type: "revoked"; readonly device: string; readonly because: string })
   | (Timed & { readonly type: "quarantined"; readonly device: string; readonly because: string })
   | (Timed & { readonly type: "session"; readonly device: string; readonly session: number })
   /** A server model given to a device's line as its initial model or update. */
-  | (Timed & {
+  | (Caused & {
       readonly type: "assigned";
       readonly device: string;
       readonly line: string;
@@ -108,7 +111,7 @@ export type Fact =
       readonly generation: number;
       readonly versionId: Hash;
     })
-  | (Timed & {
+  | (Caused & {
       readonly type: "data";
       readonly name: string;
       readonly kind: string;
@@ -117,6 +120,6 @@ export type Fact =
       readonly hash: Hash | null;
       readonly removed?: boolean;
     })
-  | (Timed & { readonly type: "backup"; readonly position: number; readonly location: string })
+  | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /** This store was restored to an older state: devices announce everything after `position` again. */
-  | (Timed & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });
+  | (Caused & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });

@@ -11,7 +11,7 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
-import { nameOf } from "../version-text.js";
+import { describeBy, describeEnd, nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
 const profiles = new URL("../../../firmware-profiles/", import.meta.url);
@@ -160,6 +160,12 @@ async function showCommand(name: string, { output, operations, options }: Comman
     text: [
       `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
       `lines: ${found.lines.join(", ")}`,
+      `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
+      ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
+      ...Object.entries(found.assigned ?? {}).map(
+        ([line, { versionId, atMs, by }]) =>
+          `given to ${line}: ${versionId} at ${formatTime(atMs)}${describeBy(by)}`,
+      ),
       "active:",
       ...(active.length > 0 ? active : ["  nothing reported"]),
     ].join("\n"),

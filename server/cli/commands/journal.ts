@@ -1,6 +1,10 @@
-/** `stemma journal salvage`: keeps what can be read of a damaged journal. */
+/** `stemma journal list|salvage`: what happened in a fleet; keeps what can be read of a damaged journal. */
 import type { Command } from "commander";
-import { exitStatus } from "../../../shared/errors.js";
+import { currentUser } from "../../../shared/adapters/current-user.js";
+import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
+import type { ListedFact } from "../../api/journal-schemas.js";
+import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import type { SalvageReport } from "../../repository/salvage-journal.js";
 import { withContext, type CommandContext } from "../context.js";
 
@@ -22,7 +26,15 @@ the lost facts are lost. Exit status 5: something was lost.
 export function addJournalCommands(program: Command): void {
   const journal = program
     .command("journal")
-    .description("the record of everything that happened in a fleet: mend it where it is damaged");
+    .description("the record of everything that happened in a fleet: read it, mend it where it is damaged");
+  journal
+    .command("list")
+    .option("--from <position>", "position of the first fact; without it the last ones are shown")
+    .option("--limit <count>", "how many facts at most", "50")
+    .description("what happened, when, and who caused it")
+    .action(async (choices: ListChoices, command: Command) =>
+      withContext(command, (context) => listCommand(choices, context)),
+    );
   journal
     .command("salvage")
     .option("--dry-run", "show what would be kept, change nothing", false)
@@ -33,13 +45,78 @@ export function addJournalCommands(program: Command): void {
     );
 }
 
+interface ListChoices {
+  readonly from?: string;
+  readonly limit: string;
+}
+
+const factColumns: readonly Column<ListedFact>[] = [
+  { title: "POSITION", value: (row) => row.position, align: "right" },
+  { title: "TIME", value: (row) => formatTime(row.atMs) },
+  { title: "FACT", value: (row) => row.type },
+  { title: "ABOUT", value: describeSubject },
+  // A fact that a device, a rule or the server itself caused has nobody.
+  {
+    title: "BY",
+    value: (row) => (row["by"] === undefined ? "-" : describeCaller(row["by"] as Caller | string)),
+  },
+];
+
+/** What a fact is about: the name or device, the version, and the reason. */
+function describeSubject(fact: ListedFact): string {
+  const { name, version, tag, device, line, versionId, because, rule, location } = fact as Readonly<
+    Record<string, unknown>
+  >;
+  const subject = [
+    typeof device === "string" ? (typeof line === "string" ? `${device}/${line}` : device) : undefined,
+    typeof name === "string"
+      ? `${name}${typeof version === "number" ? `:${version}` : typeof tag === "string" ? `:${tag}` : ""}`
+      : undefined,
+    typeof versionId === "string" ? versionId.slice(0, 12) : undefined,
+    ...[rule, location, because].map((text) => (typeof text === "string" && text !== "" ? text : undefined)),
+  ].filter((text) => text !== undefined);
+  return subject.join(", ");
+}
+
+async function listCommand(
+  { from, limit }: ListChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const page = await (
+    await operations()
+  ).journal({
+    fleet: options.fleet,
+    limit: wholeNumber("--limit", limit),
+    ...(from === undefined ? {} : { from: wholeNumber("--from", from) }),
+  });
+  output.print({
+    data: page,
+    names: page.facts.map(({ position }) => String(position)),
+    table: { rows: page.facts, columns: factColumns, empty: "no facts" },
+    text: `${page.facts.length} of ${page.length} facts`,
+  });
+}
+
+/** @throws USAGE */
+function wholeNumber(option: string, text: string): number {
+  if (!/^\d{1,15}$/.test(text))
+    throw new StemmaError(
+      "USAGE",
+      `${option} ${text} is not a whole number. Give one, such as ${option} 100.`,
+    );
+  return Number(text);
+}
+
 async function salvageCommand(dryRun: boolean, { output, options }: CommandContext): Promise<void> {
   // The journal cannot be opened, so this works on the home itself, without the operations of a server.
   const { openNodeHome } = await import("../../repository/node-home.js");
   const { salvageJournal } = await import("../../repository/salvage-journal.js");
   const home = await openNodeHome(options.home);
   try {
-    const report = await salvageJournal(home, options.fleet, { dryRun });
+    const report = await salvageJournal(home, options.fleet, {
+      dryRun,
+      caller: { who: currentUser(), through: "command" },
+    });
     if (isLossy(report)) process.exitCode = exitStatus.partly;
     output.print({
       data: report,

@@ -4,7 +4,6 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { VersionSummary } from "../../repository/fleet-repository.js";
 import { checkHoldable, describeHold } from "../../repository/state/hold.js";
 import { withContext, type CommandContext } from "../context.js";
-import { currentUser } from "../current-user.js";
 import { nameOf } from "../version-text.js";
 
 interface HoldChoices {
@@ -39,16 +38,15 @@ async function holdCommand(
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const because = reasonOf(choices);
-  const by = currentUser();
   const opened = await operations();
   const before = await opened.model({ fleet: options.fleet, model: reference });
   checkHoldable(before);
   const summary: VersionSummary = choices.dryRun
     ? before
-    : await opened.hold({ fleet: options.fleet, model: before.versionId, held: true, because, by });
+    : await opened.hold({ fleet: options.fleet, model: before.versionId, held: true, because });
   output.print({
     data: choices.dryRun
-      ? { versionId: summary.versionId, held: false, wouldHold: { because, by } }
+      ? { versionId: summary.versionId, held: false, wouldHold: { because } }
       : { versionId: summary.versionId, held: summary.held, hold: summary.hold },
     names: [nameOf(summary)],
     text: `${choices.dryRun ? "would hold" : "holding"} ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${because}`,
@@ -79,7 +77,6 @@ async function unholdCommand(
         model: versionId,
         held: false,
         because,
-        by: currentUser(),
       });
   output.print({
     data: { versionId, held, was: hold },

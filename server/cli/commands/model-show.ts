@@ -6,7 +6,7 @@ import type { ModelDescription } from "../../api/version-schemas.js";
 import type { ModelDiff } from "../../repository/fleet-repository.js";
 import { describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
-import { nameOf, stateOf, versionColumns } from "../version-text.js";
+import { describeBy, describeEnd, nameOf, stateOf, versionColumns } from "../version-text.js";
 
 export function addModelShowCommands(model: Command): void {
   model
@@ -21,7 +21,11 @@ export function addModelShowCommands(model: Command): void {
     .action(async (reference: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const rows = await (await operations()).log({ fleet: options.fleet, model: reference });
-        output.print({ data: rows, names: rows.map(nameOf), table: { rows, columns: versionColumns } });
+        output.print({
+          data: rows,
+          names: rows.map(nameOf),
+          table: { rows, columns: [...versionColumns, { title: "BY", value: (row) => row.by ?? "-" }] },
+        });
       }),
     );
   model
@@ -75,11 +79,11 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["fleet / device / line", `${record.fleet} / ${record.device || "-"} / ${record.line || "-"}`],
     ["state", stateOf(description)],
     ...fact("held", hold && describeHold(hold)),
-    ...fact("retired", retired && `${formatTime(retired.atMs)}: ${retired.because}`),
+    ...fact("retired", retired && describeEnd(retired)),
     [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
     ["saved", formatTime(record.savedAtMs)],
-    ["recorded", formatTime(description.recordedAtMs)],
+    ["recorded", `${formatTime(description.recordedAtMs)}${describeBy(description.by)}`],
     [
       "size",
       `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`,

@@ -10,7 +10,6 @@ import type {
 import { printScope, type RetentionScope } from "../../repository/retention/retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "../../repository/retention/retention-rules.js";
 import { withContext } from "../context.js";
-import { currentUser } from "../current-user.js";
 
 const language = `
 A rule states which versions are kept for ever, how long all others are kept,
@@ -135,7 +134,7 @@ async function changeRule(command: Command, choices: ChangeChoices, rule: string
     const description =
       rule === null ? `${printScope(scope)}: no rule of its own` : `${printScope(scope)}: ${rule}`;
     if (!choices.dryRun) {
-      const rows = await opened.setRetention({ fleet: options.fleet, scope, rule, by: currentUser() });
+      const rows = await opened.setRetention({ fleet: options.fleet, scope, rule });
       output.print({
         data: rows,
         names: rows.map((row) => printScope(row.scope)),

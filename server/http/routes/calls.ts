@@ -8,22 +8,33 @@ import { readInput } from "../read-input.js";
 /** `health` has its own route in app.ts, because without a token it answers less. */
 const ownRoute: ReadonlySet<string> = new Set<CallName>(["health"]);
 
-export function addCallRoutes(app: FastifyInstance, operations: ServerOperations): void {
+/** The operations as the caller of a request uses them. */
+export type OperationsFor = (request: FastifyRequest) => ServerOperations;
+
+export function addCallRoutes(app: FastifyInstance, operationsFor: OperationsFor): void {
   for (const [name, definition] of Object.entries(operationTable)) {
     if (definition.kind !== "call" || ownRoute.has(name)) continue;
-    addCallRoute(app, definition, operations[name as CallName].bind(operations) as Work);
+    addCallRoute(app, definition, (request) => {
+      const operations = operationsFor(request);
+      return operations[name as CallName].bind(operations) as Work;
+    });
   }
 }
 
 type Work = (input: object, options?: CallOptions) => Promise<unknown>;
 
-function addCallRoute(app: FastifyInstance, definition: CallDefinition, work: Work): void {
+function addCallRoute(
+  app: FastifyInstance,
+  definition: CallDefinition,
+  workFor: (request: FastifyRequest) => Work,
+): void {
   app.route({
     method: definition.method,
     url: definition.path,
     ...(definition.maxBodyBytes === undefined ? {} : { bodyLimit: definition.maxBodyBytes }),
     handler: async (request, reply) => {
       const input = readInput(definition, request);
+      const work = workFor(request);
       const answer = definition.stopsWithClient
         ? await untilClientLeaves(request, reply, (signal) => work(input, { signal }))
         : await work(input);

@@ -1,6 +1,7 @@
 /** Routes of long jobs: start one, ask for its state, stop it. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import * as z from "zod";
+import type { Caller } from "../../../shared/journal/caller.js";
 import { fleetParams, jobParams } from "../../api/fields.js";
 import { operationTable } from "../../api/operation-table.js";
 import { maxPlanBytes, readArchivePlan } from "../../archive/archive-plan.js";
@@ -9,25 +10,34 @@ import type { Jobs } from "../jobs.js";
 import { parse, readInput } from "../read-input.js";
 import type { TrainJobs } from "../train-jobs.js";
 
-export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs): void {
+/** Who sends a request. */
+type CallerBy = (request: FastifyRequest) => Caller;
+
+export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, callerBy: CallerBy): void {
   const { train } = operationTable;
-  app.post(train.path, (request, reply) => reply.status(202).send(jobs.start(readInput(train, request))));
+  app.post(train.path, (request, reply) =>
+    reply.status(202).send(jobs.start({ ...readInput(train, request), caller: callerBy(request) })),
+  );
   app.get(train.jobsPath, ({ params }, reply) =>
     reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),
   );
   addJobRoutes(app, train.jobsPath, jobs);
 }
 
-export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs): void {
+export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, callerBy: CallerBy): void {
   const { planStorage, applyStorage } = operationTable;
   app.post(planStorage.path, (request, reply) => {
     const input = readInput(planStorage, request);
-    return reply.status(202).send(jobs.start({ name: "plan", fleet: input.fleet, input }));
+    return reply
+      .status(202)
+      .send(jobs.start({ name: "plan", fleet: input.fleet, input, caller: callerBy(request) }));
   });
   app.post(applyStorage.path, { bodyLimit: maxPlanBytes }, (request, reply) => {
     const { plan, ...options } = readInput(applyStorage, request);
     const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
-    return reply.status(202).send(jobs.start({ name: "apply", fleet: input.fleet, input }));
+    return reply
+      .status(202)
+      .send(jobs.start({ name: "apply", fleet: input.fleet, input, caller: callerBy(request) }));
   });
   addJobRoutes(app, planStorage.jobsPath, jobs);
 }

@@ -8,6 +8,7 @@ import type { ImportReport } from "../../api/version-schemas.js";
 import type { RecoveryStream, ServerOperations } from "../../api/server-operations.js";
 import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
+import type { OperationsFor } from "./calls.js";
 
 /** What the routes need to know of their server. */
 export interface StreamRouteOptions {
@@ -19,19 +20,19 @@ export interface StreamRouteOptions {
 
 export function addStreamRoutes(
   app: FastifyInstance,
-  operations: ServerOperations,
+  operationsFor: OperationsFor,
   { stopping, mayNameFiles }: StreamRouteOptions,
 ): void {
   const { recover, import: importing, events } = operationTable;
   app.get(recover.path, { exposeHeadRoute: false }, (request, reply) =>
-    sendRecovery(operations, request, reply),
+    sendRecovery(operationsFor(request), request, reply),
   );
-  app.post(importing.path, (request) => importModel(operations, request, mayNameFiles));
+  app.post(importing.path, (request) => importModel(operationsFor(request), request, mayNameFiles));
   app.get(events.path, { exposeHeadRoute: false }, (request, reply) => {
     const { fleet } = readInput(events, request);
     const clientLeft = new AbortController();
     request.raw.once("close", () => clientLeft.abort());
-    const liveEvents = operations.events(AbortSignal.any([clientLeft.signal, stopping]));
+    const liveEvents = operationsFor(request).events(AbortSignal.any([clientLeft.signal, stopping]));
     return reply
       .headers({ "content-type": events.responseType, "cache-control": "no-store" })
       .send(Readable.from(eventLines(liveEvents, fleet), { objectMode: false }));

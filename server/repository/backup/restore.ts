@@ -6,6 +6,7 @@
  * everything that was recorded after that position.
  */
 import { join } from "node:path";
+import type { Caller } from "../../../shared/journal/caller.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
@@ -89,7 +90,7 @@ export async function restoreBackup(
   folder: string,
   homePath: string,
   ports: HomePorts,
-  { dryRun = false }: { readonly dryRun?: boolean } = {},
+  { dryRun = false, caller }: { readonly dryRun?: boolean; readonly caller?: Caller } = {},
 ): Promise<readonly RestoredFleet[]> {
   const { files } = ports;
   await refuseNonEmptyHome(files, homePath);
@@ -105,7 +106,7 @@ export async function restoreBackup(
   const home = await openHome(homePath, ports);
   try {
     const restored: RestoredFleet[] = [];
-    for (const manifest of manifests) restored.push(await restoreFleet(home, folder, manifest));
+    for (const manifest of manifests) restored.push(await restoreFleet({ home, caller }, folder, manifest));
     return restored;
   } finally {
     await home.close();
@@ -139,7 +140,18 @@ function reportOf(
   };
 }
 
-async function restoreFleet(home: Home, folder: string, manifest: BackupManifest): Promise<RestoredFleet> {
+/** The home that is restored, and who does it. */
+interface Target {
+  readonly home: Home;
+  readonly caller: Caller | undefined;
+}
+
+async function restoreFleet(
+  target: Target,
+  folder: string,
+  manifest: BackupManifest,
+): Promise<RestoredFleet> {
+  const { home } = target;
   const { files, clock } = home.ports;
   const from = fleetBackupFolder(folder, manifest.fleet);
   const final = home.fleetFolder(manifest.fleet);
@@ -152,7 +164,7 @@ async function restoreFleet(home: Home, folder: string, manifest: BackupManifest
       await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
   await writeDurably(files, join(partial, "journal", headName), encodeHeadSlot(manifest.head));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
-  const { versions, problems } = await recordRestore(home, manifest, partial, clock.now());
+  const { versions, problems } = await recordRestore(target, manifest, partial, clock.now());
   await files.rename(partial, final);
   await files.syncFolder(join(home.path, "fleets"));
   return reportOf(manifest, versions, [...changed, ...problems]);
@@ -181,7 +193,7 @@ async function copyPacks(
 
 /** Repairs damaged packs of the restored fleet, and appends the fact `restored`. */
 async function recordRestore(
-  home: Home,
+  { home, caller }: Target,
   { fleet, head }: BackupManifest,
   partial: string,
   atMs: number,
@@ -196,7 +208,8 @@ async function recordRestore(
         { fleet },
       );
     const { problems, repaired = [] } = await repository.check({ repair: true });
-    await repository.append({ type: "restored", atMs, position: head.length, lostFrom: null });
+    const asCaller = caller === undefined ? repository : repository.as(caller);
+    await asCaller.append({ type: "restored", atMs, position: head.length, lostFrom: null });
     const lost = repaired.flatMap(({ pack, lost: ids }) =>
       ids.map((id) => ({
         what: "object",

@@ -61,7 +61,7 @@ export interface FleetRetention {
    * Sets a scope's rule, or removes it (null). Returns all rules in force afterwards.
    * @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to remove
    */
-  set(scope: RetentionScope, rule: string | null, by?: string): Promise<readonly RetentionSetting[]>;
+  set(scope: RetentionScope, rule: string | null): Promise<readonly RetentionSetting[]>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */
   forecast(options?: RetentionOptions): Promise<RetentionForecast>;
   /** @throws RETENTION_RULE_INVALID, COLLECTION_REFUSED */

@@ -40,7 +40,7 @@ interface Candidate extends RetainableVersion {
 export function fleetRetention(context: RepositoryContext): FleetRetention {
   return {
     settings: () => settingsOf(context),
-    set: (scope, rule, by) => setRetention(context, scope, rule, by),
+    set: (scope, rule) => setRetention(context, scope, rule),
     forecast: (options) => forecastRetention(context, options),
     apply: (options) => applyRetention(context, options),
   };
@@ -74,7 +74,6 @@ async function setRetention(
   context: RepositoryContext,
   scope: RetentionScope,
   text: string | null,
-  by: string | undefined,
 ): Promise<readonly RetentionSetting[]> {
   const members = membersOf(scope);
   if (text === null && !context.state.retention.has(retentionKey(members)))
@@ -84,9 +83,7 @@ async function setRetention(
       { scope },
     );
   const rule = text === null ? null : printRetentionRule(parseRetentionRule(text));
-  await appendFacts(context, [
-    { type: "retention", atMs: context.clock.now(), ...members, rule, ...(by === undefined ? {} : { by }) },
-  ]);
+  await appendFacts(context, [{ type: "retention", atMs: context.clock.now(), ...members, rule }]);
   return settingsOf(context);
 }
 

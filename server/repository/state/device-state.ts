@@ -3,8 +3,10 @@
  * generation of the device. Sessions count within a generation, and what a line runs is what the device of this
  * generation reported: it may be another machine than the one before (docs/formats.md, "Generations"). Pure.
  */
+import { byOf } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { Assignment, Ended } from "../fleet-repository.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 
@@ -22,6 +24,8 @@ export interface ActivationState {
 export interface Generation {
   readonly generation: number;
   readonly enrolledAtMs: number;
+  /** Who enrolled it. */
+  readonly by?: string;
 }
 
 export interface DeviceState {
@@ -40,8 +44,9 @@ export interface DeviceState {
   readonly activations: Map<string, ActivationState[]>;
   /** Line → its last activation, of any generation. */
   readonly lastActivation: Map<string, ActivationState>;
+  revoked: Ended | undefined;
   /** Line → version that the server assigned to it. */
-  readonly assignments: Map<string, Hash>;
+  readonly assignments: Map<string, Assignment>;
   /** Versions that the server has sent completely to the current generation. */
   given: Set<Hash>;
 }
@@ -59,7 +64,11 @@ export function nextGeneration(device: Pick<DeviceState, "generations"> | undefi
 
 export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"enrolled">): void {
   const known = devices.get(fact.device);
-  const generation = { generation: fact.generation ?? nextGeneration(known), enrolledAtMs: fact.atMs };
+  const generation = {
+    generation: fact.generation ?? nextGeneration(known),
+    enrolledAtMs: fact.atMs,
+    ...byOf(fact),
+  };
   const fields = {
     profile: fact.profile,
     lines: fact.lines,
@@ -67,6 +76,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     tokenHash: fact.tokenHash,
     status: "enrolled" as const,
     because: "",
+    revoked: undefined,
     session: 0,
     given: new Set<Hash>(),
   };

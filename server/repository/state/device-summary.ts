@@ -13,13 +13,16 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
       enumerable: true,
     });
   }
-  const { generation, enrolledAtMs } = currentGeneration(device);
+  const { generation, enrolledAtMs, by } = currentGeneration(device);
   return {
     device: device.device,
     profile: device.profile,
     lines: device.lines,
     generation,
     enrolledAtMs,
+    ...(by === undefined ? {} : { enrolledBy: by }),
+    ...(device.revoked === undefined ? {} : { revoked: device.revoked }),
+    ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),
     state: device.status,
     session: device.session,
     publicKey: device.publicKey,

@@ -6,6 +6,7 @@
  */
 import * as z from "zod";
 import { StemmaError } from "../../../shared/errors.js";
+import { callerPaths, maxCallerText, type Caller } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FactCodec } from "../../../shared/journal/journal.js";
 import { hashBytes, hexOf, isHash } from "../../../shared/tensor/hash.js";
@@ -33,7 +34,16 @@ const at = { atMs: time };
 const readerParameters = z
   .record(text, z.union([text, z.number(), z.boolean(), z.array(text).max(4096)]))
   .refine((all) => Object.keys(all).length <= 64, "more than 64 parameters");
-const about = { ...at, versionId: hash, because: text };
+const callerText = z.string().min(1).max(maxCallerText);
+const callerShape = {
+  who: callerText,
+  through: z.enum(callerPaths),
+  role: callerText.optional(),
+  claims: callerText.optional(),
+};
+/** Who caused a fact. Older journals have a text, or nothing. */
+const by = { by: z.union([text, z.looseObject(callerShape)]).optional() };
+const about = { ...at, versionId: hash, because: text, ...by };
 
 /** One schema per type; members in the order in which they are written. */
 const factSchemas = {
@@ -45,18 +55,19 @@ const factSchemas = {
     tensorBytes: count.optional(),
     ownBytes: count.optional(),
     generation: generation.optional(),
+    ...by,
   },
-  stored: { ...at, versionId: hash },
+  stored: { ...at, versionId: hash, ...by },
   released: about,
   retired: about,
-  held: { ...about, by: text.optional() },
-  unheld: { ...about, by: text.optional() },
+  held: about,
+  unheld: about,
   retention: {
     ...at,
     line: text.nullable(),
     name: text.nullable(),
     rule: text.nullable(),
-    by: text.optional(),
+    ...by,
   },
   activated: {
     ...at,
@@ -67,7 +78,7 @@ const factSchemas = {
     deviceClockErrorMs: z.number().min(0).max(8.64e15).nullable(),
     session: count,
   },
-  tagged: { ...at, name: text, tag: text, versionId: hash.nullable() },
+  tagged: { ...at, name: text, tag: text, versionId: hash.nullable(), ...by },
   enrolled: {
     ...at,
     device: text,
@@ -76,11 +87,12 @@ const factSchemas = {
     tokenHash: text,
     profile: text,
     lines: z.array(text).max(256),
+    ...by,
   },
-  revoked: { ...at, device: text, because: text },
+  revoked: { ...at, device: text, because: text, ...by },
   quarantined: { ...at, device: text, because: text },
   session: { ...at, device: text, session: count },
-  assigned: { ...at, device: text, line: text, versionId: hash },
+  assigned: { ...at, device: text, line: text, versionId: hash, ...by },
   given: { ...at, device: text, generation, versionId: hash },
   data: {
     ...at,
@@ -90,10 +102,16 @@ const factSchemas = {
     parameters: readerParameters.optional(),
     hash: hash.nullable(),
     removed: z.boolean().optional(),
+    ...by,
   },
-  backup: { ...at, position: count, location: text },
-  restored: { ...at, position: count, lostFrom: count.nullable() },
+  backup: { ...at, position: count, location: text, ...by },
+  restored: { ...at, position: count, lostFrom: count.nullable(), ...by },
 } satisfies Record<Fact["type"], z.ZodRawShape>;
+
+/** The fact with who caused it, where its type can have that. */
+export function causedBy(fact: Fact, by: Caller): Fact {
+  return "by" in factSchemas[fact.type] ? ({ ...fact, by } as Fact) : fact;
+}
 
 /**
  * Facts are written without unknown members. Facts that are read may have members that a newer release added.

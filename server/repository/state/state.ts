@@ -12,6 +12,7 @@
  *   format) changes nothing and is counted in `unknownFacts`. The fleet can still be read, but nothing may be
  *   deleted, because such a fact may keep an object (see collection.ts).
  */
+import { byOf } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import {
   applyActivated,
@@ -21,6 +22,7 @@ import {
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
+import type { Ended } from "../fleet-repository.js";
 import type { Hold } from "./hold.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -36,9 +38,11 @@ export interface VersionState {
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it; undefined where no device did. */
   readonly generation: number | undefined;
+  /** Who recorded it; undefined where a device did. */
+  readonly by?: string;
   storedAtMs?: number;
   released?: { readonly atMs: number; readonly because: string };
-  retired?: { readonly atMs: number; readonly because: string };
+  retired?: Ended;
   held?: Hold;
   readonly tags: Set<string>;
 }
@@ -167,10 +171,10 @@ function applyToVersion(
       version.released ??= { atMs, because: fact.because };
       return;
     case "retired":
-      version.retired ??= { atMs, because: fact.because };
+      version.retired ??= { atMs, because: fact.because, ...byOf(fact) };
       return;
     case "held":
-      version.held = { atMs, because: fact.because, ...(fact.by === undefined ? {} : { by: fact.by }) };
+      version.held = { atMs, because: fact.because, ...byOf(fact) };
       return;
     case "unheld":
       delete version.held;
@@ -186,6 +190,7 @@ function applyToDevice(
       case "revoked":
         device.status = "revoked";
         device.because = fact.because;
+        device.revoked = { atMs: fact.atMs, because: fact.because, ...byOf(fact) };
         return;
       case "quarantined":
         if (device.status === "enrolled") device.status = "quarantined";
@@ -198,7 +203,11 @@ function applyToDevice(
         if (fact.generation === currentGeneration(device).generation) device.given.add(fact.versionId);
         return;
       case "assigned":
-        device.assignments.set(fact.line, fact.versionId);
+        device.assignments.set(fact.line, {
+          versionId: fact.versionId,
+          atMs: fact.atMs,
+          ...byOf(fact),
+        });
         state.distributed.add(fact.versionId);
     }
   });
@@ -230,6 +239,7 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
     tensorBytes: fact.tensorBytes ?? 0,
     ownBytes: fact.ownBytes ?? 0,
     generation: fact.generation,
+    ...byOf(fact),
     tags: new Set(),
   };
   state.versions.set(fact.versionId, version);
@@ -259,7 +269,8 @@ export function retentionKey({ line, name }: Pick<RetentionState, "line" | "name
   return name !== null ? `name ${name}` : line !== null ? `line ${line}` : "fleet";
 }
 
-function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactOf<"retention">): void {
+function applyRetention(state: FleetState, fact: FactOf<"retention">): void {
+  const { line, name, rule, atMs } = fact;
   if (rule === null) state.retention.delete(retentionKey({ line, name }));
   else
     state.retention.set(retentionKey({ line, name }), {
@@ -267,7 +278,7 @@ function applyRetention(state: FleetState, { line, name, rule, atMs, by }: FactO
       name,
       rule,
       atMs,
-      ...(by === undefined ? {} : { by }),
+      ...byOf(fact),
     });
 }
 
@@ -285,7 +296,7 @@ export function versionsInUse(state: FleetState): Map<Hash, string> {
   const inUse = new Map<Hash, string>();
   for (const device of state.devices.values()) {
     if (device.status === "revoked") continue;
-    for (const [line, versionId] of device.assignments)
+    for (const [line, { versionId }] of device.assignments)
       inUse.set(versionId, `assigned to ${device.device}/${line}`);
     for (const [line, versionId] of lastActivations(device))
       inUse.set(versionId, `active on ${device.device}/${line}`);

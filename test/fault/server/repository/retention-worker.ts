@@ -26,7 +26,7 @@ if (action === "grow") {
       name: "soh",
       bases: before === undefined ? [] : [before.versionId],
     });
-    if (day % 11 === 3) await repository.hold(summary.versionId, "incident", "ann");
+    if (day % 11 === 3) await repository.hold(summary.versionId, "incident");
     say({ versionId: summary.versionId, seed: `${seed}/${day}` });
     nowMs += dayMs;
   }

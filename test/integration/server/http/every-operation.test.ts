@@ -1,6 +1,7 @@
 /**
  * Calls every operation of the table on a home in this process and on a server over HTTP, in the same
- * sequence. Both give the same answers; each fits the table's schema and has no member that the schema lacks.
+ * sequence. Both give the same answers; each fits the table's schema and has no member that the schema lacks. Every
+ * fact that an operation appends names its caller, over every way into the store.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,9 +10,12 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import { operationTable } from "../../../../server/api/operation-table.js";
+import type { ListedFact } from "../../../../server/api/journal-schemas.js";
 import type { RecoveryStream, ServerOperations } from "../../../../server/api/server-operations.js";
 import { connectOperations } from "../../../../server/http/client.js";
+import { readHttpToken } from "../../../../server/http/token.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
@@ -95,7 +99,7 @@ function steps(backupFolder: string): readonly Step[] {
     { name: "recover", shows: "tfjs", ask: async (at) => drain(await at.recover({ ...tiny, form: "tfjs" })) },
     { name: "verify", ask: (at) => at.verify(tiny) },
     { name: "tag", ask: (at) => at.tag({ ...tiny, tag: "best" }) },
-    { name: "hold", ask: (at) => at.hold({ ...tiny, held: true, because: "a question", by: "ann" }) },
+    { name: "hold", ask: (at) => at.hold({ ...tiny, held: true, because: "a question" }) },
     {
       name: "retire",
       shows: "a held one",
@@ -176,7 +180,7 @@ function steps(backupFolder: string): readonly Step[] {
     },
     {
       name: "setRetention",
-      ask: (at) => at.setRetention({ fleet, scope: { of: "name", name: "tiny" }, rule: "1 hour", by: "ann" }),
+      ask: (at) => at.setRetention({ fleet, scope: { of: "name", name: "tiny" }, rule: "1 hour" }),
     },
     { name: "retention", ask: (at) => at.retention({ fleet }) },
     { name: "forecastRetention", ask: (at) => at.forecastRetention({ fleet, listKept: true }) },
@@ -188,6 +192,7 @@ function steps(backupFolder: string): readonly Step[] {
       ask: async (at) =>
         (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
     },
+    { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
     { name: "reindex", ask: (at) => at.reindex({ fleet }) },
     {
       name: "backup",
@@ -207,6 +212,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "collect",
   "backup",
   "train",
+  "journal",
 ]);
 
 /**
@@ -219,6 +225,7 @@ function comparable(name: OperationName, answer: unknown): unknown {
     if (typeof value === "number" && /(Ms|Us|Bytes)$|^position|^bytes/.test(key)) return "number";
     if (typeof value === "string") {
       // A server reads versions back and releases them in the background.
+      if (/^by$|By$/.test(key)) return "caller";
       if (key === "state" && ["recorded", "stored", "released"].includes(value)) return "kept";
       if (key === "publicKey" || key === "tokenHash" || key === "message") return "text";
       return value.replace(/[0-9a-f]{12,64}/g, (id) => {
@@ -227,12 +234,40 @@ function comparable(name: OperationName, answer: unknown): unknown {
       });
     }
     if (Array.isArray(value)) return value.map((each) => plain(each, key));
+    if (/^by$|By$/.test(key)) return "caller";
     if (typeof value === "object" && value !== null)
       return Object.fromEntries(Object.entries(value).map(([member, each]) => [member, plain(each, member)]));
     return value;
   };
   const json: unknown = answer === undefined ? undefined : JSON.parse(JSON.stringify(answer));
   return ownValues.has(name) ? Object.keys(json as object).filter((key) => key !== "http") : plain(json);
+}
+
+/** The types of facts that the steps append. */
+const factsOfOperations = [
+  "assigned",
+  "backup",
+  "data",
+  "enrolled",
+  "held",
+  "recorded",
+  "retention",
+  "retired",
+  "revoked",
+  "tagged",
+  "unheld",
+];
+
+/** Facts that the server itself appends in the background: it reads versions back and releases them. */
+const ownFacts: readonly string[] = ["stored", "released"];
+
+/** The facts from a position on that a caller must have caused, and the length of the journal. */
+async function causedSince(
+  operations: ServerOperations,
+  from: number,
+): Promise<{ readonly length: number; readonly caused: readonly ListedFact[] }> {
+  const { length, facts } = await operations.journal({ fleet, from, limit: 1000 });
+  return { length, caused: facts.filter(({ type }) => !ownFacts.includes(type)) };
 }
 
 /** @throws if the answer has a member that the table does not declare, or lacks one that it does */
@@ -252,7 +287,7 @@ describe("every operation", () => {
     server = await startTestServer();
     home = await mkdtemp(join(tmpdir(), "stemma-local-"));
     local = await openLocalOperations({ home });
-    remote = connectOperations({ socketPath: server.handle.socketPath }, 20);
+    remote = connectOperations({ socketPath: server.handle.socketPath, user: "ann@workshop" }, 20);
     await server.handle.operations.fleets();
   });
   after(async () => {
@@ -264,6 +299,12 @@ describe("every operation", () => {
 
   it("gives the same answers in this process and over HTTP", { timeout: 120_000 }, async () => {
     const asked = new Set<OperationName>(["events"]);
+    const causedTypes = new Set<string>();
+    const lengths = [0, 0];
+    const callers = [
+      { who: currentUser(), through: "command" },
+      { who: "ann@workshop", through: "socket" },
+    ];
     // The server's fleet exists from its start; the home's begins with an import.
     const [first, ...others] = steps(join(tmpdir(), "stemma-backup-"));
     assert.equal(first?.name, "fleets");
@@ -285,8 +326,34 @@ describe("every operation", () => {
       }
       assert.deepEqual(answers[1], answers[0], label);
       if (fails !== undefined) assert.deepEqual(answers[0], { fails }, label);
+      for (const [at, operations] of [local, remote].entries()) {
+        if ((await operations.fleets()).length === 0) continue;
+        const { length, caused } = await causedSince(operations, lengths[at] ?? 0);
+        lengths[at] = length;
+        for (const { type, by } of caused) {
+          assert.deepEqual(by, callers[at], `${label} appends ${type}`);
+          causedTypes.add(type);
+        }
+      }
     }
+    assert.deepEqual([...causedTypes].sort(), factsOfOperations);
     assert.deepEqual([...asked].sort(), Object.keys(operationTable).sort(), "an operation is not asked here");
+  });
+
+  it("names the token and what its bearer claims, over TCP", async () => {
+    const token = await readHttpToken(server.handle.home);
+    const http = connectOperations({ url: server.handle.httpUrl, token, user: "bob\u0000\u2028ß" });
+    try {
+      const { length } = await http.journal({ fleet, limit: 1 });
+      await http.tag({ ...tiny, tag: "tcp" });
+      const { caused } = await causedSince(http, length);
+      assert.deepEqual(
+        caused.map(({ by }) => by),
+        [{ who: "http-token", role: "admin", through: "http", claims: "bobß" }],
+      );
+    } finally {
+      await http.close();
+    }
   });
 
   it("keeps the parameters of registered datasets, over HTTP too", async () => {

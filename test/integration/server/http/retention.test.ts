@@ -37,10 +37,11 @@ test("rules, forecasts, their application and holds are the same over TCP, over 
   const server = await startTestServer();
   context.after(() => server.remove());
   const remote = connectOperations({
+    user: "ann@workshop",
     url: server.handle.httpUrl,
     token: (await readHttpToken(server.home)) ?? "",
   });
-  const socket = connectOperations({ socketPath: server.handle.socketPath });
+  const socket = connectOperations({ socketPath: server.handle.socketPath, user: "ann@workshop" });
   for (let seed = 0; seed < 5; seed++) await importNoise(remote, "soh", seed);
   const heard: ServerEvent[] = [];
   const listening = new AbortController();
@@ -54,9 +55,11 @@ test("rules, forecasts, their application and holds are the same over TCP, over 
     model: "soh:2",
     held: true,
     because: "incident 7",
-    by: "ann@workshop",
   });
-  assert.deepEqual([held.held, held.hold?.because, held.hold?.by], [true, "incident 7", "ann@workshop"]);
+  assert.deepEqual(
+    [held.held, held.hold?.because, held.hold?.by],
+    [true, "incident 7", "http-token, admin (http), as ann@workshop"],
+  );
   for (const operations of [remote, socket, server.handle.operations]) {
     await assert.rejects(operations.hold({ fleet: testFleet, model: "soh:2", held: true, because: "mine" }), {
       code: "MODEL_HELD",
@@ -124,7 +127,6 @@ test("rules, forecasts, their application and holds are the same over TCP, over 
     fleet: testFleet,
     scope: { of: "name", name: "soh" },
     rule: "nothing",
-    by: "ann@workshop",
   });
   assert.deepEqual(
     set.map(({ scope, rule, by }) => ({ scope, rule, by })),
@@ -132,7 +134,7 @@ test("rules, forecasts, their application and holds are the same over TCP, over 
       {
         scope: { of: "name", name: "soh" },
         rule: "heads, holds and tags for ever, else nothing",
-        by: "ann@workshop",
+        by: "ann@workshop (socket)",
       },
     ],
   );

@@ -70,15 +70,18 @@ for (const name of homes) {
     );
     for (const { held, hold, state, retired } of versions)
       assert.deepEqual([held, state === "retired"], [hold !== undefined, retired !== undefined]);
-    // Nor generations: in its journal each enrolment counts one.
-    assert.deepEqual(
-      repository.devices().map(({ generation }) => generation),
-      expected.devices.map(() => 1),
-    );
+    // Nor generations: in its journal each enrolment counts one. Nor callers, and it did not list what is assigned.
+    for (const { device, generation, enrolledBy, lines, assigned = {} } of repository.devices()) {
+      assert.deepEqual([generation, enrolledBy], [1, undefined]);
+      for (const line of lines)
+        assert.equal(assigned[line]?.versionId, repository.assignment(device, line), line);
+    }
     assert.deepEqual(
       JSON.parse(
         JSON.stringify(
-          repository.devices().map(({ generation: _generation, ...asShownThen }) => asShownThen),
+          repository
+            .devices()
+            .map(({ generation: _generation, assigned: _assigned, ...asShownThen }) => asShownThen),
         ),
       ),
       expected.devices,

@@ -7,6 +7,7 @@ import { maxImportOptionsBytes } from "../../../../server/api/version-schemas.js
 import { bearerMatches } from "../../../../server/http/token.js";
 import { createTrainJobs } from "../../../../server/http/train-jobs.js";
 import type { TrainReport } from "../../../../server/api/evaluation-schemas.js";
+import type { Caller } from "../../../../shared/journal/caller.js";
 import { StemmaError } from "../../../../shared/errors.js";
 
 describe("errors over HTTP", () => {
@@ -114,18 +115,19 @@ it("a bearer token matches itself and nothing else", () => {
 });
 
 describe("trainings started over HTTP", () => {
-  const request = { fleet: "f", recipe: "r", data: "d", name: "m" };
+  const caller: Caller = { who: "ann", through: "socket" };
+  const request = { fleet: "f", recipe: "r", data: "d", name: "m", caller };
   it("run while they are polled, and end with a report or a typed error", async () => {
     let end: (report: TrainReport) => void = () => undefined;
     const jobs = createTrainJobs(
-      {
+      () => ({
         train: (_, { onProgress } = {}) => {
           onProgress?.({ state: "running", line: "epoch 1" });
           return new Promise((resolve) => {
             end = resolve;
           });
         },
-      },
+      }),
       { now: () => 5 },
     );
     const { job } = jobs.start(request);
@@ -137,14 +139,14 @@ describe("trainings started over HTTP", () => {
   });
   it("stop on request, and only few run at a time", async () => {
     const jobs = createTrainJobs(
-      {
+      () => ({
         train: (_, { signal } = {}) =>
           new Promise((_resolve, reject) => {
             signal?.addEventListener("abort", () => {
               reject(new StemmaError("TRAINING_STOPPED", "stopped"));
             });
           }),
-      },
+      }),
       { now: () => 5 },
       { running: 2, kept: 3 },
     );

@@ -82,7 +82,7 @@ const inputs = {
   modelJson: { fleet, model, weightsFile: "w.bin" },
   verify: { fleet, model },
   tag: { fleet, model, tag: "best", remove: true },
-  hold: { fleet, model, held: true, because: "a question", by: "ann" },
+  hold: { fleet, model, held: true, because: "a question" },
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
   evaluate: { fleet, model, data: "cells", top: 3, limit: 7 },
@@ -123,13 +123,14 @@ const inputs = {
     bytesAfter: 6,
   },
   retention: { fleet },
-  setRetention: { fleet, scope: { of: "line", line: "a" }, rule: "1 hour", by: "ann" },
+  setRetention: { fleet, scope: { of: "line", line: "a" }, rule: "1 hour" },
   forecastRetention: { fleet, trying: { scope: { of: "name", name: "n" }, rule: null }, listKept: true },
   applyRetention: { fleet, collect: true },
   planStorage: storage,
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
   reindex: { fleet },
+  journal: { fleet, from: 3, limit: 4 },
   backup: { fleet, folder: "/b" },
 } as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };
 
@@ -175,8 +176,9 @@ describe("every field of an operation's input", () => {
     app = buildHttpApp(
       {
         operations,
-        jobs: createTrainJobs(operations, clock),
-        archiveJobs: createArchiveJobs(operations, clock),
+        operationsAs: () => operations,
+        jobs: createTrainJobs(() => operations, clock),
+        archiveJobs: createArchiveJobs(() => operations, clock),
         metrics: new Registry(),
         problems: () => Promise.resolve([]),
         log,

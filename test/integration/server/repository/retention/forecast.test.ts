@@ -22,7 +22,7 @@ test("a forecast lists what will be retired, and applying does exactly that; all
   const repository = await openRepository(made.home, "fleet-a");
   const chain = await growChain(repository, made, "soh", { days: 60 });
   assert.deepEqual((await repository.retention.forecast()).retire, [], "no rule, nothing goes");
-  await repository.hold(chain[3]!.summary.versionId, "incident 7", "ann");
+  await repository.as({ who: "ann", through: "command" }).hold(chain[3]!.summary.versionId, "incident 7");
   await repository.tag("soh", "best", chain[8]!.summary.versionId);
   await repository.retention.set(fleetScope, "30 days, then one a week");
   const forecast = await repository.retention.forecast({ listKept: true });
@@ -32,7 +32,7 @@ test("a forecast lists what will be retired, and applying does exactly that; all
       ?.map(({ because, reason }) => [reason, because])
       .filter(([reason]) => reason === "held" || reason === "tagged" || reason === "head"),
     [
-      ["held", "held by ann since 2024-01-13 22:13Z: incident 7"],
+      ["held", "held by ann (command) since 2024-01-13 22:13Z: incident 7"],
       ["tagged", "tagged best"],
       ["head", "the newest of its line and name"],
     ],

@@ -23,7 +23,7 @@ for (const [place, makeHome] of places) {
   test(`${place}: rules are facts: the latest of a scope holds after reopening, reindexing and restoring a backup`, async (context) => {
     const made = await makeHome(context);
     const repository = await openRepository(made.home, "fleet-a");
-    await repository.retention.set(fleetScope, "10 days", "ann");
+    await repository.as({ who: "ann", through: "command" }).retention.set(fleetScope, "10 days");
     await repository.retention.set(fleetScope, issueRule);
     await repository.retention.set({ of: "line", line: "front" }, "1 day");
     await repository.retention.set({ of: "name", name: "soh" }, "for ever");

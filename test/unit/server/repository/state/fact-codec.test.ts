@@ -30,6 +30,14 @@ test("facts of every kind are decoded as they were encoded", () => {
     { type: "held", atMs: 1, versionId: id, because: "x" },
     { type: "unheld", atMs: 1, versionId: id, because: "x" },
     { type: "held", atMs: 1, versionId: id, because: "x", by: "ann" },
+    { type: "revoked", atMs: 1, device: "d", because: "x", by: { who: "ann@x", through: "command" } },
+    {
+      type: "restored",
+      atMs: 1,
+      position: 3,
+      lostFrom: null,
+      by: { who: "http-token", through: "http", role: "admin", claims: "bob" },
+    },
     { type: "retention", atMs: 1, line: null, name: "soh", rule: "90 days" },
     { type: "retention", atMs: 1, line: "front", name: null, rule: null, by: "ann" },
     { type: "enrolled", atMs: 1, device: "d", publicKey: "k", tokenHash: "t", profile: "p", lines: ["l"] },
@@ -121,6 +129,9 @@ test("a value that is not a fact is refused with a code", () => {
     { type: "stored", atMs: "1", versionId: id },
     { type: "session", atMs: 1, device: "d", session: -1 },
     { type: "enrolled", atMs: 1, device: "d", publicKey: "k", tokenHash: "t", profile: "p", lines: "l" },
+    { type: "backup", atMs: 1, position: 1, location: "", by: { who: "", through: "http" } },
+    { type: "backup", atMs: 1, position: 1, location: "", by: { who: "a", through: "window" } },
+    { type: "backup", atMs: 1, position: 1, location: "", by: { who: "a".repeat(257), through: "http" } },
     { type: "constructor", atMs: 1 },
   ]) {
     if ((value as { type?: unknown } | null)?.type === "constructor") {
