@@ -6,20 +6,13 @@ import { SerialQueue } from "../concurrency/serial-queue.js";
 import { StemmaError } from "../errors.js";
 import type { Clock, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
-import { objectId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
 import { collectPlanned } from "./collector.js";
 import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
-import {
-  chainFaultTexts,
-  kindMismatch,
-  neverStoredHint,
-  objectMismatch,
-  objectMissing,
-} from "./object-errors.js";
+import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
 import { ObjectIndex, storedObject, type Located } from "./object-index.js";
 import type {
   CodedTensor,
@@ -31,6 +24,7 @@ import type {
   PackWriter,
   ReadOptions,
   StoredObject,
+  StoredStream,
   StoredTensorSource,
   TensorEncoding,
   WriteOptions,
@@ -40,6 +34,7 @@ import { packBytes, packHeaderBytes, type PackIndex } from "./pack-format.js";
 import { StorePackWriter, type PackTarget } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
+import { StoredObjects, type StoredBytes } from "./stored-objects.js";
 import {
   encodingIn,
   readCodedFrom,
@@ -137,7 +132,7 @@ class MemoryPacks {
 }
 
 /** Nothing is damaged in memory, but a coded tensor can lack what it is coded against. */
-class MemoryTensors implements StoredTensors {
+class MemoryTensors implements StoredTensors, StoredBytes {
   readonly #index: ObjectIndex;
   readonly #packs: MemoryPacks;
 
@@ -160,6 +155,14 @@ class MemoryTensors implements StoredTensors {
   }
   stored(id: Hash, length?: number): Promise<Uint8Array> {
     return Promise.resolve(this.#packs.bytesOf(this.locate(id)).slice(0, length));
+  }
+  async *pieces(id: Hash, pieceBytes: number): AsyncIterable<Uint8Array> {
+    const located = this.locate(id);
+    const bytes = await Promise.resolve(this.#packs.bytesOf(located));
+    for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.slice(at, at + pieceBytes);
+  }
+  range(id: Hash, from: number, length: number): Promise<Uint8Array> {
+    return Promise.resolve(this.#packs.bytesOf(this.locate(id)).slice(from, from + length));
   }
   isReferenced(id: Hash): boolean {
     return this.#index.isReferenced(id);
@@ -192,6 +195,7 @@ class MemoryStore implements ObjectPruner {
   readonly #packs = new MemoryPacks();
   readonly #tensors = new MemoryTensors(this.#index, this.#packs);
   readonly #reading = new TensorReading(this.#tensors, new DecodedCache(decodedCacheBytes));
+  readonly #objects = new StoredObjects(this.#tensors);
   readonly #publication = new Publication(this.#index);
   readonly #lock = new ReferenceLock();
   readonly #collections = new SerialQueue();
@@ -215,13 +219,11 @@ class MemoryStore implements ObjectPruner {
     return this.#index.list();
   }
 
-  async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-    const { entry } = this.#tensors.locate(id);
-    if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
-    const bytes = await this.#tensors.stored(id);
-    const actual = objectId(kind, bytes);
-    if (actual !== id) throw objectMismatch(id, actual, "memory");
-    return bytes;
+  read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
+    return this.#objects.read(kind, id);
+  }
+  openStream(kind: ObjectKind, id: Hash): StoredStream {
+    return this.#objects.open(kind, id);
   }
 
   openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {

@@ -27,6 +27,15 @@ export function tensorMismatch(expected: Hash, actual: Hash): StemmaError {
   );
 }
 
+/** An object that is being stored as a stream has another id than announced. */
+export function streamMismatch(kind: ObjectKind, expected: Hash, actual: Hash): StemmaError {
+  return new StemmaError(
+    "OBJECT_HASH_MISMATCH",
+    `The bytes of an object of the kind ${kind} have the id ${actual} where ${expected} was expected: they changed on the way, or their source is damaged. Nothing of it was stored; send or read it again.`,
+    { kind, expected, actual },
+  );
+}
+
 /** A tensor that is being stored coded decodes to another id than announced. */
 export function codedMismatch(expected: Hash, actual: Hash | undefined): StemmaError {
   return new StemmaError(

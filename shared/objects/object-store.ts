@@ -5,7 +5,7 @@
  */
 import type { FixedLevels } from "../delta/fixed-planes.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
-import type { ObjectKind } from "../model/model.js";
+import type { ObjectKind, StreamedKind } from "../model/model.js";
 
 export interface StoredObject {
   readonly id: Hash;
@@ -88,12 +88,35 @@ export interface StoredTensorSource extends TensorSource {
   readAll(): Promise<Uint8Array | undefined>;
 }
 
+/** Bytes that come in pieces; each call of `chunks` starts from the first byte. */
+export interface ByteSource {
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+/** A stored object that need not fit into memory. */
+export interface StoredStream extends ByteSource {
+  readonly byteLength: number;
+  /**
+   * At most 4 MiB of it. Before the first range is read, the complete object is compared with its id, once for
+   * each copy in a running process. @throws SIZE_OVER_LIMIT outside the object, OBJECT_HASH_MISMATCH
+   */
+  range(from: number, length: number): Promise<Uint8Array>;
+}
+
 export interface ObjectReader {
   has(id: Hash): boolean;
   stat(id: Hash): StoredObject | undefined;
   list(): Iterable<StoredObject>;
-  /** A small object's bytes, verified against its id. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+  /**
+   * An object's bytes, verified against its id. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, SIZE_OVER_LIMIT
+   * for an engine, recipe or data of more than 64 MiB
+   */
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array>;
+  /**
+   * An object of any size as a stream of pieces of at most 4 MiB, verified against its id at the latest at the
+   * end. @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, OBJECT_HASH_MISMATCH
+   */
+  openStream(kind: ObjectKind, id: Hash): StoredStream;
   /**
    * A tensor's bytes as a stream, verified against its id at the latest at the end. @throws OBJECT_MISSING,
    * OBJECT_HASH_MISMATCH; the call itself throws where the tensor is already known to be unreadable
@@ -128,6 +151,12 @@ export interface ObjectReader {
 export interface PackWriter {
   /** Adds a small object unless the store already has it. Returns its id. */
   put(kind: ObjectKind, bytes: Uint8Array): Promise<Hash>;
+  /**
+   * Adds an object of any size as a stream, hashing it meanwhile. Where `expected` is in the store already,
+   * the source is not read. @throws OBJECT_HASH_MISMATCH when `expected` is another id; the save can continue
+   * after that
+   */
+  putStream(kind: StreamedKind, source: ByteSource, expected?: Hash): Promise<Hash>;
   /**
    * Adds a tensor as a stream, hashing it meanwhile. Where `expected` is in the store already, the source is
    * not read. Everything put, new or not, is pinned against collection until commit or abort. @throws

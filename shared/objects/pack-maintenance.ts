@@ -27,10 +27,8 @@ export interface PackMaintenanceParts {
   readonly tensors: PackTensors;
   readonly lock: ReferenceLock;
   readonly rewriter: Pick<PackRewriter, "rewrite">;
-  /** A small object's bytes, verified. */
-  readonly read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>;
-  /** A raw tensor's bytes, verified. */
-  readonly chunks: (id: Hash) => AsyncIterable<Uint8Array>;
+  /** The bytes of a raw object, verified. */
+  readonly chunks: (id: Hash, kind: ObjectKind | "tensor") => AsyncIterable<Uint8Array>;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
   /** Makes renames and removals in the folder durable. */
@@ -143,11 +141,10 @@ export class PackMaintenance {
 
   /** Why an object cannot be read from the disk, or is not what its id states. */
   async #errorOf({ entry: { id, kind, encodingCode } }: Located): Promise<StemmaError | undefined> {
-    const { read, chunks, verifiedStored } = this.#parts;
+    const { chunks, verifiedStored } = this.#parts;
     try {
-      if (kind !== "tensor") await read(kind, id);
-      else if (encodingCode !== rawEncodingCode) await verifiedStored(id);
-      else for await (const piece of chunks(id)) void piece;
+      if (kind === "tensor" && encodingCode !== rawEncodingCode) await verifiedStored(id);
+      else for await (const piece of chunks(id, kind)) void piece;
       return undefined;
     } catch (error) {
       if (isStemmaError(error)) return error;

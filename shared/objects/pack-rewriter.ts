@@ -14,10 +14,8 @@ export interface PackRewriterParts {
   readonly files: Files;
   readonly packFiles: PackFiles;
   readonly newTarget: () => PackFileWriter;
-  /** A small object's bytes, verified. */
-  readonly read: (kind: ObjectKind, id: Hash) => Promise<Uint8Array>;
-  /** A raw tensor's bytes, verified. */
-  readonly chunks: (id: Hash) => AsyncIterable<Uint8Array>;
+  /** The bytes of a raw object, verified. */
+  readonly chunks: (id: Hash, kind: ObjectKind | "tensor") => AsyncIterable<Uint8Array>;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
   /** Makes renames and removals in the folder durable. */
@@ -52,10 +50,10 @@ export class FilePackRewriter implements PackRewriter {
    * deleted.
    */
   async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
-    const { read, chunks, verifiedStored } = this.#parts;
-    if (entry.header === undefined) await target.push(await read(entry.kind as ObjectKind, entry.id));
-    else if (entry.encodingCode !== rawEncodingCode) await target.push(await verifiedStored(entry.id));
-    else for await (const piece of chunks(entry.id)) await target.push(piece);
+    const { chunks, verifiedStored } = this.#parts;
+    if (entry.header !== undefined && entry.encodingCode !== rawEncodingCode)
+      await target.push(await verifiedStored(entry.id));
+    else for await (const piece of chunks(entry.id, entry.kind)) await target.push(piece);
     target.endEntry(entry);
   }
 

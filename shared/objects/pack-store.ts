@@ -11,7 +11,7 @@ import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
-import { objectId, tensorId } from "../tensor/hash.js";
+import { tensorId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
@@ -19,7 +19,6 @@ import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
-import { kindMismatch } from "./object-errors.js";
 import { storedObject, type ObjectIndex } from "./object-index.js";
 import type {
   CodedTensor,
@@ -32,6 +31,7 @@ import type {
   ReadOptions,
   TensorEncoding,
   StoredObject,
+  StoredStream,
   StoredTensorSource,
   WriteOptions,
 } from "./object-store.js";
@@ -45,6 +45,7 @@ import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
+import { StoredObjects } from "./stored-objects.js";
 import { encodingIn, readCodedFrom, type TensorEntry } from "./stored-tensors.js";
 import { TensorReading } from "./tensor-reading.js";
 import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
@@ -96,6 +97,7 @@ class FilePackStore implements PackStore {
   readonly #syncFolder: () => Promise<void>;
   readonly #tensors: PackTensors;
   readonly #reading: TensorReading;
+  readonly #objects: StoredObjects;
   readonly #publication: Publication;
   readonly #rewriter: FilePackRewriter;
   #failure: unknown;
@@ -116,6 +118,7 @@ class FilePackStore implements PackStore {
       this.#tensors,
       new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes),
     );
+    this.#objects = new StoredObjects(this.#tensors);
     this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -123,8 +126,8 @@ class FilePackStore implements PackStore {
       files,
       packFiles,
       newTarget: () => this.#newTarget(),
-      read: (kind: ObjectKind, id: Hash) => this.read(kind, id),
-      chunks: (id: Hash) => this.#chunks(id),
+      chunks: (id: Hash, kind: ObjectKind | "tensor") =>
+        kind === "tensor" ? this.#chunks(id) : this.#objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
       syncNames: () => this.#syncNames(),
       onSyncError: (error: unknown) => this.#stop(error),
@@ -176,19 +179,11 @@ class FilePackStore implements PackStore {
     return this.#tensors.damaged(id, entry, { actual });
   }
 
-  async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
-    const { entry } = this.#tensors.locate(id);
-    if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
-    if (entry.encodingCode !== rawEncodingCode)
-      throw new StemmaError(
-        "PACK_FORMAT_UNKNOWN",
-        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know for objects of its kind. Use a newer Stemma.`,
-        { id },
-      );
-    const bytes = await this.#tensors.stored(id);
-    const actual = objectId(kind, bytes);
-    if (actual !== id) throw this.#mismatch(id, entry, actual);
-    return bytes.slice();
+  read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
+    return this.#objects.read(kind, id);
+  }
+  openStream(kind: ObjectKind, id: Hash): StoredStream {
+    return this.#objects.open(kind, id);
   }
 
   openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {

@@ -113,6 +113,12 @@ export class PackTensors implements StoredTensors {
     return this.#packFiles.stream(pack, (from) => from.pieces(entry.offset, entry.storedBytes, pieceBytes));
   }
 
+  /** Some stored bytes. */
+  range(id: Hash, from: number, length: number): Promise<Uint8Array> {
+    const { pack, entry } = this.locate(id);
+    return this.#packFiles.use(pack, (reader) => reader.range(entry.offset + from, length));
+  }
+
   damaged(id: Hash, entry: PackEntry, { actual, cause }: FoundDamage): StemmaError {
     const located = this.#index.locate(id);
     const pack = located?.pack.name ?? "that had it";

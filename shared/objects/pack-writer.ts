@@ -4,14 +4,14 @@
  */
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../errors.js";
-import { tensorMismatch } from "./object-errors.js";
-import type { ObjectKind } from "../model/model.js";
+import { streamMismatch, tensorMismatch } from "./object-errors.js";
+import type { ObjectKind, StreamedKind } from "../model/model.js";
 import { tensorByteLength } from "../tensor/dtype.js";
-import { objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
+import { objectHasher, objectId, tensorHasher, type Sha256 } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Pins } from "./leases.js";
 import { codedEntry, decodeEarly, OwnTensors } from "./coded-entry.js";
-import type { CodedTensor, PackWriter } from "./object-store.js";
+import type { ByteSource, CodedTensor, PackWriter } from "./object-store.js";
 import type { PackIndex } from "./pack-format.js";
 import { DecodedCache } from "./decoded-cache.js";
 import type { Links } from "./chains.js";
@@ -81,6 +81,23 @@ async function streamTensor(source: TensorSource, push: (piece: Uint8Array) => P
   return source.hashedId ?? (hasher as Sha256).digest();
 }
 
+/** Passes an object's bytes to `push` while they are hashed. */
+async function streamObject(
+  kind: StreamedKind,
+  source: ByteSource,
+  push: (piece: Uint8Array) => Promise<void>,
+): Promise<{ readonly id: Hash; readonly byteLength: number }> {
+  const hasher = objectHasher(kind);
+  let byteLength = 0;
+  for await (const piece of source.chunks()) {
+    byteLength += piece.length;
+    const pushed = push(piece);
+    hasher.update(piece);
+    await pushed;
+  }
+  return { id: hasher.digest(), byteLength };
+}
+
 export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   readonly #host: PackWriterHost<Target>;
   readonly #own = new Map<Hash, UnsealedEntry>();
@@ -111,32 +128,57 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
     });
   }
 
+  putStream(kind: StreamedKind, source: ByteSource, expected?: Hash): Promise<Hash> {
+    return this.#putPieces(
+      expected,
+      (id) => this.#has(id),
+      async (push) => {
+        const { id, byteLength } = await streamObject(kind, source, push);
+        if (expected !== undefined && id !== expected) throw streamMismatch(kind, expected, id);
+        return { id, kind, byteLength, isRewrite: this.#replacesUnreadable(id) };
+      },
+    );
+  }
+
   putTensor(source: TensorSource, expected?: Hash): Promise<Hash> {
-    return this.#serially(async () => {
-      if (expected !== undefined && this.#isDone(expected)) return expected;
-      const target = this.#openTarget();
-      let id: Hash;
-      try {
-        id = await streamTensor(source, (piece) => target.push(piece));
+    return this.#putPieces(
+      expected,
+      (id) => this.#isDone(id),
+      async (push) => {
+        const id = await streamTensor(source, push);
         if (expected !== undefined && id !== expected) throw tensorMismatch(expected, id);
+        return {
+          id,
+          kind: "tensor",
+          header: { dtype: source.dtype, shape: [...source.shape] },
+          byteLength: source.byteLength,
+          isRewrite: this.#host.recode || this.#replacesUnreadable(id),
+        };
+      },
+    );
+  }
+
+  /** Writes what `write` pushes as one object, unless it is there already. */
+  #putPieces(
+    expected: Hash | undefined,
+    isDone: (id: Hash) => boolean,
+    write: (push: (piece: Uint8Array) => Promise<void>) => Promise<EntryDescription>,
+  ): Promise<Hash> {
+    return this.#serially(async () => {
+      if (expected !== undefined && isDone(expected)) return expected;
+      const target = this.#openTarget();
+      let entry: EntryDescription;
+      try {
+        entry = await write((piece) => target.push(piece));
       } catch (error) {
         if (isStemmaError(error, "OBJECT_HASH_MISMATCH") || isStemmaError(error, "TENSOR_SIZE_MISMATCH"))
           await target.dropEntry();
         else await this.#fail();
         throw error;
       }
-      if (this.#isDone(id)) {
-        await target.dropEntry();
-        return id;
-      }
-      this.#endEntry(target, {
-        id,
-        kind: "tensor",
-        header: { dtype: source.dtype, shape: [...source.shape] },
-        byteLength: source.byteLength,
-        isRewrite: this.#host.recode || this.#replacesUnreadable(id),
-      });
-      return id;
+      if (isDone(entry.id)) await target.dropEntry();
+      else this.#endEntry(target, entry);
+      return entry.id;
     });
   }
 

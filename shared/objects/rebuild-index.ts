@@ -6,7 +6,7 @@
  */
 import { createHash, type Hash as NodeHash } from "node:crypto";
 import { isStemmaError } from "../errors.js";
-import { hashBytes, objectId, sha256, tensorHasher } from "../tensor/hash.js";
+import { hashBytes, objectHasher, sha256, tensorHasher } from "../tensor/hash.js";
 import {
   decodeEntry,
   entryFixedBytes,
@@ -230,12 +230,8 @@ function decoded(decode: () => PackEntry): PackEntry | undefined {
 /** Whether an object's bytes have its id; undefined for coded ones, which cannot be compared alone. */
 async function hasItsId(source: PackBytes, entry: PackEntry): Promise<boolean | undefined> {
   if (entry.encodingCode !== rawEncodingCode) return undefined;
-  if (entry.kind !== "tensor" || entry.header === undefined)
-    return (
-      entry.kind !== "tensor" &&
-      objectId(entry.kind, await source.read(entry.offset, entry.storedBytes)) === entry.id
-    );
-  const hasher = tensorHasher(entry.header);
+  if ((entry.kind === "tensor") !== (entry.header !== undefined)) return false;
+  const hasher = entry.header === undefined ? objectHasher(entry.kind) : tensorHasher(entry.header);
   for (let done = 0; done < entry.storedBytes; done += pieceBytes)
     hasher.update(await source.read(entry.offset + done, Math.min(pieceBytes, entry.storedBytes - done)));
   return hasher.digest() === entry.id;

@@ -135,3 +135,8 @@ export async function tensorIdOfSource(source: TensorSource): Promise<Hash> {
 export function objectId(kind: string, bytes: Uint8Array): Hash {
   return sha256(`stemma-${kind}-1\0`, bytes);
 }
+
+/** Hashes an object that is not in memory at once: update it with the object's bytes; the digest is its id. */
+export function objectHasher(kind: string): Sha256 {
+  return new Sha256().update(`stemma-${kind}-1\0`);
+}

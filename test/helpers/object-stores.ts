@@ -1,6 +1,7 @@
 /** Stores and tensors for the tests of object stores: their contract, their faults and their properties. */
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
-import type { ObjectPruner } from "../../shared/objects/object-store.js";
+import type { ObjectKind } from "../../shared/model/model.js";
+import type { ByteSource, ObjectPruner, ObjectReader } from "../../shared/objects/object-store.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { seededNumbers, type ManualClock } from "./manual-clock.js";
 
@@ -34,4 +35,21 @@ export async function saveTensors(store: ObjectPruner, ...tensors: readonly Tens
   for (const tensor of tensors) ids.push(await pack.putTensor(sourceOfTensor(tensor)));
   await pack.commit();
   return ids;
+}
+
+/** A source over bytes, in pieces of an odd length. */
+export function streamOf(bytes: Uint8Array, pieceBytes = 65_537): ByteSource {
+  return {
+    async *chunks() {
+      for (let at = 0; at < bytes.length; at += pieceBytes)
+        yield await Promise.resolve(bytes.slice(at, at + pieceBytes));
+    },
+  };
+}
+
+/** All bytes of a stored stream. */
+export async function streamedBytes(store: ObjectReader, kind: ObjectKind, id: Hash): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of store.openStream(kind, id).chunks()) pieces.push(piece.slice());
+  return new Uint8Array(Buffer.concat(pieces));
 }

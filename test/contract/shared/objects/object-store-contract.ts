@@ -20,6 +20,7 @@ import {
 import { collection } from "./collection-contract.js";
 import { codedTensors } from "./coded-tensors-contract.js";
 import { recoding } from "./recoding-contract.js";
+import { streams } from "./streams-contract.js";
 import { tensorPlanes } from "./tensor-planes-contract.js";
 
 export type OpenStore = (options: {
@@ -51,6 +52,7 @@ export function objectStoreContract(name: string, open: OpenStore): void {
     codedTensors(start);
     recoding(start);
     tensorPlanes(start);
+    streams(start);
   });
 }
 

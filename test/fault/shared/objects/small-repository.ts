@@ -10,10 +10,17 @@ import type { Files } from "../../../../shared/ports.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { idOfTensor } from "../../../helpers/coded-tensors.js";
-import { testTensor } from "../../../helpers/object-stores.js";
+import { streamOf, streamedBytes, testTensor } from "../../../helpers/object-stores.js";
 
 export type TestFact =
-  | { readonly type: "saved"; readonly save: number; readonly tensors: readonly Hash[]; readonly tree: Hash }
+  | {
+      readonly type: "saved";
+      readonly save: number;
+      readonly tensors: readonly Hash[];
+      readonly tree: Hash;
+      /** An object that streams; every third save has one. */
+      readonly data?: Hash;
+    }
   | { readonly type: "retired"; readonly save: number };
 export type Ack =
   | { readonly what: "saved"; readonly save: number; readonly position: number }
@@ -26,6 +33,9 @@ export const tensorsOf = (save: number): Tensor[] => [
   testTensor(1000 + (save >> 1), 2000),
   ...(save % 4 === 0 ? [testTensor(2000 + save, 90_000)] : []),
 ];
+/** Saves 0 and 3, 6 and 9, … share theirs. */
+const dataOf = (save: number): Uint8Array | undefined =>
+  save % 3 === 0 ? testTensor(3000 + Math.floor(save / 6), 30_000).bytes : undefined;
 const treeOf = (save: number): Uint8Array => new TextEncoder().encode(`tree of ${save}`);
 
 export async function openSmall(files: Files, seed: string) {
@@ -40,7 +50,9 @@ export async function openSmall(files: Files, seed: string) {
     if (fact.type === "saved") saves.set(fact.save, fact);
     else saves.delete(fact.save);
   const live = (): Set<Hash> =>
-    new Set([...saves.values()].flatMap(({ tensors, tree }) => [...tensors, tree]));
+    new Set(
+      [...saves.values()].flatMap(({ tensors, tree, data }) => [...tensors, tree, ...(data ? [data] : [])]),
+    );
   return {
     store,
     journal,
@@ -51,9 +63,17 @@ export async function openSmall(files: Files, seed: string) {
       const tensors: Hash[] = [];
       for (const tensor of tensorsOf(number)) tensors.push(await pack.putTensor(sourceOfTensor(tensor)));
       const tree = await pack.put("tree", treeOf(number));
+      const bytes = dataOf(number);
+      const data = bytes === undefined ? [] : [await pack.putStream("data", streamOf(bytes, 9_999))];
       await pack.commit();
-      return store.commitReferences([...tensors, tree], async () => {
-        const fact = { type: "saved", save: number, tensors, tree } as const;
+      return store.commitReferences([...tensors, tree, ...data], async () => {
+        const fact = {
+          type: "saved",
+          save: number,
+          tensors,
+          tree,
+          ...(data[0] === undefined ? {} : { data: data[0] }),
+        } as const;
         const [position] = await journal.append([fact]);
         saves.set(number, fact);
         return position as number;
@@ -104,11 +124,13 @@ export async function checkSmall(files: Files, acks: readonly Ack[], nextSave = 
         ack.save,
         "an acknowledged fact moved",
       );
-  for (const { save, tensors, tree } of home.saves.values()) {
+  for (const { save, tensors, tree, data } of home.saves.values()) {
     assert.deepEqual(tensors, tensorsOf(save).map(idOfTensor));
     for (const [i, tensor] of tensorsOf(save).entries())
       assert.deepEqual((await tensorOfSource(home.store.openTensor(tensors[i] as Hash))).bytes, tensor.bytes);
     assert.deepEqual(await home.store.read("tree", tree), treeOf(save));
+    assert.equal(data !== undefined, save % 3 === 0);
+    if (data !== undefined) assert.deepEqual(await streamedBytes(home.store, "data", data), dataOf(save));
   }
   // Work continues from there.
   await home.save(500 + nextSave);

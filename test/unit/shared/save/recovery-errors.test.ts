@@ -24,6 +24,7 @@ describe("errors", () => {
     stat: (id) => line.store.stat(id),
     list: () => line.store.list(),
     read: (kind, id) => line.store.read(kind, id),
+    openStream: (kind, id) => line.store.openStream(kind, id),
     encodingOf: (id) => line.store.encodingOf(id),
     readCoded: (id) => line.store.readCoded(id),
     readHighPlanes: (id, planes) => line.store.readHighPlanes(id, planes),

@@ -1,0 +1,114 @@
+/**
+ * Reads objects other than tensors from any kind of store: small ones whole, any of them as a stream. Memory
+ * does not grow with the size of a stream.
+ */
+import { StemmaError } from "../errors.js";
+import { streamedKinds, type ObjectKind } from "../model/model.js";
+import { objectHasher, objectId } from "../tensor/hash.js";
+import type { Hash } from "../tensor/tensor.js";
+import { kindMismatch } from "./object-errors.js";
+import type { Located } from "./object-index.js";
+import type { StoredStream } from "./object-store.js";
+import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
+import type { StoredTensors } from "./stored-tensors.js";
+
+/** How a store gives access to stored bytes. */
+export interface StoredBytes extends Pick<StoredTensors, "stored" | "damaged"> {
+  /** The copy of an object that is read. @throws OBJECT_MISSING */
+  locate(id: Hash): Located;
+  /** All stored bytes, in pieces of at most `pieceBytes`. */
+  pieces(id: Hash, pieceBytes: number): AsyncIterable<Uint8Array>;
+  /** Some stored bytes. The caller may write to them where they fill their buffer. */
+  range(id: Hash, from: number, length: number): Promise<Uint8Array>;
+}
+
+export const streamPieceBytes = 4 * 1024 * 1024;
+/** Larger objects of the kinds that stream are not read whole. */
+export const maxWholeStreamBytes = 64 * 1024 * 1024;
+const streamed: ReadonlySet<string> = new Set(streamedKinds);
+
+export class StoredObjects {
+  readonly #from: StoredBytes;
+  /** Copies whose bytes were compared with their id, so that ranges of them can be read. */
+  readonly #verified = new WeakSet<PackEntry>();
+
+  constructor(from: StoredBytes) {
+    this.#from = from;
+  }
+
+  /** See ObjectReader.read. */
+  async read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
+    const entry = this.#entry(kind, id);
+    if (streamed.has(kind) && entry.byteLength > maxWholeStreamBytes)
+      throw new StemmaError(
+        "SIZE_OVER_LIMIT",
+        `The ${kind} object ${id} has ${entry.byteLength} bytes, more than the ${maxWholeStreamBytes} that are read in one piece. Read it as a stream.`,
+        { id, byteLength: entry.byteLength },
+      );
+    const bytes = await this.#from.stored(id);
+    const actual = objectId(kind, bytes);
+    if (actual !== id) throw this.#from.damaged(id, entry, { actual });
+    return bytes.slice();
+  }
+
+  /** See ObjectReader.openStream. */
+  open(kind: ObjectKind, id: Hash): StoredStream {
+    const { byteLength } = this.#entry(kind, id);
+    return {
+      byteLength,
+      chunks: () => this.chunks(kind, id),
+      range: (from, length) => this.#range(kind, id, { from, length }),
+    };
+  }
+
+  /** The bytes in pieces, compared with the id at the end. Looks the copy up when the read begins. */
+  async *chunks(kind: ObjectKind, id: Hash): AsyncIterable<Uint8Array> {
+    const entry = this.#entry(kind, id);
+    const hasher = objectHasher(kind);
+    for await (const piece of this.#from.pieces(id, streamPieceBytes)) {
+      hasher.update(piece);
+      yield piece;
+    }
+    const actual = hasher.digest();
+    if (actual !== id) throw this.#from.damaged(id, entry, { actual });
+    this.#verified.add(entry);
+  }
+
+  async #range(
+    kind: ObjectKind,
+    id: Hash,
+    { from, length }: { readonly from: number; readonly length: number },
+  ): Promise<Uint8Array> {
+    const { byteLength } = this.#entry(kind, id);
+    if (!Number.isSafeInteger(from) || !Number.isSafeInteger(length) || from < 0 || length < 0)
+      throw rangeError(id, byteLength, `${from} and ${length} are not a position and a length`);
+    if (from + length > byteLength) throw rangeError(id, byteLength, `it ends before byte ${from + length}`);
+    if (length > streamPieceBytes)
+      throw rangeError(id, byteLength, `a range has at most ${streamPieceBytes} bytes, not ${length}`);
+    // A copy that was moved meanwhile is another entry, and is compared again.
+    while (!this.#verified.has(this.#entry(kind, id)))
+      for await (const piece of this.chunks(kind, id)) void piece;
+    return (await this.#from.range(id, from, length)).slice();
+  }
+
+  /** @throws OBJECT_MISSING, OBJECT_KIND_MISMATCH, PACK_FORMAT_UNKNOWN */
+  #entry(kind: ObjectKind, id: Hash): PackEntry {
+    const { entry } = this.#from.locate(id);
+    if (entry.kind !== kind) throw kindMismatch(id, kind, entry.kind);
+    if (entry.encodingCode !== rawEncodingCode)
+      throw new StemmaError(
+        "PACK_FORMAT_UNKNOWN",
+        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know for objects of its kind. Use a newer Stemma.`,
+        { id },
+      );
+    return entry;
+  }
+}
+
+function rangeError(id: Hash, byteLength: number, why: string): StemmaError {
+  return new StemmaError(
+    "SIZE_OVER_LIMIT",
+    `A range of the object ${id} of ${byteLength} bytes cannot be read: ${why}. Ask for bytes that it has.`,
+    { id, byteLength },
+  );
+}
