@@ -70,9 +70,19 @@ for (const name of homes) {
     );
     for (const { held, hold, state, retired } of versions)
       assert.deepEqual([held, state === "retired"], [hold !== undefined, retired !== undefined]);
-    // Nor generations: in its journal each enrolment counts one. Nor callers, and it did not list what is assigned.
-    for (const { device, generation, enrolledBy, lines, assigned = {} } of repository.devices()) {
-      assert.deepEqual([generation, enrolledBy], [1, undefined]);
+    // Nor generations: in its journal each enrolment counts one. Nor callers; and what was assigned, and when a
+    // device was revoked, was not listed.
+    for (const {
+      device,
+      generation,
+      enrolledBy,
+      lines,
+      state,
+      revoked,
+      assigned = {},
+    } of repository.devices()) {
+      assert.deepEqual([generation, enrolledBy, revoked?.by], [1, undefined, undefined]);
+      assert.equal(revoked !== undefined, state === "revoked");
       for (const line of lines)
         assert.equal(assigned[line]?.versionId, repository.assignment(device, line), line);
     }
@@ -81,7 +91,10 @@ for (const name of homes) {
         JSON.stringify(
           repository
             .devices()
-            .map(({ generation: _generation, assigned: _assigned, ...asShownThen }) => asShownThen),
+            .map(
+              ({ generation: _generation, assigned: _assigned, revoked: _revoked, ...asShownThen }) =>
+                asShownThen,
+            ),
         ),
       ),
       expected.devices,
