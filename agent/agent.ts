@@ -21,6 +21,7 @@ import { takeFolderIn } from "./intake/watch-folder.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { usedBytes } from "./resources/disk-budget.js";
 import { runServerCommand } from "./server-commands.js";
+import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import { lineStatus, type AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -51,6 +52,8 @@ export interface CurrentFolder {
 export class Agent {
   readonly #tasks: BackgroundTasks;
   #services!: AgentServices;
+  /** A command may open an agent only to use its stores; it trains and connects nothing then. */
+  #isStarted = false;
 
   private constructor(private readonly parts: AgentParts) {
     this.#tasks = new BackgroundTasks(parts.clock, (error) => {
@@ -88,6 +91,7 @@ export class Agent {
         this.#report("activation-failed", messageOf(error), line);
       });
     await this.#housekeeping();
+    this.#isStarted = true;
     link.start();
     await trainer.start();
     this.#tasks.repeat(config.watchSeconds * 1000, () => this.#scanInboxes());
@@ -144,6 +148,20 @@ export class Agent {
   /** Fine-tunes a line now; resolves with the new model. */
   train(line: string, request?: TrainingRequest): Promise<Trained> {
     return this.#services.trainer.request(line, request);
+  }
+
+  /**
+   * Saves a model that another program trained as the next version of a line; resolves once it is durable. Then it
+   * is reported and activated like a trained one.
+   * @throws LINE_UNKNOWN, what FileSaver.save throws
+   */
+  async save(line: string, request: SaveFileRequest): Promise<SavedFile> {
+    const saved = await this.#services.saver.save(this.#requireLine(line), request);
+    await this.#services.activator.activateNewest(line).catch((error: unknown) => {
+      this.#report("activation-failed", messageOf(error), line);
+    });
+    if (this.#isStarted) this.#services.trainer.wake();
+    return saved;
   }
 
   /** Switches a line to a version that is on this device. @throws LINE_UNKNOWN, MODEL_NOT_FOUND */

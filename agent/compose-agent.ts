@@ -26,6 +26,7 @@ import { UploadCoding } from "./outbox/upload-coding.js";
 import { Uploads } from "./outbox/uploads.js";
 import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
 import { ClockError } from "./session/clock-error.js";
+import { FileSaver } from "./saving/save-file.js";
 import { Conversation } from "./session/conversation.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
@@ -76,6 +77,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly offers: Offers;
   readonly activator: Activator;
   readonly trainer: Trainer;
+  readonly saver: FileSaver;
   diskUse(): Promise<DiskUse>;
 }
 
@@ -105,6 +107,8 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   const common = {
     files,
     home,
+    config: parts.config,
+    version: parts.version,
     profile,
     enrolment,
     outbox,
@@ -136,11 +140,9 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   const activator = new Activator({ ...common, current, session: () => link.session });
   const trainer = new Trainer({
     ...common,
-    config: parts.config,
     activator,
     intakes,
     train: parts.train,
-    version: parts.version,
     isOnline: () => conversation.isWelcomed,
     utcOffsetMinutes: parts.utcOffsetMinutes,
     onTrained: (line) => {
@@ -151,6 +153,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     },
   });
   const offers = new Offers({ ...common, downloads });
+  const saver = new FileSaver(common);
   return {
     outbox,
     current,
@@ -162,6 +165,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     offers,
     activator,
     trainer,
+    saver,
     diskUse,
   };
 }

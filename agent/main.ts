@@ -17,12 +17,14 @@ import type { Hash } from "../shared/tensor/tensor.js";
 import { trainInChild } from "../shared/train/train-in-child.js";
 import { loadEnrolment, type Enrolment } from "../shared/trust/enrolment.js";
 import { Agent } from "./agent.js";
-import { controlHandler, samplesHandler } from "./control/local-sockets.js";
+import type { AgentParts } from "./compose-agent.js";
+import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
-import { makeRunFolder, openAgentHome, writeRunFile } from "./home/agent-home.js";
+import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
 import { loadProfile, parseProfile, type Profile } from "./settings/profile.js";
+import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -51,9 +53,10 @@ export interface AgentPorts {
 
 export interface AgentHandle {
   /**
-   * Local sockets: `control` for the owner, `samples` for the device's software (control/local-sockets.ts).
+   * Local sockets: `control` for the owner, `samples` and `models` for the device's software
+   * (control/local-sockets.ts).
    */
-  readonly sockets: { readonly control: string; readonly samples: string };
+  readonly sockets: { readonly control: string; readonly samples: string; readonly models: string };
   readonly log: Log;
   status(): Promise<AgentStatus>;
   /** Fine-tunes a line now; resolves with the new model, durable in the outbox. */
@@ -66,6 +69,8 @@ export interface AgentHandle {
   ): Promise<{ readonly accepted: number; readonly alreadyThere: number }>;
   /** Resolves when the agent cannot go on: its disk failed to keep something. Close it and start again. */
   readonly failed: Promise<StemmaError>;
+  /** Saves a model that another program trained as the next version of a line. */
+  save(line: string, request: SaveFileRequest): Promise<SavedFile>;
   close(): Promise<void>;
 }
 
@@ -77,6 +82,8 @@ interface Settings {
   readonly enrolment: Enrolment;
   readonly config: AgentConfig;
   readonly profile: Profile;
+  /** What the settings were read from, for the run file. */
+  readonly sources: Pick<RunFile, "enrolment" | "config" | "profile">;
 }
 
 /**
@@ -126,7 +133,18 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
     typeof options.profile === "object"
       ? parseProfile(options.profile, "(given)")
       : await loadProfile(files, options.profile ?? config.profile ?? enrolment.profile);
-  return { enrolment, config, profile };
+  const pathOf = (path: unknown): string | undefined =>
+    typeof path === "string" ? resolve(path) : undefined;
+  return {
+    enrolment,
+    config,
+    profile,
+    sources: {
+      enrolment: pathOf(options.enrolment),
+      config: pathOf(options.config),
+      profile: typeof options.profile === "string" ? options.profile : undefined,
+    },
+  };
 }
 
 function openAgentLog(log: AgentOptions["log"], config: AgentConfig): Log {
@@ -143,21 +161,16 @@ async function startInHome(
 ): Promise<AgentHandle> {
   const { files, clock } = ports;
   const runFolder = await makeRunFolder(home);
-  const sockets = { control: join(runFolder, "control.sock"), samples: join(runFolder, "samples.sock") };
+  const sockets = {
+    control: join(runFolder, "control.sock"),
+    samples: join(runFolder, "samples.sock"),
+    models: join(runFolder, "models.sock"),
+  };
   let fail: (error: StemmaError) => void = () => undefined;
   const failed = new Promise<StemmaError>((resolveFailed) => {
     fail = resolveFailed;
   });
-  const agent = await Agent.open({
-    ...settings,
-    ...ports,
-    home,
-    log,
-    version: programVersion(),
-    onFatal: fail,
-    runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
-    utcOffsetMinutes: () => -new Date(clock.now()).getTimezoneOffset(),
-  });
+  const agent = await Agent.open(partsOf(home, settings, ports, { log, onFatal: fail }));
   const servers: JsonLineServer[] = [];
   const close = async (): Promise<void> => {
     for (const server of servers) await server.close();
@@ -171,7 +184,15 @@ async function startInHome(
     servers.push(
       await JsonLineServer.listen({ ...common, path: sockets.samples, mode: 0o660 }, samplesHandler(agent)),
     );
-    await writeRunFile(files, home, { pid: process.pid, ...sockets, startedAtMs: clock.now() });
+    servers.push(
+      await JsonLineServer.listen({ ...common, path: sockets.models, mode: 0o660 }, modelsHandler(agent)),
+    );
+    await writeRunFile(files, home, {
+      pid: process.pid,
+      ...sockets,
+      startedAtMs: clock.now(),
+      ...settings.sources,
+    });
     await agent.start();
   } catch (error) {
     await close();
@@ -185,8 +206,58 @@ async function startInHome(
     train: (line, request) => agent.train(line, request),
     activate: (line, versionId) => agent.activate(line, versionId),
     takeSamples: (line, samples, batch) => agent.takeSamples(line, samples, batch),
+    save: (line, request) => agent.save(line, request),
     close,
   };
+}
+
+/** What an agent is made of in a home that this process has locked. */
+function partsOf(
+  home: string,
+  { enrolment, config, profile }: Settings,
+  ports: Omit<AgentPorts, "checkRecipe">,
+  { log, onFatal }: Pick<AgentParts, "log" | "onFatal">,
+): AgentParts {
+  return {
+    enrolment,
+    config,
+    profile,
+    ...ports,
+    home,
+    log,
+    version: programVersion(),
+    onFatal,
+    runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
+    utcOffsetMinutes: () => -new Date(ports.clock.now()).getTimezoneOffset(),
+  };
+}
+
+/**
+ * Saves a model in the home of an agent that does not run. The agent reports it after its next start.
+ * @throws HOME_LOCKED where an agent runs; what readSettings and FileSaver.save throw; LINE_UNKNOWN
+ */
+export async function saveWithoutAgent(
+  options: AgentOptions,
+  line: string,
+  request: SaveFileRequest,
+): Promise<SavedFile> {
+  const home = resolve(options.home);
+  const files = nodeFiles();
+  const settings = await readSettings(files, home, options);
+  const log = openAgentLog(options.log, settings.config);
+  await openAgentHome(files, home, settings.enrolment);
+  const lock = await lockHome(home);
+  try {
+    const ports = { files, clock: nodeClock(), random: nodeRandom(), train: trainInChild };
+    const agent = await Agent.open(partsOf(home, settings, ports, { log, onFatal: () => undefined }));
+    try {
+      return await agent.save(line, request);
+    } finally {
+      await agent.stop();
+    }
+  } finally {
+    await lock.release();
+  }
 }
 
 export interface RunOptions extends Omit<AgentOptions, "log"> {

@@ -66,6 +66,7 @@ const journalCodes = {
 const fileCodes = {
   FILE_MISSING: notFound,
   FILE_EXISTS: usage,
+  FILE_NOT_REGULAR: usage,
   FILE_FAILED: failed,
   DISK_FULL: failed,
   HOME_LOCKED: failed,

@@ -49,7 +49,7 @@ export interface AgentRequest {
  */
 export async function callRunningAgent(
   home: string,
-  socket: "control" | "samples",
+  socket: "control" | "samples" | "models",
   request: AgentRequest,
   timeoutMs?: number,
 ): Promise<unknown> {

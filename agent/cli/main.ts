@@ -5,6 +5,7 @@ import { exitStatus } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
 import { addRun } from "./commands/run.js";
 import { addSamples } from "./commands/samples.js";
+import { addSave } from "./commands/save.js";
 import { addStatus } from "./commands/status.js";
 import { addTrain } from "./commands/train.js";
 import { addCommonOptions } from "./common-options.js";
@@ -19,12 +20,13 @@ function buildProgram(onStatus: (status: number) => void): Command {
     .showHelpAfterError("(add --help to see how the command is used)");
   program.addHelpText(
     "after",
-    "\nThe device's software submits samples at <home>/run/samples.sock or as files in <home>/inbox/<line>/,\nand reads the model to use below <home>/current/<line> (see docs/reference/current.md).\n",
+    "\nThe device's software submits samples at <home>/run/samples.sock or as files in <home>/inbox/<line>/,\nmodels at <home>/run/models.sock, and reads the model to use below <home>/current/<line> (see docs/reference/current.md).\n",
   );
   addRun(program, onStatus);
   addStatus(program);
   addTrain(program);
   addSamples(program);
+  addSave(program);
   addActivate(program);
   for (const command of program.commands) {
     addCommonOptions(command);

@@ -1,16 +1,19 @@
 /**
- * The requests that the agent answers on its two local sockets. `control` is for the owner (mode 600),
- * `samples` for the device's own software (mode 660), which needs no other right.
+ * The requests that the agent answers on its local sockets. `control` is for the owner (mode 600). `samples` and
+ * `models` are for the device's own software (mode 660): what observes needs no right to submit models.
  *
  *     control  {"do": "status"}
  *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true}
  *              {"do": "activate", "line": L, "versionId": V}
  *              {"do": "list-samples", "line": L, "limit"?: N, "unfit"?: true}
  *              {"do": "remove-samples", "line": L, "ids": […] or "unfit": true or "all": true}
- *              {"do": "samples", …} as below
+ *              {"do": "samples", …} and {"do": "save", …} as below
  *     samples  {"do": "samples", "line": L, "samples": [{"label": …, "values": […], …}, …], "batch"?: B}
  *              answered {"accepted": n, "alreadyThere": n, …} when they are on the disk
  *              {"do": "current", "line": L}   answered with the folder of the model that the line runs
+ *     models   {"do": "save", "line": L, "file": F, "base"?: V, "metrics"?: {…}, "attachments"?: [F, …],
+ *               "again"?: true}   answered {"versionId": V, "isNew": true, …} when the model is durable
+ *              {"do": "current", "line": L}
  */
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
@@ -31,6 +34,7 @@ export interface ControlledAgent {
     removal: { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true },
   ): Promise<unknown>;
   currentFolder(line: string): unknown;
+  save(line: string, request: Omit<z.infer<typeof saveRequest>, "line">): Promise<unknown>;
 }
 
 const trainRequest = z.object({
@@ -62,6 +66,15 @@ const activateRequest = z.object({
   line: z.string(),
   versionId: z.custom<Hash>(isHash, "must be a version id of 64 hex digits"),
 });
+const path = z.string().min(1).max(4096);
+const saveRequest = z.object({
+  line: z.string(),
+  file: path,
+  base: z.string().min(1).max(300).optional(),
+  metrics: z.unknown().optional(),
+  attachments: z.array(path).max(1000).optional(),
+  again: z.boolean().optional(),
+});
 const lineRequest = z.object({ line: z.string() });
 
 /** Checks a request's fields. @throws USAGE naming the field */
@@ -78,6 +91,7 @@ function parseRequest<T>(schema: z.ZodType<T>, request: Request): T {
 /** Handles the requests of the socket `control`. */
 export function controlHandler(agent: ControlledAgent): Handler {
   const samples = samplesHandler(agent);
+  const models = modelsHandler(agent);
   return async (request) => {
     switch (request.do) {
       case "status":
@@ -100,6 +114,8 @@ export function controlHandler(agent: ControlledAgent): Handler {
       }
       case "remove-samples":
         return await removeSamples(agent, request);
+      case "save":
+        return await models(request);
       default:
         return await samples(request);
     }
@@ -130,10 +146,30 @@ export function samplesHandler(agent: ControlledAgent): Handler {
       case "current":
         return agent.currentFolder(parseRequest(lineRequest, request).line);
       default:
-        throw new StemmaError(
-          "USAGE",
-          `This socket does not know the request "${request.do.slice(0, 40)}". docs/reference/agent.md lists its requests.`,
-        );
+        throw unknownRequest(request);
     }
   };
+}
+
+/** Handles the requests of the socket `models`. */
+export function modelsHandler(agent: ControlledAgent): Handler {
+  return async (request) => {
+    switch (request.do) {
+      case "save": {
+        const { line, ...rest } = parseRequest(saveRequest, request);
+        return await agent.save(line, rest);
+      }
+      case "current":
+        return agent.currentFolder(parseRequest(lineRequest, request).line);
+      default:
+        throw unknownRequest(request);
+    }
+  };
+}
+
+function unknownRequest(request: Request): StemmaError {
+  return new StemmaError(
+    "USAGE",
+    `This socket does not know the request "${request.do.slice(0, 40)}". docs/reference/agent.md lists its requests.`,
+  );
 }

@@ -27,7 +27,12 @@ export interface RunFile {
   readonly pid: number;
   readonly control: string;
   readonly samples: string;
+  readonly models: string;
   readonly startedAtMs: number;
+  /** The files that the agent was started with, as absolute paths, and its profile; absent where not named. */
+  readonly enrolment?: string | undefined;
+  readonly config?: string | undefined;
+  readonly profile?: string | undefined;
 }
 
 /**
@@ -87,7 +92,7 @@ export async function readRunFile(files: Files, home: string): Promise<RunFile> 
       { home },
     );
   const run = (await parseJsonFile(files, path, "AGENT_UNREACHABLE")) as Partial<RunFile>;
-  if (typeof run.control !== "string" || typeof run.samples !== "string")
+  if (typeof run.control !== "string" || typeof run.samples !== "string" || typeof run.models !== "string")
     throw new StemmaError(
       "AGENT_UNREACHABLE",
       `${path} does not name the socket on which the agent listens. Start the agent again.`,

@@ -1,6 +1,6 @@
 /**
- * The file port on a real disk: node:fs with write loops, fsync and typed errors. Only this file, the home
- * lock and its disk reserve use node:fs.
+ * The file port on a real disk: node:fs with write loops, fsync and typed errors. Only this file,
+ * regular-file.ts, the home lock and its disk reserve use node:fs.
  */
 import { constants } from "node:fs";
 import {
@@ -31,7 +31,8 @@ const flags: Readonly<Record<OpenMode, number>> = {
   append: constants.O_RDWR | constants.O_CREAT,
 };
 
-class NodeOpenFile implements OpenFile {
+/** An open file of this machine. The handle is closed with it. */
+export class NodeOpenFile implements OpenFile {
   readonly #handle: FileHandle;
   readonly #path: string;
 

@@ -24,7 +24,10 @@ export type EnvironmentPolicy = "ignore" | "report" | "refuse-different" | "refu
 
 /** What is known of a machine and its software; unknown fields are left out. */
 export interface EnvironmentFacts {
-  /** "wasm", "native", "cuda", or "none" where nothing was trained (an import). */
+  /**
+   * "wasm", "native", "cuda", "external" where another program of the device trained, or "none" where nothing was
+   * trained (an import).
+   */
   readonly backend: string;
   /** Version of Stemma. */
   readonly stemma: string;
@@ -94,8 +97,10 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
     ["backend", "arch", "instructionSet", "threads", "oneDnn"].includes(field) ||
     field.startsWith("library.");
   switch (backend) {
-    // Nothing was trained: the bits are those of the tensors.
+    // Nothing was trained, or by a program that is not part of Stemma and that no environment can repeat: the bits
+    // are those of the tensors.
     case "none":
+    case "external":
       return () => false;
     // Measured equal over processes, Node 18 to 24, threads, x64 and arm64: the engine bundle alone decides.
     case "wasm":

@@ -55,6 +55,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/lines",
     "agent/offers",
     "agent/session",
+    "agent/saving",
     "agent/trainer",
     "agent",
     "agent/cli",

@@ -1,0 +1,161 @@
+/** `stemma agent save`: a model that another program trained becomes the next version of a line. */
+import { readFile, realpath } from "node:fs/promises";
+import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Command } from "commander";
+import { openLog } from "../../../shared/adapters/log.js";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
+import { formatBytes, Output } from "../../../shared/cli/output.js";
+import { messageOf } from "../../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { readRunFile, type RunFile } from "../../home/agent-home.js";
+import type { SavedFile, SaveFileRequest } from "../../saving/save-file.js";
+import { callRunningAgent, commonOptionsOf } from "../common-options.js";
+
+/** Hashing and writing take a while on a small device. */
+const saveTimeoutMs = 3600_000;
+/** An agent that is starting or stopping holds its home and does not answer yet, or no longer. */
+const startingPatience = { tries: 40, pauseMs: 250 };
+
+interface SaveChoices {
+  readonly base?: string;
+  readonly metrics: readonly string[];
+  readonly attach: readonly string[];
+  readonly again: boolean;
+  readonly enrolment?: string;
+  readonly config?: string;
+  readonly profile?: string;
+}
+
+export function addSave(program: Command): void {
+  program
+    .command("save")
+    .argument("<line>")
+    .argument("<file>", "a .safetensors file with the tensors of the line's model; it is read in place")
+    .description(
+      "save a model that another program trained as the next version of a line, whether or not the agent runs",
+    )
+    .option(
+      "--base <version>",
+      "the version it was trained from, by name or id (default: the one that the line runs)",
+    )
+    .option(
+      "--metrics <file|key=value>",
+      "what is known about it: a JSON file, or key=value (repeatable)",
+      appendValue,
+      [],
+    )
+    .option("--attach <file>", "a file kept with this version (repeatable)", appendValue, [])
+    .option("--again", "save it also where the line has the same model already", false)
+    .option("--enrolment <file>", "where no agent runs: the enrolment (default: that of its last run)")
+    .option("--config <file>", "where no agent runs: its settings (default: those of its last run)")
+    .option("--profile <name>", "where no agent runs: its profile (default: that of its last run)")
+    .action(async (line: string, file: string, choices: SaveChoices, command: Command) => {
+      const { home, output, verbose } = commonOptionsOf(command);
+      const request = await requestOf(file, choices);
+      const saved = await saveFile(home, line, { request, choices, verbose });
+      new Output(output).print({ data: saved, names: [saved.versionId], text: describe(saved) });
+    });
+}
+
+/** Paths from the root on: the agent runs in another folder. */
+async function requestOf(
+  file: string,
+  { base, metrics, attach, again }: SaveChoices,
+): Promise<SaveFileRequest> {
+  return {
+    file: await absolute(file),
+    base,
+    ...(metrics.length === 0 ? {} : { metrics: await readMetrics(metrics) }),
+    attachments: await Promise.all(attach.map(absolute)),
+    again,
+  };
+}
+
+async function absolute(path: string): Promise<string> {
+  return await realpath(path).catch((cause: unknown) => {
+    throw new StemmaError("FILE_MISSING", `${path} cannot be read. Check the path and its permissions.`, {
+      cause,
+    });
+  });
+}
+
+/** Files are merged with the assignments; what is named last counts. */
+async function readMetrics(values: readonly string[]): Promise<Record<string, unknown>> {
+  const merged: Record<string, unknown> = {};
+  for (const value of values)
+    Object.assign(
+      merged,
+      /^[A-Za-z0-9_][A-Za-z0-9_.-]*=/.test(value) ? parseAssignments([value]) : await metricsOfFile(value),
+    );
+  return merged;
+}
+
+async function metricsOfFile(path: string): Promise<object> {
+  const text = await readFile(await absolute(path), "utf8");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new StemmaError("USAGE", `${path} is not JSON: ${messageOf(cause)}. Correct it there.`, { cause });
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new StemmaError("USAGE", `${path} is not a JSON object. Write {"name": value, …}.`);
+  return value;
+}
+
+interface Saving {
+  readonly request: SaveFileRequest;
+  readonly choices: SaveChoices;
+  readonly verbose: boolean;
+}
+
+/** Through the agent that runs; where none does, this process takes the home itself. */
+async function saveFile(home: string, line: string, saving: Saving): Promise<SavedFile> {
+  for (let tried = 1; ; tried++) {
+    try {
+      const request = { do: "save", line, ...saving.request };
+      return (await callRunningAgent(home, "control", request, saveTimeoutMs)) as SavedFile;
+    } catch (error) {
+      if (!isStemmaError(error, "AGENT_UNREACHABLE")) throw error;
+    }
+    try {
+      return await saveAlone(home, line, saving);
+    } catch (error) {
+      if (!isStemmaError(error, "HOME_LOCKED") || tried === startingPatience.tries) throw error;
+      await delay(startingPatience.pauseMs);
+    }
+  }
+}
+
+async function saveAlone(
+  home: string,
+  line: string,
+  { request, choices, verbose }: Saving,
+): Promise<SavedFile> {
+  const last: Partial<RunFile> = await readRunFile(nodeFiles(), home).catch(() => ({}));
+  const { saveWithoutAgent } = await import("../../main.js");
+  return await saveWithoutAgent(
+    {
+      home,
+      enrolment: choices.enrolment ?? last.enrolment,
+      config: choices.config === undefined ? last.config : resolve(choices.config),
+      profile: choices.profile ?? last.profile,
+      log: openLog({ form: "plain", level: verbose ? "debug" : "warn" }),
+    },
+    line,
+    request,
+  );
+}
+
+function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): string {
+  const model = `model ${sequence} (${versionId.slice(0, 12)})`;
+  if (!isNew)
+    return `${line}: nothing was saved, because ${sequence === 0 ? `its model ${versionId.slice(0, 12)}` : model} is the same; --again saves it once more`;
+  const extent =
+    saved.base === null || saved.changed === saved.tensors
+      ? `all ${saved.tensors} tensors`
+      : `${saved.changed} of ${saved.tensors} tensors changed`;
+  return `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} of ${formatBytes(saved.tensorBytes)} stored`;
+}

@@ -1,0 +1,100 @@
+/**
+ * Reads a model file that Stemma did not train as the next version of a line: with the architecture and the names
+ * of its base, or, where that is opaque, with the same tensors. A file that does not fit is refused with the
+ * difference.
+ */
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import type { LeafTable, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import { decodeNames } from "../../shared/model/names.js";
+import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { hasSameHeader } from "../../shared/tensor/same-header.js";
+import type { ByteFile } from "../../shared/tensor/safetensors-reader.js";
+import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { Outbox } from "../outbox/outbox.js";
+
+type StoredVersions = Pick<Outbox, "record" | "leaves" | "objects">;
+
+export interface LineFile {
+  readonly file: ByteFile;
+  /** The file's path, for messages. */
+  readonly where: string;
+  readonly line: string;
+  /** The version that the model was trained from; undefined: the line has none. */
+  readonly base: Hash | undefined;
+}
+
+/**
+ * The model of a file. The file stays open until the model is saved.
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base
+ */
+export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): Promise<ModelSource> {
+  const { file, where, base } = lineFile;
+  if (base === undefined) return await modelSourceOfSafetensors(file, where);
+  const { record } = await outbox.record(base);
+  const leaves = await outbox.leaves(record);
+  if (record.objects.architecture !== undefined)
+    return await withArchitecture(outbox, lineFile, { record, leaves });
+  const model = await modelSourceOfSafetensors(file, where);
+  const differences = differencesOf(leaves, model.leaves);
+  if (differences.length > 0) throw misfit(lineFile, listed(differences));
+  return model;
+}
+
+async function withArchitecture(
+  { objects }: StoredVersions,
+  lineFile: LineFile,
+  { record, leaves }: { readonly record: SaveRecord; readonly leaves: LeafTable },
+): Promise<ModelSource> {
+  const architecture = decodeArchitecture(
+    await objects.read("architecture", record.objects.architecture as Hash),
+  );
+  const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  try {
+    return await modelSourceOfSafetensors(lineFile.file, lineFile.where, {
+      architecture: { architecture, names },
+    });
+  } catch (error) {
+    if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) throw error;
+    throw misfit(lineFile, error.message, error);
+  }
+}
+
+function misfit({ where, line, base }: LineFile, difference: string, cause?: unknown): StemmaError {
+  return new StemmaError(
+    "ARCHITECTURE_MISMATCH",
+    `${where} does not fit ${line}, whose model ${base?.slice(0, 12) ?? ""} it was compared with: ${difference} Save a model of the same network, or assign another model to the line on the server.`,
+    { line, base, cause },
+  );
+}
+
+/** How many differences a message lists. */
+const shownDifferences = 3;
+
+function listed(differences: readonly string[]): string {
+  const more = differences.length - shownDifferences;
+  return `${differences.slice(0, shownDifferences).join("; ")}${more > 0 ? `; and ${more} more` : ""}.`;
+}
+
+/** What differs between two tables of tensors in names, types and shapes; both are in the order of their names. */
+function differencesOf(wanted: LeafTable, found: LeafTable): readonly string[] {
+  const differences: string[] = [];
+  const left = new Map(found.map((leaf) => [leaf.path, leaf]));
+  for (const leaf of wanted) {
+    const other = left.get(leaf.path);
+    left.delete(leaf.path);
+    if (other === undefined) differences.push(`the tensor ${quoted(leaf.path)} is missing`);
+    else if (!hasSameHeader(leaf, other))
+      differences.push(`${quoted(leaf.path)} is ${header(other)} instead of ${header(leaf)}`);
+  }
+  for (const path of left.keys()) differences.push(`the line's model has no tensor ${quoted(path)}`);
+  return differences;
+}
+
+function quoted(path: string): string {
+  return JSON.stringify(path.slice(0, 80));
+}
+
+function header({ dtype, shape }: TensorHeader): string {
+  return `${dtype} [${shape.join(", ")}]`;
+}

@@ -1,0 +1,189 @@
+/**
+ * Models in: a file that another program of the device trained becomes the next version of a line, durable in the
+ * outbox like a model that Stemma trained. The file is read in place. A file whose model the line has already makes
+ * no second version, so that a program may repeat a save whose answer it did not get.
+ */
+import { realpath } from "node:fs/promises";
+import { basename, isAbsolute, join, sep } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { StemmaError } from "../../shared/errors.js";
+import { openRegularFile } from "../../shared/files/regular-file.js";
+import { architectureHash } from "../../shared/model/architecture.js";
+import type { ModelSource } from "../../shared/model/model.js";
+import { contentId, treeRoot } from "../../shared/model/tree.js";
+import { zeroHash } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { maxAttachmentBytes } from "../../shared/train/result-attachments.js";
+import { activeVersion } from "../outbox/outbox-state.js";
+import { findVersion } from "./find-version.js";
+import { modelOfLine } from "./line-model.js";
+import { noMetrics, parseMetrics } from "./metrics.js";
+import { storeModel, type Attachment, type StoredModel, type StoreModelOptions } from "./store-model.js";
+
+export interface SaveFileRequest {
+  /** Absolute path of a safetensors file. */
+  readonly file: string;
+  /** The version that it was trained from, on this device; the one that the line runs when absent. */
+  readonly base?: string | undefined;
+  /** As in metrics.json (metrics.ts). */
+  readonly metrics?: unknown;
+  /** Absolute paths of files that are kept with the version. */
+  readonly attachments?: readonly string[] | undefined;
+  /** Saves the model also where the line has the same one already. */
+  readonly again?: boolean | undefined;
+}
+
+export interface SavedFile extends StoredModel {
+  readonly line: string;
+  /** False: the line had this model already, and nothing was saved. */
+  readonly isNew: boolean;
+  readonly base: Hash | null;
+}
+
+export interface FileSaverOptions extends StoreModelOptions {
+  readonly home: string;
+}
+
+/** A save record names at most 256. */
+const maxAttachments = 200;
+
+export class FileSaver {
+  /** Serially: of two equal saves the second must find the first. */
+  readonly #queue = new SerialQueue();
+
+  constructor(private readonly options: FileSaverOptions) {}
+
+  /**
+   * Saves a file; resolves once the version is durable. A failure saves nothing.
+   * @throws FILE_MISSING, FILE_NOT_REGULAR, FILE_CHANGED, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED,
+   * ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), SIZE_OVER_LIMIT (attachments), DISK_BUDGET_EXHAUSTED, USAGE
+   */
+  save(line: string, request: SaveFileRequest): Promise<SavedFile> {
+    return this.#queue.run(() => this.#save(line, request));
+  }
+
+  async #save(line: string, request: SaveFileRequest): Promise<SavedFile> {
+    requireAbsolute(request.file);
+    const base = this.#baseOf(line, request.base);
+    const metrics =
+      request.metrics === undefined ? noMetrics : parseMetrics(request.metrics, "The metrics", "USAGE");
+    const attachments = await this.#readAttachments(request.attachments ?? []);
+    const { file, requireUnchanged, size } = await openRegularFile(request.file, { followLinks: true });
+    try {
+      const model = await modelOfLine(this.options.outbox, { file, where: request.file, line, base });
+      await requireUnchanged();
+      const same = request.again === true ? undefined : await this.#sameModel(line, base, model);
+      if (same !== undefined) return same;
+      const stored = await storeModel(this.options, model, {
+        line,
+        base,
+        metrics,
+        attachments,
+        samples: null,
+        provenance: { kind: "submitted", exactness: "not replayable", fileBytes: size },
+      });
+      return { line, ...stored, isNew: true, base: base ?? null };
+    } catch (error) {
+      // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
+      // and compared with the ids of their tensors.
+      await requireUnchanged();
+      throw error;
+    } finally {
+      await file.close();
+    }
+  }
+
+  #baseOf(line: string, wanted: string | undefined): Hash | undefined {
+    const { state } = this.options.outbox;
+    if (wanted === undefined) return activeVersion(state, line);
+    const versions = (state.lines.get(line)?.versions ?? []).flatMap((versionId) => {
+      const entry = state.entries.get(versionId);
+      if (entry === undefined) return [];
+      const { name, version } = entry;
+      return [{ versionId, name: version === undefined ? name : `${name}:${version}` }];
+    });
+    return findVersion(versions, line, wanted).versionId;
+  }
+
+  /** The answer where the newest version of the line, or the base, is this model. */
+  async #sameModel(line: string, base: Hash | undefined, model: ModelSource): Promise<SavedFile | undefined> {
+    const { outbox } = this.options;
+    const architecture = model.architecture === undefined ? zeroHash : architectureHash(model.architecture);
+    const content = contentId(architecture, treeRoot(model.leaves));
+    for (const versionId of [outbox.newest(line)?.versionId, base]) {
+      const entry = versionId === undefined ? undefined : outbox.entry(versionId);
+      if (entry === undefined) continue;
+      const { record } = await outbox.record(entry.versionId);
+      if (record.contentId !== content) continue;
+      return {
+        line,
+        versionId: entry.versionId,
+        sequence: entry.sequence,
+        isNew: false,
+        base: record.bases[0] ?? null,
+        tensors: model.leaves.length,
+        changed: 0,
+        tensorBytes: entry.tensorBytes,
+        newTensorBytes: 0,
+      };
+    }
+    return undefined;
+  }
+
+  async #readAttachments(paths: readonly string[]): Promise<readonly Attachment[]> {
+    if (paths.length > maxAttachments)
+      throw new StemmaError(
+        "SIZE_OVER_LIMIT",
+        `${paths.length} files were named to be attached; at most ${maxAttachments} are allowed. Name fewer, or pack them into one.`,
+      );
+    const attachments: Attachment[] = [];
+    let left = maxAttachmentBytes;
+    for (const path of paths) {
+      requireAbsolute(path);
+      const name = basename(path);
+      if (attachments.some((one) => one.name === name))
+        throw new StemmaError("USAGE", `Two files to be attached have the name ${name}. Rename one of them.`);
+      await this.#requireOutsideHome(path);
+      const bytes = await readAttachment(path, left);
+      left -= bytes.length;
+      attachments.push({ name, bytes });
+    }
+    return attachments;
+  }
+
+  /** The home holds the device's key and token; what is attached travels to the server. */
+  async #requireOutsideHome(path: string): Promise<void> {
+    const home = await realpath(this.options.home).catch(() => this.options.home);
+    const real = await realpath(path).catch(() => path);
+    if (real === home || real.startsWith(join(home, sep)))
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `${path} is in the agent's home, which holds the device's secrets, so it is not attached. Copy it to another folder first.`,
+        { path },
+      );
+  }
+}
+
+/** @throws SIZE_OVER_LIMIT where the file has more than `maxBytes` */
+async function readAttachment(path: string, maxBytes: number): Promise<Uint8Array> {
+  const { file, size, requireUnchanged } = await openRegularFile(path, { followLinks: true });
+  try {
+    if (size > maxBytes)
+      throw new StemmaError(
+        "SIZE_OVER_LIMIT",
+        `${path} has ${size} bytes; all files attached to a version may have ${maxAttachmentBytes}. Attach less.`,
+        { path },
+      );
+    const bytes = new Uint8Array(size);
+    await file.read(bytes, 0);
+    await requireUnchanged();
+    return bytes;
+  } finally {
+    await file.close();
+  }
+}
+
+function requireAbsolute(path: string): void {
+  if (!isAbsolute(path))
+    throw new StemmaError("USAGE", `${path} is not an absolute path. Name the file from the root on.`);
+}

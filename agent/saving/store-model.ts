@@ -1,0 +1,136 @@
+/**
+ * Puts a model that Stemma did not train into the outbox, as the next version of its line: what `stemma agent save`
+ * and external trainers have in common.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { Environment } from "../../shared/model/environment.js";
+import type { ModelSource } from "../../shared/model/model.js";
+import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
+import type { Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { SampleRange } from "../outbox/agent-fact.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import type { AgentConfig } from "../settings/config.js";
+import type { Profile } from "../settings/profile.js";
+import type { Metrics } from "./metrics.js";
+
+export interface StoreModelOptions {
+  readonly outbox: Outbox;
+  readonly profile: Profile;
+  readonly enrolment: Pick<Enrolment, "fleet" | "device">;
+  readonly config: AgentConfig;
+  readonly log: Log;
+  /** Version of this program. */
+  readonly version: string;
+  readonly diskUse: () => Promise<DiskUse>;
+  readonly clockErrorMs: () => number | null;
+}
+
+export interface Attachment {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface ModelDetails {
+  readonly line: string;
+  readonly base: Hash | undefined;
+  readonly metrics: Metrics;
+  readonly attachments: readonly Attachment[];
+  /** Samples that it was trained on, of the line's own. */
+  readonly samples: SampleRange | null;
+  /** The training that made it; absent where the agent began none. */
+  readonly invocation?: number;
+  readonly provenance: Readonly<Record<string, unknown>>;
+  /** Fields of the environment that this machine cannot tell. */
+  readonly environment?: Environment;
+}
+
+export interface StoredModel {
+  readonly versionId: Hash;
+  readonly sequence: number;
+  readonly tensors: number;
+  /** Tensors that differ from the base. */
+  readonly changed: number;
+  readonly tensorBytes: number;
+  /** Bytes of the tensors that this device did not have. */
+  readonly newTensorBytes: number;
+}
+
+/**
+ * Saves a model; resolves once it is durable.
+ * @throws DISK_BUDGET_EXHAUSTED, DISK_FULL, FILE_FAILED; nothing is saved then
+ */
+export async function storeModel(
+  options: StoreModelOptions,
+  model: ModelSource,
+  details: ModelDetails,
+): Promise<StoredModel> {
+  const { outbox, enrolment, config, profile, log } = options;
+  const { line, base, metrics, attachments, samples, invocation } = details;
+  await requireSpace(options, model, details);
+  const { metric, metadata, measurements } = metrics;
+  const saved = await outbox.saveTrained(model, {
+    name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
+    fleet: enrolment.fleet,
+    device: enrolment.device,
+    line,
+    base,
+    // Without a base every tensor is its own.
+    ...(base === undefined ? {} : { approach: profile.save.approach }),
+    clockErrorMs: options.clockErrorMs(),
+    metric,
+    samples,
+    ...(invocation === undefined ? {} : { invocation }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+    ...(measurements === undefined ? {} : { measurements }),
+    provenance: new TextEncoder().encode(JSON.stringify(details.provenance)),
+    environment: {
+      ...captureNodeEnvironment({ backend: "external", stemma: options.version }),
+      ...details.environment,
+    },
+    attachments,
+  });
+  const { versionId, record, plan, tensorBytes, newTensorBytes } = saved;
+  log.info("saved", {
+    line,
+    version: versionId,
+    sequence: record.sequence,
+    base,
+    newBytes: newTensorBytes,
+    tensorBytes,
+    text: `${line}: model ${record.sequence} (${versionId.slice(0, 12)}) was saved, which another program trained`,
+  });
+  return {
+    versionId,
+    sequence: record.sequence,
+    tensors: model.leaves.length,
+    changed: plan.changed.length,
+    tensorBytes,
+    newTensorBytes,
+  };
+}
+
+async function requireSpace(
+  { outbox, profile, diskUse }: StoreModelOptions,
+  model: ModelSource,
+  { line, attachments }: Pick<ModelDetails, "line" | "attachments">,
+): Promise<void> {
+  const neededBytes = new Map(
+    model.leaves.map(({ tensor }, at) => [
+      tensor,
+      outbox.objects.has(tensor) ? 0 : (model.sources[at]?.byteLength ?? 0),
+    ]),
+  );
+  const bytes =
+    [...neededBytes.values()].reduce((sum, one) => sum + one, 0) +
+    attachments.reduce((sum, one) => sum + one.bytes.length, 0);
+  const verdict = judgeDisk(profile.disk, await diskUse(), "report", bytes);
+  if (!verdict.allowed)
+    throw new StemmaError(
+      "DISK_BUDGET_EXHAUSTED",
+      `The model cannot be saved for ${line}: ${verdict.reason}. Nothing was saved; try again when the server has released models, or with a larger budget.`,
+      { line },
+    );
+}

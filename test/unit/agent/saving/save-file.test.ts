@@ -1,0 +1,205 @@
+/** Models in: files of other programs, saved into a real outbox. What does not fit saves nothing and says why. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { Outbox } from "../../../../agent/outbox/outbox.js";
+import { parseConfig } from "../../../../agent/settings/config.js";
+import { FileSaver } from "../../../../agent/saving/save-file.js";
+import { nodeClock, nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js";
+import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { decodeMetadata } from "../../../../shared/model/metadata.js";
+import type { ModelSource } from "../../../../shared/model/model.js";
+import { recoverModel } from "../../../../shared/recover/recover-model.js";
+import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
+import { sourceOfTensor, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { collectBytes, testProfile, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
+
+const line = "cam";
+
+async function openSaver(t: TestContext, profile: Readonly<Record<string, unknown>> = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
+  const home = join(folder, "home");
+  const open = (): Promise<Outbox> =>
+    Outbox.open({
+      files: nodeFiles(),
+      folder: join(home, "outbox"),
+      clock: nodeClock(),
+      random: nodeRandom(),
+      log: silentLog(),
+    });
+  const outbox = await open();
+  t.after(async () => {
+    await outbox.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const saver = new FileSaver({
+    outbox,
+    home,
+    profile: testProfile(profile),
+    config: parseConfig({ format: 1 }, "test"),
+    enrolment: { fleet: "f", device: "d" },
+    log: silentLog(),
+    version: "test",
+    diskUse: () =>
+      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    clockErrorMs: () => null,
+  });
+  return { folder, home, outbox, saver };
+}
+
+/** The line runs this model. */
+async function runs(outbox: Outbox, model: ModelSource): Promise<Hash> {
+  const { versionId } = await outbox.saveTrained(model, {
+    name: "m",
+    fleet: "f",
+    device: "d",
+    line,
+    base: undefined,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+  });
+  await outbox.append({ type: "activated", atMs: 0, versionId, line, clockErrorMs: null, session: 1 });
+  return versionId;
+}
+
+/** Changes one byte of the last tensor. */
+function fineTuned(tensors: readonly Tensor[], amount = 1): Tensor[] {
+  return tensors.map((tensor, at) => {
+    if (at < tensors.length - 1) return tensor;
+    const bytes = tensor.bytes.slice();
+    bytes[0] = ((bytes[0] ?? 0) + amount) & 0xff;
+    return { ...tensor, bytes };
+  });
+}
+
+async function writeModel(
+  path: string,
+  tensors: readonly Tensor[],
+  names: readonly string[],
+): Promise<string> {
+  const sources = tensors.map((tensor, at): NamedSource => ({
+    name: names[at] as string,
+    source: sourceOfTensor(tensor),
+  }));
+  await writeFile(path, await collectBytes(safetensorsChunks(sources)));
+  return path;
+}
+
+const small: Tensor = { dtype: "F32", shape: [2], bytes: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8) };
+const opaque = (amount = 0): Tensor[] => fineTuned([small, small], amount);
+const opaqueNames = ["head.bias", "head.weight"];
+const opaqueSource = (): ModelSource =>
+  opaqueModelSource(opaque().map((tensor, at) => ({ ...tensor, name: opaqueNames[at] as string })));
+
+const hasCode = (code: ErrorCode) => (error: unknown) => isStemmaError(error, code);
+
+describe("a file of another program", () => {
+  it("becomes the next version of a line with an architecture, by the names of its model or by paths", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    const model = tinySource();
+    const { tensors } = tinyModel();
+    const base = await runs(outbox, model);
+    for (const [at, names] of [model.names.leaves, model.leaves.map(({ path }) => path)].entries()) {
+      const changed = fineTuned(tensors, at + 1);
+      const file = await writeModel(join(folder, `${at}.safetensors`), changed, names);
+      const saved = await saver.save(line, { file, metrics: { accuracy: 0.5 + at } });
+      assert.deepEqual([saved.isNew, saved.changed, saved.base], [true, 1, base]);
+      const { record } = await outbox.record(saved.versionId);
+      assert.deepEqual([record.bases, record.sequence, record.approach], [[base], at + 2, "update"]);
+      const recovered = await recoverModel(outbox.objects, saved.versionId, nodeClock());
+      assert.equal(recovered.verifiedRoot, record.root);
+      const metadata = await outbox.objects.read("metadata", record.objects.metadata as Hash);
+      assert.deepEqual(decodeMetadata(metadata), { accuracy: 0.5 + at });
+    }
+  });
+
+  it("becomes the next version of an opaque line, or the first of one without a model", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    const file = await writeModel(join(folder, "m.safetensors"), opaque(), opaqueNames);
+    const first = await saver.save(line, { file });
+    assert.deepEqual([first.base, first.sequence, first.changed], [null, 1, 2]);
+    const next = await writeModel(join(folder, "n.safetensors"), opaque(1), opaqueNames);
+    const second = await saver.save(line, { file: next, base: first.versionId.slice(0, 8) });
+    assert.deepEqual([second.base, second.changed, second.newTensorBytes], [first.versionId, 1, 8]);
+    assert.equal(outbox.newest(line)?.versionId, second.versionId);
+  });
+
+  it("makes no second version of the same model, unless that is asked for", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    await runs(outbox, opaqueSource());
+    const file = await writeModel(join(folder, "m.safetensors"), opaque(1), opaqueNames);
+    const [first, second] = await Promise.all([saver.save(line, { file }), saver.save(line, { file })]);
+    assert.deepEqual([first.isNew, second.isNew], [true, false]);
+    assert.equal(second.versionId, first.versionId);
+    const again = await saver.save(line, { file, again: true });
+    assert.deepEqual([again.isNew, again.newTensorBytes], [true, 0]);
+    const ofBase = await writeModel(join(folder, "base.safetensors"), opaque(), opaqueNames);
+    assert.equal((await saver.save(line, { file: ofBase })).isNew, false);
+  });
+
+  it("is refused where it does not fit the line, with the difference", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    await runs(outbox, opaqueSource());
+    const wide: Tensor = { dtype: "F32", shape: [1], bytes: new Uint8Array(4) };
+    const file = await writeModel(join(folder, "m.safetensors"), [wide, small], ["head.bias", "tail"]);
+    await assert.rejects(saver.save(line, { file }), (error) => {
+      assert.ok(isStemmaError(error, "ARCHITECTURE_MISMATCH"));
+      for (const part of ['"head.bias" is F32 [1] instead of F32 [2]', '"head.weight"', '"tail"'])
+        assert.ok(error.message.includes(part), part);
+      return true;
+    });
+    await runs(outbox, tinySource());
+    const wider = tinySource("1", 4);
+    const other = await writeModel(
+      join(folder, "o.safetensors"),
+      tinyModel("1", 4).tensors,
+      wider.names.leaves,
+    );
+    await assert.rejects(saver.save(line, { file: other }), hasCode("ARCHITECTURE_MISMATCH"));
+    assert.equal(outbox.newest(line)?.sequence, 2);
+  });
+
+  it("is refused where it is not a model file that can be read", { timeout: 20_000 }, async (t) => {
+    const { folder, home, outbox, saver } = await openSaver(t, { "disk.budgetBytes": 4 * 2 ** 20 });
+    const model = await writeModel(join(folder, "m.safetensors"), opaque(1), opaqueNames);
+    const bytes = await collectBytes(
+      safetensorsChunks([{ name: "a", source: sourceOfTensor({ ...small, shape: [2, 1] }) }]),
+    );
+    const path = (name: string): string => join(folder, name);
+    await writeFile(path("torn"), bytes.subarray(0, bytes.length - 1));
+    await writeFile(path("zip"), Buffer.from("PK\u0003\u0004 and more than that"));
+    execFileSync("mkfifo", [path("pipe")]);
+    await writeFile(join(home, "enrolment.json"), "{}");
+    await symlink(join(home, "enrolment.json"), path("harmless.txt"));
+    const large: Tensor = { dtype: "U8", shape: [2 ** 21], bytes: new Uint8Array(2 ** 21) };
+    const huge = await writeModel(
+      path("huge"),
+      [large, { ...large, bytes: large.bytes.map(() => 1) }],
+      ["a", "b"],
+    );
+    for (const [request, code] of [
+      [{ file: "m.safetensors" }, "USAGE"],
+      [{ file: path("absent") }, "FILE_MISSING"],
+      [{ file: path("torn") }, "SAFETENSORS_TRUNCATED"],
+      [{ file: path("zip") }, "SAFETENSORS_MALFORMED"],
+      [{ file: path("pipe") }, "FILE_NOT_REGULAR"],
+      [{ file: folder }, "FILE_NOT_REGULAR"],
+      [{ file: "/dev/zero" }, "FILE_NOT_REGULAR"],
+      [{ file: huge }, "DISK_BUDGET_EXHAUSTED"],
+      [{ file: model, base: "m:7" }, "MODEL_NOT_FOUND"],
+      [{ file: model, metrics: { "metric.after": 1 } }, "USAGE"],
+      [{ file: model, metrics: { loss: [1] } }, "USAGE"],
+      [{ file: model, attachments: [path("pipe")] }, "FILE_NOT_REGULAR"],
+      [{ file: model, attachments: [path("harmless.txt")] }, "NOT_ALLOWED"],
+    ] as const)
+      await assert.rejects(saver.save(line, request), hasCode(code), `${JSON.stringify(request)}: ${code}`);
+    assert.equal(outbox.newest(line), undefined);
+    assert.equal((await saver.save(line, { file: model })).sequence, 1);
+  });
+});
