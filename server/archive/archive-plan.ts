@@ -4,11 +4,18 @@
  * whatever its source.
  */
 import * as z from "zod";
+import { linksTo, type Links } from "../../shared/delta/links.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { buildStorageGraph } from "../planner/storage-graph.js";
 import { planningSchemes, type PlanningScheme } from "../planner/retrieval.js";
-import { checkPlan, planAlgorithms, storagePlanFormat, type StoragePlan } from "../planner/storage-plan.js";
+import {
+  checkPlan,
+  planAlgorithms,
+  storagePlanFormat,
+  type PlannedVertex,
+  type StoragePlan,
+} from "../planner/storage-plan.js";
 import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
@@ -75,7 +82,7 @@ const count = z.number().int().nonnegative();
 const id = z.string().regex(/^[0-9a-f]{64}$/);
 const identifier = z.string().min(1).max(64);
 const scheme = z.enum(planningSchemes);
-const detail = z.record(identifier, z.union([z.string().max(256), z.number(), z.boolean(), z.null()]));
+const detail = z.record(identifier, z.union([z.string().max(512), z.number(), z.boolean(), z.null()]));
 const maxVertices = 2_000_000;
 const recreation = z.object({ largestUs: cost, meanUs: cost });
 const storagePlan = z.object({
@@ -202,6 +209,21 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
       throw new StemmaError("PLAN_INVALID", `The storage plan cannot be used: ${cause.message}`, { cause });
     throw cause;
   }
+}
+
+/** What a planned tensor is encoded against. */
+export function linksOfVertex(vertex: PlannedVertex): Links<Hash> {
+  const base = vertex.from === null ? undefined : (vertex.from as Hash);
+  const previous = previousOf(vertex);
+  return base === undefined
+    ? {}
+    : linksTo([base, ...(previous === undefined ? [] : [previous, ...othersOf(vertex)])]);
+}
+
+/** The tensors after the first two that a planned tensor is predicted from. */
+export function othersOf(vertex: { readonly detail?: PlannedVertex["detail"] }): readonly Hash[] {
+  const others = vertex.detail?.["others"];
+  return typeof others === "string" ? (others.split(" ") as Hash[]) : [];
 }
 
 /**

@@ -2,13 +2,11 @@
  * Tracks which tensor is encoded against which while a plan is applied, so that no step, and no crash between
  * two steps, leaves a cycle or a chain longer than the store decodes. Pure.
  */
+import { linksOf, listReferences, type Links } from "../../shared/delta/links.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** The tensors that a tensor is encoded against; none where its own bytes are enough to decode it. */
-export interface ChainLinks {
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
-}
+export type ChainLinks = Links<Hash>;
 
 export class ChainGuard {
   readonly #forms = new Map<Hash, ChainLinks>();
@@ -18,7 +16,7 @@ export class ChainGuard {
   /** Notes that the tensor is stored in this form now. */
   set(id: Hash, form: ChainLinks): void {
     for (const source of this.#sourcesOf(id)) this.#dependants.get(source)?.delete(id);
-    this.#forms.set(id, { base: form.base, previous: form.previous });
+    this.#forms.set(id, linksOf(form));
     for (const source of this.#sourcesOf(id)) {
       const own = this.#dependants.get(source);
       if (own === undefined) this.#dependants.set(source, new Set([id]));
@@ -30,8 +28,7 @@ export class ChainGuard {
   }
 
   #sourcesOf(id: Hash): readonly Hash[] {
-    const { base, previous } = this.#forms.get(id) ?? {};
-    return [base, previous].filter((source) => source !== undefined);
+    return listReferences(this.#forms.get(id) ?? {});
   }
 
   /** Length of the longest chain of tensors that must be decoded before this one. */
@@ -69,8 +66,8 @@ export class ChainGuard {
   }
 
   /** Whether the tensor can be stored in this form now, while the tensors encoded against it stay as they are. */
-  admits(id: Hash, { base, previous }: ChainLinks): boolean {
-    const sources = [base, previous].filter((source) => source !== undefined);
+  admits(id: Hash, links: ChainLinks): boolean {
+    const sources = listReferences(links);
     if (sources.some((source) => this.isNeeded(id, source))) return false;
     const depth = sources.reduce((max, source) => Math.max(max, 1 + this.depth(source)), 0);
     return depth === 0 || depth + this.height(id) <= this.maxDepth;

@@ -2,6 +2,7 @@
  * Edges of an archive's storage graph: their kinds, the context of the functions that find them, and their
  * costs. Costs are estimated from samples; complete tensors are not encoded for it.
  */
+import { linksOf, type Links } from "../../shared/delta/links.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import type { Predictor } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
@@ -60,11 +61,8 @@ export type EdgeSource = (
 ) => Promise<readonly EdgeInput[]> | readonly EdgeInput[];
 
 /** Bytes of a tensor's entry in a pack's index, with the ids of the tensors that it is encoded against. */
-export function entryBytes(
-  header: TensorHeader,
-  { base, previous }: { readonly base?: Hash | undefined; readonly previous?: Hash | undefined } = {},
-): number {
-  return indexEntryBytes({ header, ...(base && { base }), ...(previous && { previous }) }, 2);
+export function entryBytes(header: TensorHeader, links: Links<Hash> = {}): number {
+  return indexEntryBytes({ header, ...linksOf(links) }, 2);
 }
 
 /** Bytes of tables and headers, which estimates from samples leave out (measured: 10 to 60, by size). */
@@ -82,24 +80,22 @@ export function isCodable({ header: { dtype }, byteLength }: ArchiveTensor): boo
 }
 
 /** One way to store a tensor, without its costs. */
-export interface StorageWay {
+export interface StorageWay extends Links<Hash> {
   readonly kind: string;
   /** Without the index entry. */
   readonly storedBytes: number;
   readonly decoding: EdgeMeasure["decoding"];
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
 }
 
 /** The edge for one way to store a tensor, with its storage cost in bytes and recreation cost in µs. */
 export function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, way: StorageWay): EdgeInput {
-  const { kind, storedBytes, decoding, base, previous } = way;
+  const { kind, storedBytes, decoding, base } = way;
   return {
     to: tensor.id,
     kind,
     from: base,
-    detail: previous === undefined ? undefined : { previous },
-    storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, { base, previous }),
+    detail: detailOf(way),
+    storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, way),
     recreationCost: recreationUs(rates, {
       storedBytes,
       byteLength: tensor.byteLength,
@@ -108,6 +104,12 @@ export function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, way: Stora
       from: base === undefined ? "nothing" : "tensor",
     }),
   };
+}
+
+/** The references after the base, as a plan's edge names them. */
+function detailOf({ previous, others = [] }: Links<Hash>): EdgeInput["detail"] {
+  if (previous === undefined) return undefined;
+  return { previous, ...(others.length === 0 ? {} : { others: others.join(" ") }) };
 }
 
 /**

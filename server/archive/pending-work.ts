@@ -2,20 +2,19 @@
  * Compares a plan with the store's current content. Finds the tensors to rewrite and their order, the tensors
  * that are done, and the tensors that the plan no longer fits. Writes nothing.
  */
+import { hasSameLinks, listReferences, type Links } from "../../shared/delta/links.js";
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
-import { previousOf, type ArchiveEncoding, type ArchivePlan } from "./archive-plan.js";
+import { linksOfVertex, type ArchiveEncoding, type ArchivePlan } from "./archive-plan.js";
 import { edgeKinds } from "./edge-costs.js";
 
 /** One tensor to rewrite. */
-export interface ApplyItem {
+export interface ApplyItem extends Links<Hash> {
   readonly id: Hash;
   readonly kind: string;
-  readonly base?: Hash;
-  readonly previous?: Hash;
   readonly plannedBytes: number;
 }
 
@@ -57,11 +56,10 @@ export function encodingOfKind(kind: string): ArchiveEncoding {
 }
 
 /** Whether a tensor is stored as planned. */
-function isStoredAsPlanned(
-  { code, base, previous }: TensorEncoding,
-  { kind, base: plannedBase, previous: plannedPrevious }: ApplyItem,
-): boolean {
-  if (base !== plannedBase || previous !== plannedPrevious) return false;
+function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem): boolean {
+  const { code } = current;
+  const { kind } = item;
+  if (!hasSameLinks(current, item)) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
   const { raw, planes, fixedPlanes, lowRank } = encodingCodes;
   const layout = encodingOfKind(kind);
@@ -106,7 +104,7 @@ export function findPendingWork(
     const current = objects.encodingOf(item.id);
     if (current === undefined || !kept.has(item.id))
       addStale(item.id, "no kept version has this tensor any more, or it cannot be read");
-    else if ([item.base, item.previous].some((id) => id !== undefined && !objects.has(id)))
+    else if (!listReferences(item).every((id) => objects.has(id)))
       addStale(item.id, "a tensor that it was to be encoded against is gone");
     else if (isStoredAsPlanned(current, item)) doneCount++;
     else items.set(item.id, item);
@@ -124,13 +122,11 @@ export function findPendingWork(
 }
 
 function itemOf(vertex: PlannedVertex): ApplyItem {
-  const previous = previousOf(vertex);
   return {
     id: vertex.vertex as Hash,
     kind: vertex.kind,
     plannedBytes: vertex.storageCost,
-    ...(vertex.from === null ? {} : { base: vertex.from as Hash }),
-    ...(previous === undefined ? {} : { previous }),
+    ...linksOfVertex(vertex),
   };
 }
 

@@ -1,3 +1,4 @@
+import { listReferences, mapLinks, neededLinks } from "../../shared/delta/links.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { StemmaError, isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import {
@@ -166,9 +167,9 @@ export class PlanApplier {
 
   async #write(item: ApplyItem): Promise<Outcome> {
     const { objects } = this.parts.target;
-    const { id, base, previous } = item;
-    if (!this.#guard.admits(id, { base, previous })) return "deferred";
-    const needed = [id, base, previous].filter((source) => source !== undefined);
+    const { id } = item;
+    if (!this.#guard.admits(id, item)) return "deferred";
+    const needed = [id, ...listReferences(item)];
     const lease = objects.lease(needed, leaseMs);
     let batch: Batch | undefined;
     try {
@@ -190,28 +191,18 @@ export class PlanApplier {
   }
 
   /** Encodes the tensor as planned. The encoder may use fewer references than it is offered. */
-  async #encode({ id, kind, base, previous }: ApplyItem): Promise<CodedTensor> {
+  async #encode({ id, kind, ...links }: ApplyItem): Promise<CodedTensor> {
     const load = async (source: Hash): Promise<Tensor> =>
       tensorOfSource(this.parts.target.objects.openTensor(source));
     const tensor = await load(id);
     const header = { dtype: tensor.dtype, shape: tensor.shape };
     if (kind === edgeKinds.raw) return { id, header, code: encodingCodes.raw, bytes: tensor.bytes };
-    const references = {
-      base: base === undefined ? undefined : await load(base),
-      previous: previous === undefined ? undefined : await load(previous),
-    };
+    const references = await mapLinks(links, load);
     const { code, bytes, against } = await this.parts.coder.encode(tensor, references, {
       layout: encodingOfKind(kind),
       lowRank: kind === edgeKinds.lowRank,
     });
-    return {
-      id,
-      header,
-      code,
-      bytes,
-      ...(against.base ? { base } : {}),
-      ...(against.previous ? { previous } : {}),
-    };
+    return { id, header, code, bytes, ...neededLinks(links, against) };
   }
 
   async #put(coded: CodedTensor, current: TensorEncoding | undefined): Promise<Batch> {
@@ -296,7 +287,7 @@ function isWorthRewriting(
         (current.code === encodingCodes.lowRank && kind !== edgeKinds.lowRank)
       : current.code !== coded.code;
   if (isOtherEncoding) return true;
-  const sources = [coded.base, coded.previous].filter((source) => source !== undefined);
+  const sources = listReferences(coded);
   const depth = Math.max(0, ...sources.map((source) => 1 + guard.depth(source)));
   const newBytes = coded.bytes.length + entryBytes(coded.header, coded);
   return depth < guard.depth(id) || newBytes < current.storedBytes + entryBytes(coded.header, current);

@@ -2,8 +2,8 @@
  * Settles a planned tree: changes it so that packs can store it and every rewrite is worth its cost. Budgets
  * that held before hold afterwards. Pure.
  * - The planner's edges have one source each, but a tensor that is predicted from two tensors also needs the
- *   second one (`previous`). An edge is sound where its source is below the previous tensor in the tree. Then
- *   the previous tensor is decoded on the way to the source, and there are no cycles.
+ *   second one (`previous`), and some need more. An edge is sound where its source is below all of them in the
+ *   tree. Then they are decoded on the way to the source, and there are no cycles.
  * - No chain is longer than the maximum.
  * - A tensor that would gain almost nothing keeps its current encoding.
  */
@@ -11,7 +11,7 @@ import { limitsOf, LimitMeter } from "../planner/budgets.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { ParentEdges, StorageGraph } from "../planner/storage-graph.js";
 import { StorageTree } from "../planner/storage-tree.js";
-import { previousOf } from "./archive-plan.js";
+import { othersOf, previousOf } from "./archive-plan.js";
 
 /**
  * A tensor is rewritten for speed, or to save more than this share of its bytes. Smaller savings are within
@@ -48,8 +48,8 @@ export function settleTree(
 class Settler {
   readonly #tree: StorageTree;
   readonly #meter: LimitMeter;
-  /** For each edge, the vertex of the second tensor that it predicts from; −1 for none. */
-  readonly #previous: Int32Array;
+  /** Of edges that predict from more tensors than their source: the vertices of the others. */
+  readonly #further: ReadonlyMap<number, readonly number[]>;
   readonly #maxDepth: number;
   readonly #isTimeUp: () => boolean;
 
@@ -63,11 +63,15 @@ class Settler {
     this.#maxDepth = maxDepth;
     this.#isTimeUp = isTimeUp;
     const vertexNumbers = new Map(graph.vertexIds.map((id, v) => [id, v]));
-    // An edge whose previous tensor is not a vertex is never sound; `vertexCount` marks it.
-    this.#previous = Int32Array.from(graph.details, (detail) => {
-      const id = previousOf({ detail });
-      return id === undefined ? -1 : (vertexNumbers.get(id) ?? graph.vertexCount);
-    });
+    // An edge that needs a tensor which is not a vertex is never sound; `vertexCount` marks it.
+    this.#further = new Map(
+      graph.details.flatMap((detail, edge): readonly (readonly [number, readonly number[]])[] => {
+        const previous = previousOf({ detail });
+        if (previous === undefined) return [];
+        const ids = [previous, ...othersOf({ detail })];
+        return [[edge, ids.map((id) => vertexNumbers.get(id) ?? graph.vertexCount)]];
+      }),
+    );
   }
 
   get edges(): ParentEdges {
@@ -156,14 +160,14 @@ class Settler {
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
 
-  /** Whether the edge's source is not below v, and is below the edge's previous vertex if there is one. */
+  /** Whether the edge's source is not below v, and is below all other vertices that the edge needs. */
   #isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
-    const previous = this.#previous[edge]!;
     return (
       !this.#tree.isBelow(source, v) &&
-      (previous < 0 ||
-        (previous < this.graph.vertexCount && source !== 0 && this.#tree.isBelow(source, previous)))
+      (this.#further.get(edge) ?? []).every(
+        (other) => other < this.graph.vertexCount && source !== 0 && this.#tree.isBelow(source, other),
+      )
     );
   }
 
@@ -188,7 +192,7 @@ class Settler {
   /** The edge from the empty vertex with the lowest recreation cost; it breaks no budget that can be kept. */
   #materializedEdge(v: number): number {
     const { graph } = this;
-    const edges = this.#edgesInto(v).filter((edge) => graph.from[edge] === 0 && this.#previous[edge]! < 0);
+    const edges = this.#edgesInto(v).filter((edge) => graph.from[edge] === 0 && !this.#further.has(edge));
     return edges.reduce(
       (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
       edges[0]!,

@@ -3,6 +3,7 @@
  * base. delta-edges.ts has the edges with a base. Each way is an `EdgeSource`; another storage tier, or the
  * replay of a training, would be further edge sources.
  */
+import { linksOf, listReferences } from "../../shared/delta/links.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import type { TensorEncoding } from "../../shared/objects/object-store.js";
@@ -39,15 +40,16 @@ export function unreadableEdge(context: EdgeContext, tensor: ArchiveTensor): Edg
  * kept version has, or is not in the wanted encoding (fixed planes are never kept for their size alone).
  */
 const currentEdge: EdgeSource = async (context, tensor) => {
-  const { code, base, previous, storedBytes } = tensor.current;
-  if ([base, previous].some((id) => id !== undefined && context.tensor(id) === undefined)) return [];
+  const { code, storedBytes } = tensor.current;
+  const links = linksOf(tensor.current);
+  if (listReferences(links).some((id) => context.tensor(id) === undefined)) return [];
   const { layout } = await wantedEncodingOf(context, tensor);
   const isFixed = code === encodingCodes.fixedPlanes;
   if (layout === "packed" && isFixed) return [];
   if (layout === "planes" && code !== encodingCodes.planes) return [];
   if (layout === "fixed" && !isFixed) return [];
   const decoding = decodingOf(tensor.current);
-  return [edgeOf(context, tensor, { kind: edgeKinds.current, storedBytes, decoding, base, previous })];
+  return [edgeOf(context, tensor, { kind: edgeKinds.current, storedBytes, decoding, ...links })];
 };
 
 function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["decoding"] {

@@ -9,6 +9,7 @@ import { tensorId, tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
+import { linksOfEncoding, listEncodingReferences } from "../../shared/wire/encoding-links.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 
 /**
@@ -18,11 +19,8 @@ import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 export const keyframeDepth = 8;
 
 /** Depth of a tensor with these references: how many tensors have to be decoded before it. */
-export function depthAgainst(
-  objects: Pick<ObjectReader, "encodingOf">,
-  references: readonly (Hash | undefined)[],
-): number {
-  const depths = references.map((id) => (id === undefined ? 0 : 1 + (objects.encodingOf(id)?.depth ?? 0)));
+export function depthAgainst(objects: Pick<ObjectReader, "encodingOf">, references: readonly Hash[]): number {
+  const depths = references.map((id) => 1 + (objects.encodingOf(id)?.depth ?? 0));
   return Math.max(0, ...depths);
 }
 
@@ -96,7 +94,7 @@ export async function putCodedTensor(
   const {
     ref,
     header,
-    encoding: { code, against, previous },
+    encoding: { code, ...named },
     bytes,
   } = received;
   const decode = async (): Promise<Tensor> => {
@@ -105,14 +103,13 @@ export async function putCodedTensor(
     if (actual !== ref.id) throw codedMismatch(ref.id, actual);
     return { dtype: header.dtype, shape: header.shape, bytes };
   };
-  if (depthAgainst(objects, [against, previous]) <= keyframeDepth) {
+  if (depthAgainst(objects, listEncodingReferences(named)) <= keyframeDepth) {
     await pack.putCoded({
       id: ref.id,
       header,
       code,
       bytes,
-      ...(against && { base: against }),
-      ...(previous && { previous }),
+      ...linksOfEncoding(named),
     });
     // As in putRawTensor: bytes of a tensor that is here already were not decoded.
     if (objects.has(ref.id)) await decode();

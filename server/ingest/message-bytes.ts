@@ -1,4 +1,5 @@
 /** Bytes of a device's messages, as quotas and figures count them: content without headers. */
+import { listEncodingReferences } from "../../shared/wire/encoding-links.js";
 import type { ManifestPart } from "../../shared/wire/messages.js";
 import type { Accepted } from "./announcement.js";
 
@@ -13,7 +14,6 @@ export function announcementBytes({
 }
 
 export function manifestBytes({ blockHashes, encodings }: ManifestPart): number {
-  const ids = encodings.flatMap(({ against, previous }) => [against, previous]);
-  const count = ids.filter((id) => id !== undefined).length;
+  const count = encodings.reduce((sum, encoding) => sum + listEncodingReferences(encoding).length, 0);
   return 32 * blockHashes.length + 8 * encodings.length + idBytes * count;
 }

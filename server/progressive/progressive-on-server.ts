@@ -4,6 +4,7 @@
  * Byte planes cannot be verified against a tensor's id, which is the hash of all its bytes. The
  * full-precision answers, which the others are compared with, come from verified tensors.
  */
+import { listReferences } from "../../shared/delta/links.js";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
@@ -166,8 +167,7 @@ function storedBytesOf(objects: Pick<ObjectReader, "encodingOf">, id: Hash): num
   for (const each of needed) {
     const encoding = objects.encodingOf(each);
     bytes += encoding?.storedBytes ?? 0;
-    for (const reference of [encoding?.base, encoding?.previous])
-      if (reference !== undefined) needed.add(reference);
+    for (const reference of listReferences(encoding ?? {})) needed.add(reference);
   }
   return bytes;
 }

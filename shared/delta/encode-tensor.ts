@@ -16,6 +16,7 @@ import { encodePiece } from "./encode-piece.js";
 import { estimateNumbers } from "./estimate.js";
 import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
+import { unionOfNeeds } from "./links.js";
 import { encodeLowRank } from "./low-rank/low-rank-encoding.js";
 import { encodeGeneral, generalNeedsBase, mayRepeat } from "./general.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
@@ -159,10 +160,7 @@ function joinParts(kind: number, parts: readonly EncodedTensor[], bytes: Uint8Ar
     out.u8(part.code);
     out.sized(part.bytes);
   }
-  const against = {
-    base: parts.some((part) => part.against.base),
-    previous: parts.some((part) => part.against.previous),
-  };
+  const against = unionOfNeeds(parts.map((part) => part.against));
   return out.length < bytes.length ? { code: encodingCodes.parts, bytes: out.finish(), against } : raw(bytes);
 }
 

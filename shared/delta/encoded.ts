@@ -3,6 +3,7 @@
  * needs. Pack entries and transfer manifests carry these codes; a code never changes its meaning.
  */
 import type { Tensor, TensorHeader } from "../tensor/tensor.js";
+import type { Links, NeededReferences } from "./links.js";
 
 export const encodingCodes = {
   /** The tensor's bytes as they are. */
@@ -43,18 +44,16 @@ export function isEncodingCode(code: number): code is EncodingCode {
 
 /**
  * What a tensor may be encoded against: its base (an ancestor's or a sibling's tensor), and another point of
- * the same training, before or after the base. The prediction is a point on the line through both.
+ * the same training, before or after the base. The prediction is a point on the line through both. Some encodings
+ * are coded against more tensors (links.ts).
  */
-export interface References {
-  readonly base?: Tensor | undefined;
-  readonly previous?: Tensor | undefined;
-}
+export type References = Links<Tensor>;
 
 export interface EncodedTensor {
   readonly code: EncodingCode;
   readonly bytes: Uint8Array;
   /** The references that `decodeTensor` needs. */
-  readonly against: { readonly base: boolean; readonly previous: boolean };
+  readonly against: NeededReferences;
 }
 
 /** How a tensor is predicted: from nothing, by its base, or by base + alpha64/64 · (base − previous). */
@@ -75,5 +74,5 @@ export interface EncodeOptions {
   readonly general?: boolean;
 }
 
-export const noReferences = { base: false, previous: false } as const;
+export const noReferences: NeededReferences = { base: false, previous: false };
 export type { Tensor, TensorHeader };

@@ -4,13 +4,11 @@
  * packs.
  */
 import type { Hash } from "../tensor/tensor.js";
+import { listReferences, type Links as DeltaLinks } from "../delta/links.js";
 import { maxChainDepth } from "./object-store.js";
 
-/** What one copy of a tensor is coded against; both absent where its own bytes are enough to decode it. */
-export interface Links {
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
-}
+/** What one copy of a tensor is coded against. */
+export type Links = DeltaLinks<Hash>;
 
 /** Why a tensor cannot be decoded; `id` is the object at fault, which may be the tensor itself. */
 export interface ChainFault {
@@ -26,9 +24,9 @@ export function isFault(state: ChainState): state is ChainFault {
 }
 
 /** The objects that `links` name, each once. */
-export function linked({ base, previous }: Links): readonly Hash[] {
-  if (base === undefined) return [];
-  return previous === undefined || previous === base ? [base] : [base, previous];
+export function linked(links: Links): readonly Hash[] {
+  const all = links.base === undefined ? [] : listReferences(links);
+  return all.length < 2 ? all : [...new Set(all)];
 }
 
 /** Depths of chains, each computed once. When the links change, make a new instance. */

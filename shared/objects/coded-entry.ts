@@ -3,6 +3,7 @@
  * pack, and describes its index entry only if it decodes to its id. Does not access files.
  */
 import type { References } from "../delta/encoded.js";
+import { listReferences, mapLinks, maxReferences, neededCount, neededLinks } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { isHash, tensorId } from "../tensor/hash.js";
@@ -104,7 +105,7 @@ export class OwnTensors implements StoredTensors {
  * Returns the tensor's length in bytes. @throws TENSOR_SIZE_MISMATCH, TENSOR_TOO_LARGE, PACK_FORMAT_UNKNOWN;
  * DTYPE_UNKNOWN, SHAPE_INVALID for the header
  */
-function checkCoded({ id, header, bytes, code, base, previous }: CodedTensor): number {
+function checkCoded({ id, header, bytes, code, ...links }: CodedTensor): number {
   const byteLength = tensorByteLength(header.dtype, header.shape);
   if (byteLength > maxCodedTensorBytes)
     throw new StemmaError(
@@ -121,7 +122,8 @@ function checkCoded({ id, header, bytes, code, base, previous }: CodedTensor): n
     );
   if (
     !isHash(id) ||
-    [base, previous].some((other) => other !== undefined && !isHash(other)) ||
+    !listReferences(links).every(isHash) ||
+    listReferences(links).length > maxReferences ||
     !Number.isInteger(code) ||
     code < 0 ||
     code > 255
@@ -191,19 +193,16 @@ export async function decodeEarly(
  * The references that decoding needs. A declared reference that decoding does not need is dropped, so that
  * the store does not keep it for this tensor.
  */
-function linksNeeded(
-  { id, header, code, bytes, base, previous }: CodedTensor,
-  decoder: TensorDecoder,
-): Links {
+function linksNeeded({ id, header, code, bytes, ...declared }: CodedTensor, decoder: TensorDecoder): Links {
   const needs = decoder.needs(header, { code, bytes });
-  if ((needs.base && base === undefined) || (needs.previous && previous === undefined))
+  const links = neededLinks(declared, needs);
+  if (links === undefined)
     throw new StemmaError(
       "REFERENCE_MISSING",
-      `The tensor ${id} is coded against ${needs.base && base === undefined ? "a base" : "a second tensor"} that is not named. Name it, or send the tensor raw.`,
+      `The tensor ${id} is coded against ${neededCount(needs)} other tensors, of which only ${listReferences(declared).length} are named. Name all of them, or send the tensor raw.`,
       { id, missing: [] },
     );
-  if (!needs.base || base === undefined) return {};
-  return needs.previous && previous !== undefined ? { base, previous } : { base };
+  return links;
 }
 
 async function decodeAgainst(
@@ -216,14 +215,10 @@ async function decodeAgainst(
   }: { readonly decoder: TensorDecoder; readonly references: Pick<OwnTensors, "reference"> },
 ): Promise<Uint8Array> {
   const { id, header, code, bytes } = tensor;
-  const { base, previous } = links;
   const decode = async (
     verify: boolean,
   ): Promise<{ readonly decoded?: Uint8Array; readonly actual?: Hash; readonly cause?: Error }> => {
-    const held: References = {
-      base: base && (await references.reference(base, verify)),
-      previous: previous && (await references.reference(previous, verify)),
-    };
+    const held: References = await mapLinks(links, (other) => references.reference(other, verify));
     try {
       // A thread does not report why bytes are malformed; decoding them once more here does.
       const decoded =
@@ -248,11 +243,10 @@ async function decodeInThread(
   { id, header, code, bytes }: CodedTensor,
   links: Links,
   byteLength: number,
-  { base, previous }: References,
+  held: References,
 ): Promise<Uint8Array | undefined> {
-  const references = new Map<Hash, Tensor>();
-  if (links.base !== undefined && base !== undefined) references.set(links.base, base);
-  if (links.previous !== undefined && previous !== undefined) references.set(links.previous, previous);
+  const tensors = listReferences(held);
+  const references = new Map(listReferences(links).map((other, i) => [other, tensors[i]!]));
   const job: DecodingJob = {
     steps: [{ id, header, code, byteLength, stored: bytes, lastUseOf: [], ...links }],
     references,

@@ -4,6 +4,7 @@
  * An object's key does not depend on its encoding: the encoding on disk may change, the key stays.
  */
 import type { FixedLevels } from "../delta/fixed-planes.js";
+import type { Links } from "../delta/links.js";
 import type { Hash, TensorHeader, TensorSource } from "../tensor/tensor.js";
 import type { ObjectKind, StreamedKind } from "../model/model.js";
 
@@ -20,26 +21,22 @@ export interface StoredObject {
 
 /**
  * A tensor as it is stored or sent coded. `code` is its encoding code and `bytes` its encoded bytes, by
- * shared/delta (codes 0 to 6) or by a float scheme (16 to 31); `base` and `previous` are the tensors it is
- * coded against.
+ * shared/delta (codes 0 to 9) or by a float scheme (16 to 31); `base` and `previous` are the tensors it is
+ * coded against, with `others` where there are more.
  */
-export interface CodedTensor {
+export interface CodedTensor extends Links<Hash> {
   readonly id: Hash;
   readonly header: TensorHeader;
   readonly code: number;
   readonly bytes: Uint8Array;
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
 }
 
 /**
  * How a tensor is stored. `depth`: 0 where its own bytes are enough to decode it, else one more than the
  * deepest tensor it is coded against.
  */
-export interface TensorEncoding {
+export interface TensorEncoding extends Links<Hash> {
   readonly code: number;
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
   readonly depth: number;
   readonly storedBytes: number;
 }

@@ -2,6 +2,7 @@
  * One object's entry in the index of a pack, encoded and decoded. pack-format.ts has the table of its fields
  * and the rest of the pack. Pure.
  */
+import { linksTo, listReferences, type Links } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import type { ObjectKind } from "../model/model.js";
 import { dtypeCode, dtypeOfCode, maxRank, tensorByteLength } from "../tensor/dtype.js";
@@ -26,7 +27,7 @@ const maxPlaneChecks = 7;
 const maxEpoch = 2 ** 31;
 
 /**
- * The encoding code of raw objects. Other codes are those of shared/delta (1 to 6) and of the float schemes
+ * The encoding code of raw objects. Other codes are those of shared/delta (1 to 9) and of the float schemes
  * (from 16).
  */
 export const rawEncodingCode = 0;
@@ -55,7 +56,7 @@ const kindOfCode = new Map(
 );
 
 /** One object in a pack. */
-export interface PackEntry {
+export interface PackEntry extends Links<Hash> {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
   readonly encodingCode: number;
@@ -64,9 +65,6 @@ export interface PackEntry {
    * object that was rewritten or is coded against others.
    */
   readonly epoch: number;
-  /** What a tensor is coded against. */
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
   /** Of tensors in planes: checks of their first 1, 2, … planes, 16 hexadecimal digits each. */
   readonly planeChecks?: readonly string[] | undefined;
   /** Of tensors. */
@@ -79,7 +77,7 @@ export interface PackEntry {
 
 /** The fields that determine an entry's size in the index and its pack's format. */
 export type EntryShape = Partial<
-  Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "planeChecks">
+  Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "others" | "planeChecks">
 >;
 
 /** The oldest format that can hold these entries. */
@@ -91,7 +89,7 @@ export function packFormatOf(entries: Iterable<EntryShape>): PackFormat {
 
 /** Size of an entry in the index. */
 export function indexEntryBytes(
-  { header, base, previous, planeChecks = [] }: EntryShape,
+  { header, planeChecks = [], ...links }: EntryShape,
   format: PackFormat,
 ): number {
   const dimensions = 8 * (header?.shape.length ?? 0);
@@ -100,8 +98,7 @@ export function indexEntryBytes(
     entryFixedBytes +
     extensionBytes +
     dimensions +
-    (base === undefined ? 0 : 32) +
-    (previous === undefined ? 0 : 32) +
+    32 * listReferences(links).length +
     planeCheckBytes * planeChecks.length
   );
 }
@@ -117,7 +114,8 @@ export function packCorrupt(pack: string, why: string): StemmaError {
 
 /** Writes an entry at `start`. It takes `indexEntryBytes`. */
 export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format: PackFormat): void {
-  const { base, previous, planeChecks = [], header } = entry;
+  const { planeChecks = [], header } = entry;
+  const references = listReferences(entry);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   bytes[start] = kindCodes[entry.kind];
   bytes[start + 1] = entry.encodingCode;
@@ -132,7 +130,8 @@ export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, 
   view.setBigUint64(start + 56, BigInt(entry.byteLength), true);
   let at = start + entryFixedBytes;
   if (format === 2) {
-    bytes[at] = (base === undefined ? 0 : 1) + (previous === undefined ? 0 : 2);
+    // One bit for each reference, from the lowest: releases that knew two references refuse more.
+    bytes[at] = 2 ** references.length - 1;
     bytes[at + 1] = planeChecks.length;
     at += extensionBytes;
   }
@@ -140,11 +139,10 @@ export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, 
     view.setBigUint64(at, BigInt(dimension), true);
     at += 8;
   }
-  for (const part of [base, previous, ...planeChecks])
-    if (part !== undefined) {
-      bytes.set(Buffer.from(part, "hex"), at);
-      at += part.length / 2;
-    }
+  for (const part of [...references, ...planeChecks]) {
+    bytes.set(Buffer.from(part, "hex"), at);
+    at += part.length / 2;
+  }
 }
 
 /** The pack that an index belongs to. */
@@ -227,29 +225,33 @@ function decodeReferences(
   extension: number,
   start: number,
   { id, encodingCode, pack }: Pick<PackEntry, "id" | "encodingCode"> & Pick<IndexOrigin, "pack">,
-): Pick<PackEntry, "base" | "previous" | "planeChecks"> {
+): Links<Hash> & Pick<PackEntry, "planeChecks"> {
   const flags = bytes[extension] as number;
   const checks = bytes[extension + 1] as number;
-  const references = flags === 3 ? 2 : flags;
+  const count = Math.log2(flags + 1);
   if (
-    references > 2 ||
-    flags === 2 ||
+    !Number.isInteger(count) ||
     checks > maxPlaneChecks ||
     (encodingCode === rawEncodingCode && flags !== 0)
   )
     throw packCorrupt(pack, `declares invalid references or plane checks of the tensor ${id}`);
-  const end = start + 32 * references + planeCheckBytes * checks;
+  const end = start + 32 * count + planeCheckBytes * checks;
   if (end > bytes.length) throw packCorrupt(pack, "has an index that ends in the middle of an entry");
-  const base = references > 0 ? hexOf(bytes.subarray(start, start + 32)) : undefined;
-  const previous = references > 1 ? hexOf(bytes.subarray(start + 32, start + 64)) : undefined;
+  const references = Array.from({ length: count }, (_, i) =>
+    hexOf(bytes.subarray(start + 32 * i, start + 32 * i + 32)),
+  );
+  if (count > 2 && new Set([id, ...references]).size <= count)
+    throw packCorrupt(
+      pack,
+      `declares that the tensor ${id} is coded against itself or twice against another`,
+    );
   const planeChecks = Array.from({ length: checks }, (_, i) =>
     Buffer.from(
       bytes.subarray(end - planeCheckBytes * (checks - i), end - planeCheckBytes * (checks - i - 1)),
     ).toString("hex"),
   );
   return {
-    ...(base === undefined ? {} : { base }),
-    ...(previous === undefined ? {} : { previous }),
+    ...linksTo(references),
     ...(checks === 0 ? {} : { planeChecks }),
   };
 }

@@ -7,8 +7,9 @@
  *     index     one entry per object: kind u8, encoding code u8, dtype u8, rank u8, zeros u32, id,
  *               offset u64, stored bytes u64, bytes u64, dimensions u64 × rank
  *               Format 2: an epoch u32 in place of the zeros; before the dimensions: references u8 (1: base,
- *               3: base and previous), number of plane checks u8, zeros (6 bytes); after the dimensions:
- *               base id, previous id, plane checks of 8 bytes each: the first bytes of the SHA-256 over the
+ *               3: base and previous; one more bit for
+ *               each further one, up to 8), number of plane checks u8, zeros (6 bytes); after the dimensions:
+ *               ids of the references, plane checks of 8 bytes each: the first bytes of the SHA-256 over the
  *               stored bytes that hold the first 1, 2, … byte planes
  *     trailer   64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index,
  *               "STEMPEND"

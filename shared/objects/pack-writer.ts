@@ -2,6 +2,7 @@
  * Writes one save: leaves out objects that the store has, hashes while writing, pins the objects it relies
  * on, and writes the others as one pack.
  */
+import { listReferences } from "../delta/links.js";
 import { SerialQueue } from "../concurrency/serial-queue.js";
 import { isStemmaError, StemmaError } from "../errors.js";
 import { streamMismatch, tensorMismatch } from "./object-errors.js";
@@ -218,7 +219,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** Decodes a tensor while earlier ones are written, if the store has all that it is coded against. */
   async #decodeEarly(tensor: CodedTensor): Promise<Uint8Array | undefined> {
     // Everything it may be coded against is pinned from this call on.
-    for (const id of [tensor.base, tensor.previous]) if (id !== undefined) this.#host.pins.add(id);
+    for (const id of listReferences(tensor)) this.#host.pins.add(id);
     return this.#isDone(tensor.id) ? undefined : decodeEarly(tensor, this.#host);
   }
 

@@ -2,6 +2,7 @@
  * Splits a retrieval into runs. A run is the list of steps of one decoding job, small enough to be held in
  * memory. Pure.
  */
+import { linksOf } from "../delta/links.js";
 import type { RetrievalStep } from "./chains.js";
 import type { DecodingStep } from "./decoding/decode-steps.js";
 import { rawEncodingCode } from "./pack-entry.js";
@@ -28,9 +29,7 @@ export function runsOf(steps: Run): readonly Run[] {
   return runs;
 }
 
-export function decodingStepOf(
-  { id, entry: { header, encodingCode: code, byteLength, base, previous }, lastUseOf }: Run[number],
-  stored: Uint8Array,
-): DecodingStep {
-  return { id, header, code, byteLength, stored, lastUseOf, base, previous };
+export function decodingStepOf({ id, entry, lastUseOf }: Run[number], stored: Uint8Array): DecodingStep {
+  const { header, encodingCode: code, byteLength } = entry;
+  return { id, header, code, byteLength, stored, lastUseOf, ...linksOf(entry) };
 }

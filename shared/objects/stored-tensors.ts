@@ -2,6 +2,7 @@
  * The port through which tensor-reading.ts reads tensors. The packs on files, the store in memory, and a pack
  * that is being written implement it. Also functions that need only this port.
  */
+import { linksOf } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { isFault, type ChainFault, type ChainState } from "./chains.js";
@@ -58,14 +59,8 @@ export function encodingIn(index: ObjectIndex, id: Hash): TensorEncoding | undef
   const entry = index.locate(id)?.entry;
   const depth = index.state(id);
   if (entry?.header === undefined || isFault(depth)) return undefined;
-  const { encodingCode: code, base, previous, storedBytes } = entry;
-  return {
-    code,
-    depth,
-    storedBytes,
-    ...(base === undefined ? {} : { base }),
-    ...(previous === undefined ? {} : { previous }),
-  };
+  const { encodingCode: code, storedBytes } = entry;
+  return { code, depth, storedBytes, ...linksOf(entry) };
 }
 
 /** See ObjectReader.readCoded. */
@@ -73,15 +68,9 @@ export async function readCodedFrom(
   tensors: Pick<StoredTensors, "entry" | "stored">,
   id: Hash,
 ): Promise<CodedTensor> {
-  const { header, encodingCode: code, base, previous, byteLength } = tensors.entry(id);
+  const entry = tensors.entry(id);
+  const { header, encodingCode: code, byteLength } = entry;
   refuseLarge(id, byteLength);
   const bytes = await tensors.stored(id);
-  return {
-    id,
-    header,
-    code,
-    bytes: bytes.slice(),
-    ...(base === undefined ? {} : { base }),
-    ...(previous === undefined ? {} : { previous }),
-  };
+  return { id, header, code, bytes: bytes.slice(), ...linksOf(entry) };
 }

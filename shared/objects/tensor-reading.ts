@@ -2,6 +2,7 @@
  * Reads tensors in any encoding: a coded tensor is decoded with everything it is coded against, each once.
  * Bytes come through the port StoredTensors.
  */
+import { hasSameLinks } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
@@ -211,12 +212,7 @@ export class TensorReading {
     } catch (cause) {
       throw new CopyReplaced("gone", { cause });
     }
-    if (
-      now.epoch !== entry.epoch ||
-      now.encodingCode !== entry.encodingCode ||
-      now.base !== entry.base ||
-      now.previous !== entry.previous
-    )
+    if (now.epoch !== entry.epoch || now.encodingCode !== entry.encodingCode || !hasSameLinks(now, entry))
       throw new CopyReplaced("recoded");
     return this.#store.stored(id, length);
   }

@@ -1,18 +1,17 @@
 /** Index entries of a pack that is being written: some fields are set only when the pack is sealed. Pure. */
+import type { Links } from "../delta/links.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 
 /** An index entry without its position in the pack. */
-export interface EntryDescription {
+export interface EntryDescription extends Links<Hash> {
   readonly id: Hash;
   readonly kind: ObjectKind | "tensor";
   readonly header?: TensorHeader | undefined;
   readonly byteLength: number;
   /** Default: raw. */
   readonly encodingCode?: number;
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
   readonly planeChecks?: readonly string[] | undefined;
   /** Of an entry that is copied from another pack. */
   readonly epoch?: number;
@@ -55,6 +54,7 @@ export function describedEntry(
     encodingCode = rawEncodingCode,
     base,
     previous,
+    others,
     planeChecks,
     epoch = 0,
     isRewrite = false,
@@ -73,6 +73,7 @@ export function describedEntry(
   if (header !== undefined) entry.header = header;
   if (base !== undefined) entry.base = base;
   if (previous !== undefined) entry.previous = previous;
+  if (others !== undefined) entry.others = others;
   if (planeChecks !== undefined) entry.planeChecks = planeChecks;
   return entry;
 }

@@ -3,6 +3,7 @@
  * decoder allocates; unknown fields are ignored; malformed messages are typed errors. Knows no topics, keys
  * or permissions. (docs/protocol.md)
  */
+import { maxOtherReferences } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import { objectKinds } from "../model/model.js";
 import { frameBlock } from "./block-frame.js";
@@ -63,6 +64,7 @@ const encoding = field.message<messages.Encoding>({
   byteLength: field.u64,
   against: field.optionalHash,
   previous: field.optionalHash,
+  references: field.nonEmpty(field.list(field.hash, maxOtherReferences)),
 });
 const codingTerms: Fields<messages.CodingTerms> = {
   codec: field.nonZero(field.u32),

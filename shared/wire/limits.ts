@@ -25,6 +25,11 @@ export const maxWindow = 64;
  */
 export const blocksPerManifestPart = 16;
 export const encodingsPerManifestPart = 512;
+/**
+ * References after the first two that the encodings of one manifest part name together, at most: with them the part
+ * stays below the maximum size of a message.
+ */
+export const otherReferencesPerManifestPart = 512;
 /** Versions that one transfer may be coded against. */
 export const maxReferences = 16;
 /** Largest tensor that is sent coded, in bytes: it is held in memory with the tensors it is coded against. */

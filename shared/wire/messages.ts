@@ -122,13 +122,14 @@ export interface CodingTerms {
 }
 /**
  * How an object of the stream is encoded. `code` 0: raw; `byteLength`: its length in the stream; `against`,
- * `previous`: the tensors it is coded against.
+ * `previous`, `references`: the tensors it is coded against, in this order.
  */
 export interface Encoding {
   readonly code: number;
   readonly byteLength: number;
   readonly against?: Hash | undefined;
   readonly previous?: Hash | undefined;
+  readonly references?: readonly Hash[] | undefined;
 }
 export interface ManifestPart {
   readonly type: "manifest";

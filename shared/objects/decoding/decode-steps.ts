@@ -2,20 +2,19 @@
  * Decodes tensors that are coded against each other, from bytes in memory. Pure; runs in a thread or without
  * one.
  */
+import type { Links } from "../../delta/links.js";
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
 import { rawEncodingCode } from "../pack-entry.js";
 import type { TensorDecoder } from "./tensor-decoder.js";
 
 /** One tensor to decode: its stored bytes, and what they are coded against. */
-export interface DecodingStep {
+export interface DecodingStep extends Links<Hash> {
   readonly id: Hash;
   readonly header: TensorHeader;
   readonly code: number;
   readonly byteLength: number;
   readonly stored: Uint8Array;
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
   /** Tensors that no later step needs. */
   readonly lastUseOf: readonly Hash[];
 }
@@ -55,13 +54,14 @@ export function decodeSteps(
 
 function decodeStep(
   decoder: TensorDecoder,
-  { id, header, code, byteLength, stored, base, previous }: DecodingStep,
+  { id, header, code, byteLength, stored, base, previous, others }: DecodingStep,
   held: ReadonlyMap<Hash, Tensor>,
 ): Uint8Array | undefined {
   if (code === rawEncodingCode) return stored.length === byteLength ? stored : undefined;
   const references = {
     base: base === undefined ? undefined : held.get(base),
     previous: previous === undefined ? undefined : held.get(previous),
+    ...(others === undefined ? {} : { others: heldOthers(others, held) }),
   };
   try {
     return decoder.decode(header, { code, bytes: stored }, references, byteLength);
@@ -73,6 +73,12 @@ function decodeStep(
       });
     return undefined;
   }
+}
+
+/** Undefined where one is missing, since the order of the others counts. */
+function heldOthers(ids: readonly Hash[], held: ReadonlyMap<Hash, Tensor>): readonly Tensor[] | undefined {
+  const others = ids.map((id) => held.get(id));
+  return others.includes(undefined) ? undefined : (others as readonly Tensor[]);
 }
 
 /** Bytes that codecs have to write for a job, as a measure of its cost. */

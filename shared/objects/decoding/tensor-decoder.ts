@@ -1,9 +1,10 @@
 /**
- * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 6, a float scheme from 16. Does not
+ * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 9, a float scheme from 16. Does not
  * depend on a store.
  */
 import type { DeltaCodec } from "../../delta/codec.js";
-import { isEncodingCode, type References } from "../../delta/encoded.js";
+import { isEncodingCode, noReferences, type References } from "../../delta/encoded.js";
+import type { NeededReferences } from "../../delta/links.js";
 import { loadDeltaCodec } from "../../delta/load.js";
 import { StemmaError } from "../../errors.js";
 import { decodeScheme } from "../../schemes/decode-scheme.js";
@@ -19,10 +20,7 @@ export interface EncodedBytes {
 export interface TensorDecoder {
   readonly delta: DeltaCodec;
   /** Which references decoding needs. @throws PACK_FORMAT_UNKNOWN, DELTA_MALFORMED */
-  readonly needs: (
-    header: TensorHeader,
-    encoded: EncodedBytes,
-  ) => { readonly base: boolean; readonly previous: boolean };
+  readonly needs: (header: TensorHeader, encoded: EncodedBytes) => NeededReferences;
   /**
    * Returns the tensor's bytes, `byteLength` of them, as its header declares. @throws PACK_FORMAT_UNKNOWN,
    * DELTA_MALFORMED, and other errors of a codec that gets malformed bytes
@@ -53,7 +51,7 @@ function decoderOf(delta: DeltaCodec): TensorDecoder {
   return {
     delta,
     needs: (header, { code, bytes }) => {
-      if (isSchemeCode(code)) return { base: false, previous: false };
+      if (isSchemeCode(code)) return noReferences;
       if (!isEncodingCode(code)) throw unknown(code);
       return delta.requiredReferences({ code, bytes });
     },

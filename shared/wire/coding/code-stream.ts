@@ -3,11 +3,17 @@
  * memory. The same tensors, references and codec give the same stream, so a transfer can resume after the
  * sender has restarted. A tensor that would not get shorter is sent raw from the store.
  */
-import { encodingCodes } from "../../delta/encoded.js";
+import { encodingCodes, type References } from "../../delta/encoded.js";
+import { linksTo, listReferences, maxReferences, neededLinks, type Links } from "../../delta/links.js";
 import { StemmaError } from "../../errors.js";
 import type { ObjectReader } from "../../objects/object-store.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../tensor/tensor.js";
-import { maxWireCodedTensorBytes } from "../limits.js";
+import { encodingReferences } from "../encoding-links.js";
+import {
+  encodingsPerManifestPart,
+  maxWireCodedTensorBytes,
+  otherReferencesPerManifestPart,
+} from "../limits.js";
 import type { Encoding } from "../messages.js";
 import type { StreamObject } from "../transfer/stream.js";
 import type { CodingSpool } from "./coding-spool.js";
@@ -40,10 +46,14 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
   const objects: StreamObject[] = [];
   const encodings: Encoding[] = [];
   let byteLength = 0;
+  let others = 0;
   for (const tensor of work.tensors) {
     if (work.signal?.aborted === true)
       throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were being encoded.");
-    const { object, encoding } = await codeTensor(work, tensor, spool);
+    if (encodings.length % encodingsPerManifestPart === 0) others = 0;
+    const maxOthers = otherReferencesPerManifestPart - others;
+    const { object, encoding } = await codeTensor(work, { tensor, maxOthers }, spool);
+    others += encoding.references?.length ?? 0;
     objects.push(object);
     encodings.push(encoding);
     byteLength += encoding.byteLength;
@@ -53,29 +63,25 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
 
 async function codeTensor(
   work: CodingWork,
-  id: Hash,
+  { tensor: id, maxOthers }: { readonly tensor: Hash; readonly maxOthers: number },
   spool: CodingSpool,
 ): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
   // Not verified here: the receiver hashes what it gets.
   const source = work.objects.openTensor(id, { verify: false });
-  const raw = { object: source, encoding: { code: encodingCodes.raw, byteLength: source.byteLength } };
-  if (!mayBeCoded(work, source.byteLength)) return raw;
-  const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base);
-  const previous = base === undefined ? undefined : await readReference(work, found.previous);
-  const { lowRank } = work;
-  const { code, bytes, against } = await work.coder.encode(
-    await tensorOfSource(source),
-    { base, previous },
-    { lowRank, general: lowRank },
-  );
-  if (code === encodingCodes.raw) return raw;
-  const encoding = {
-    code,
-    byteLength: bytes.length,
-    ...(against.base && { against: found.base }),
-    ...(against.previous && { previous: found.previous }),
+  const raw: { readonly object: StreamObject; readonly encoding: Encoding } = {
+    object: source,
+    encoding: { code: encodingCodes.raw, byteLength: source.byteLength },
   };
+  if (!mayBeCoded(work, source.byteLength)) return raw;
+  const { ids, tensors } = await readReferences(work, id, 2 + maxOthers);
+  const { lowRank } = work;
+  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), tensors, {
+    lowRank,
+    general: lowRank,
+  });
+  if (code === encodingCodes.raw) return raw;
+  const links = neededLinks(ids, against) ?? {};
+  const encoding = { code, byteLength: bytes.length, ...encodingReferences(links) };
   return { object: await spool.append(bytes), encoding };
 }
 
@@ -84,12 +90,22 @@ function mayBeCoded({ maxTensorBytes }: CodingWork, byteLength: number): boolean
 }
 
 /**
- * A verified tensor to code against. Undefined where it is missing or too large.
+ * The verified tensors to code against: those before the first that is missing or too large.
  */
-async function readReference(work: CodingWork, id: Hash | undefined): Promise<Tensor | undefined> {
-  const byteLength = id === undefined ? undefined : work.objects.stat(id)?.byteLength;
-  if (id === undefined || byteLength === undefined || !mayBeCoded(work, byteLength)) return undefined;
-  return await tensorOfSource(work.objects.openTensor(id));
+async function readReferences(
+  work: CodingWork,
+  tensor: Hash,
+  maxCount = maxReferences,
+): Promise<{ readonly ids: Links<Hash>; readonly tensors: References }> {
+  const ids: Hash[] = [];
+  const tensors: Tensor[] = [];
+  for (const id of listReferences(work.references.get(tensor) ?? {}).slice(0, maxCount)) {
+    const byteLength = work.objects.stat(id)?.byteLength;
+    if (byteLength === undefined || !mayBeCoded(work, byteLength)) break;
+    ids.push(id);
+    tensors.push(await tensorOfSource(work.objects.openTensor(id)));
+  }
+  return { ids: linksTo(ids), tensors: linksTo(tensors) };
 }
 
 /**
@@ -116,12 +132,10 @@ export async function estimateStream(
 }
 
 async function estimateTensor(work: CodingWork, id: Hash, byteLength: number): Promise<number> {
-  const found = work.references.get(id) ?? {};
-  const base = await readReference(work, found.base);
-  const previous = base === undefined ? undefined : await readReference(work, found.previous);
+  const { tensors } = await readReferences(work, id);
   const { bytes } = await work.coder.estimate(
     await tensorOfSource(work.objects.openTensor(id, { verify: false })),
-    { base, previous },
+    tensors,
   );
   return Math.min(bytes, byteLength);
 }

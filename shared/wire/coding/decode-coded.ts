@@ -1,6 +1,8 @@
 /** Decodes a received tensor against tensors of the store. */
+import { mapLinks } from "../../delta/links.js";
 import type { ObjectReader } from "../../objects/object-store.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../tensor/tensor.js";
+import { tensorOfSource } from "../../tensor/tensor.js";
+import { linksOfEncoding } from "../encoding-links.js";
 import type { ReceivedObject } from "../transfer/stream.js";
 import type { TensorCoder } from "./tensor-coder.js";
 
@@ -14,11 +16,10 @@ export type ReceivedCoded = Extract<ReceivedObject, { kind: "coded" }>;
 export async function decodeCoded(
   objects: Pick<ObjectReader, "openTensor">,
   coder: TensorCoder,
-  { ref, header, encoding: { code, against, previous }, bytes }: ReceivedCoded,
+  { ref, header, encoding, bytes }: ReceivedCoded,
 ): Promise<Uint8Array> {
-  const load = async (id: Hash | undefined): Promise<Tensor | undefined> =>
-    id === undefined ? undefined : tensorOfSource(objects.openTensor(id));
-  const base = await load(against);
-  const previousTensor = await load(previous);
-  return await coder.decode(header, { code, bytes }, { base, previous: previousTensor }, ref.byteLength);
+  const references = await mapLinks(linksOfEncoding(encoding), (id) =>
+    tensorOfSource(objects.openTensor(id)),
+  );
+  return await coder.decode(header, { code: encoding.code, bytes }, references, ref.byteLength);
 }

@@ -5,6 +5,7 @@
 import { encodingCodes } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
+import { listEncodingReferences } from "../encoding-links.js";
 import { maxWireCodedTensorBytes } from "../limits.js";
 import type { Encoding } from "../messages.js";
 
@@ -48,7 +49,7 @@ export const rawOnly: AllowedCoding = { codec: 0, tensors: new Set() };
  * tensor of `rawBytes` can have
  */
 export function checkEncoding(
-  { code, byteLength, against, previous }: Encoding,
+  { code, byteLength, ...named }: Encoding,
   index: number,
   rawBytes: number,
   allowed: AllowedCoding,
@@ -59,9 +60,11 @@ export function checkEncoding(
       `The manifest of a transfer declares tensor ${index} ${why}. The transfer ends; announce the version again, and update the sender if this happens again.`,
       { index, code },
     );
+  const { against, previous, references = [] } = named;
+  const all = listEncodingReferences(named);
   if (code === encodingCodes.raw) {
     if (byteLength !== rawBytes) throw invalid(`as ${byteLength} raw bytes where it has ${rawBytes}`);
-    if (against !== undefined || previous !== undefined) throw invalid("as raw and coded against another");
+    if (all.length > 0) throw invalid("as raw and coded against another");
     return;
   }
   if (allowed.codec < firstCodecFormat)
@@ -87,7 +90,9 @@ export function checkEncoding(
     throw invalid("as equal to another tensor, but gives bytes for it or names no tensor");
   if (previous !== undefined && against === undefined)
     throw invalid("as coded against a previous tensor without a base");
-  for (const reference of [against, previous])
-    if (reference !== undefined && !allowed.tensors.has(reference))
+  if (references.length > 0 && (previous === undefined || new Set(all).size < all.length))
+    throw invalid("as coded twice against the same tensor, or against a third without a second");
+  for (const reference of all)
+    if (!allowed.tensors.has(reference))
       throw invalid(`as coded against the tensor ${reference.slice(0, 12)}, which is not allowed for it`);
 }

@@ -2,6 +2,7 @@
  * Chooses the tensors that a version's tensors are coded against: the base's tensor at the same path, and the
  * one that the base's base has there, so that the last training step can be extrapolated. Pure.
  */
+import type { Links } from "../../delta/links.js";
 import type { LeafTable } from "../../model/model.js";
 import type { Hash } from "../../tensor/tensor.js";
 
@@ -12,10 +13,7 @@ export interface HeldVersion {
   readonly leaves: LeafTable;
 }
 
-export interface TensorReferences {
-  readonly base?: Hash | undefined;
-  readonly previous?: Hash | undefined;
-}
+export type TensorReferences = Links<Hash>;
 
 function byPath(leaves: LeafTable): ReadonlyMap<string, Hash> {
   return new Map(leaves.map(({ path, tensor }) => [path, tensor]));

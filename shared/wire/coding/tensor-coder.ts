@@ -4,6 +4,7 @@
  */
 import type { DeltaCodec, TensorEstimate } from "../../delta/codec.js";
 import type { EncodedTensor, EncodeOptions, References } from "../../delta/encoded.js";
+import { listReferences } from "../../delta/links.js";
 import { loadDeltaCodec } from "../../delta/load.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
@@ -122,6 +123,6 @@ class ThreadCoder implements TensorCoder {
   }
 }
 
-function bytesOf({ base, previous }: References): readonly Uint8Array[] {
-  return [base, previous].flatMap((tensor) => (tensor === undefined ? [] : [tensor.bytes]));
+function bytesOf(references: References): readonly Uint8Array[] {
+  return listReferences(references).map(({ bytes }) => bytes);
 }

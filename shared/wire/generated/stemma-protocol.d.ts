@@ -1241,6 +1241,9 @@ export namespace stemma {
             /** Encoding previous. */
             previous: Uint8Array;
 
+            /** Encoding references. */
+            references: Uint8Array[];
+
             /**
              * Creates a new Encoding instance using the specified properties.
              * @param [properties] Properties to set
@@ -1284,6 +1287,9 @@ export namespace stemma {
 
                 /** Encoding previous */
                 previous?: (Uint8Array|null);
+
+                /** Encoding references */
+                references?: (Uint8Array[]|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

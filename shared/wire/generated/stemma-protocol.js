@@ -1830,6 +1830,7 @@ export const stemma = $root.stemma = (() => {
         v1.Encoding = (function() {
 
             const Encoding = function (properties) {
+                this.references = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -1840,6 +1841,7 @@ export const stemma = $root.stemma = (() => {
             Encoding.prototype.byteLength = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Encoding.prototype.against = $util.newBuffer([]);
             Encoding.prototype.previous = $util.newBuffer([]);
+            Encoding.prototype.references = $util.emptyArray;
 
             Encoding.create = function(properties) {
                 return new Encoding(properties);
@@ -1860,6 +1862,9 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(26).bytes(message.against);
                 if (message.previous != null && $Object.hasOwnProperty.call(message, "previous") && message.previous.length)
                     writer.uint32(34).bytes(message.previous);
+                if (message.references != null && message.references.length)
+                    for (let i = 0; i < message.references.length; ++i)
+                        writer.uint32(42).bytes(message.references[i]);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1927,6 +1932,14 @@ export const stemma = $root.stemma = (() => {
                                 message.previous = value;
                             else
                                 delete message.previous;
+                            continue;
+                        }
+                    case 5: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.references && message.references.length))
+                                message.references = [];
+                            message.references.push(reader.bytes());
                             continue;
                         }
                     }

@@ -6,6 +6,7 @@
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import type { Hash } from "../../tensor/tensor.js";
+import { encodingReferences, linksOfEncoding } from "../encoding-links.js";
 import { blocksPerManifestPart, defaultWindow } from "../limits.js";
 import type { Block, BlockRequest, Encoding, ManifestPart } from "../messages.js";
 import { Bitmap } from "./bitmap.js";
@@ -56,13 +57,8 @@ export interface ReceiverState {
 }
 
 /** The same properties in the same order, so that two encodings can be compared as text. */
-function plainEncoding({ code, byteLength, against, previous }: Encoding): Encoding {
-  return {
-    code,
-    byteLength,
-    ...(against === undefined ? {} : { against }),
-    ...(previous === undefined ? {} : { previous }),
-  };
+function plainEncoding({ code, byteLength, ...named }: Encoding): Encoding {
+  return { code, byteLength, ...encodingReferences(linksOfEncoding(named)) };
 }
 
 export class TransferReceiver {

@@ -1,5 +1,6 @@
 // Damaged or forged coded tensors, given to the store as a transfer delivers them: the result is a typed
 // refusal or exactly the announced tensor, never another tensor or another exception.
+import { listEncodingReferences } from "../../../../shared/wire/encoding-links.js";
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import {
@@ -104,7 +105,7 @@ it(`survives ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 },
         random() < 0.5
           ? withOverrides(store, { encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) })
           : store;
-      if (depthAgainst(deep, [against, previous]) > 8) keyframes++;
+      if (depthAgainst(deep, listEncodingReferences(encoding)) > 8) keyframes++;
       await putCodedTensor(pack, deep, coder, {
         kind: "coded",
         ref: { kind: "tensor", id: one.id, byteLength: one.tensor.bytes.length },

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
+import { linksTo } from "../../../../shared/delta/links.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { objectKinds } from "../../../../shared/model/model.js";
 import { decodeIndexCache, encodeIndexCache } from "../../../../shared/objects/index-cache.js";
@@ -54,14 +55,13 @@ const coded = fc
     storedBytes: fc.nat({ max: 10_000 }),
     encodingCode: fc.integer({ min: 1, max: 255 }),
     epoch,
-    references: fc.array(hash, { maxLength: 2 }),
+    references: fc.uniqueArray(hash, { maxLength: 8 }),
     checks: fc.array(check, { maxLength: 7 }),
   })
-  .map(({ tensor: of, references: [base, previous], checks, ...how }) => ({
+  .map(({ tensor: of, references, checks, ...how }) => ({
     ...of,
     ...how,
-    ...(base && { base }),
-    ...(previous && { previous }),
+    ...linksTo(references),
     ...(checks.length > 0 && { planeChecks: checks }),
   }));
 const rawPart = fc.oneof(small, tensor);

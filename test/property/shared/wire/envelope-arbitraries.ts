@@ -52,6 +52,7 @@ const encoding = record<BodyOf<"manifest">["encodings"][number]>({
   byteLength: u64,
   against: optional(hash),
   previous: optional(hash),
+  references: optional(fc.array(hash, { minLength: 1, maxLength: 6 })),
 });
 const codingTerms = {
   codec: optional(u32.filter((value) => value > 0)),

@@ -58,6 +58,20 @@ describe("encodings of a manifest", () => {
     const second: AllowedCoding = { ...allowed, codec: 2 };
     assert.equal(outcome({ code: 7, byteLength: 50, against: id("a") }, 10_000, second), "taken");
     assert.equal(maxEncodedBytes(10_000), 10_010);
+    const many = [..."abcdef01"].map(id);
+    const third: AllowedCoding = { ...second, tensors: new Set(many) };
+    const [against, previous, ...references] = many;
+    assert.equal(outcome({ code: 7, byteLength: 50, against, previous, references }, 10_000, third), "taken");
+  });
+  it("are refused where they name a tensor twice, or a third without a second", () => {
+    const many: AllowedCoding = { codec: 2, tensors: new Set([..."abcdef01"].map(id)) };
+    for (const named of [
+      { against: id("a"), previous: id("b"), references: [id("a")] },
+      { against: id("a"), previous: id("b"), references: [id("c"), id("c")] },
+      { against: id("a"), previous: id("b"), references: [id("9")] },
+      { against: id("a"), references: [id("c")] },
+    ])
+      assert.equal(outcome({ code: 7, byteLength: 50, ...named }, 10_000, many), "TRANSFER_MANIFEST_INVALID");
   });
   it("are refused with a typed error elsewhere", () => {
     for (const [encoding, rawBytes = 10_000, by = allowed] of [
