@@ -1,6 +1,6 @@
 /**
  * The steps of a garbage collection, the same for every kind of store: check, rewrite what stays, switch the
- * index under the lock, delete last.
+ * index under the lock, delete last. Small packs are merged by the same steps (pack-merging.ts).
  */
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -71,14 +71,35 @@ export async function collectPlanned(
     return pack;
   });
   const dead = new Set(plan.dead.map(({ id }) => id));
-  checkStillDead(index, dead, live(), leases.pinned());
+  const check = (): void => {
+    checkStillDead(index, dead, live(), leases.pinned());
+  };
+  check();
+  const added = await replacePacks({ index, lock, rewriter }, touched, { dead, beforeSwitch: check });
+  return { freedBytes: bytesOf(touched) - bytesOf(added) };
+}
+
+export function bytesOf(packs: readonly PackIndex[]): number {
+  return packs.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/**
+ * Writes the copies that reads use into new packs, without the `dead` objects, switches the index to them under
+ * the lock, and deletes the packs `touched` last. Returns the new packs.
+ * @param beforeSwitch called under the lock; where it throws, nothing has changed
+ */
+export async function replacePacks(
+  { index, lock, rewriter }: Omit<CollectorParts, "leases">,
+  touched: readonly PackIndex[],
+  { dead, beforeSwitch }: { readonly dead: ReadonlySet<Hash>; readonly beforeSwitch?: () => void },
+): Promise<readonly PackIndex[]> {
   const added: PackIndex[] = [];
   let switched = false;
   try {
     for (const group of groupForRepack(touched.flatMap((pack) => index.kept(pack, dead))))
       added.push(await rewriter.rewrite(group));
-    await lock.exclusive(async () => {
-      checkStillDead(index, dead, live(), leases.pinned());
+    await lock.exclusive(() => {
+      beforeSwitch?.();
       index.switch(touched, added, dead);
       switched = true;
       return Promise.resolve();
@@ -87,6 +108,5 @@ export async function collectPlanned(
     if (!switched) await rewriter.remove(added).catch(() => undefined);
   }
   await rewriter.remove(touched);
-  const bytes = (packs: readonly PackIndex[]): number => packs.reduce((sum, pack) => sum + pack.bytes, 0);
-  return { freedBytes: bytes(touched) - bytes(added) };
+  return added;
 }

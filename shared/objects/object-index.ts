@@ -48,7 +48,10 @@ export class ObjectIndex {
   readonly #locations = new Map<Hash, Located>();
   /** Objects found damaged, until another copy replaces the damaged one. */
   readonly #damaged = new Map<Hash, StemmaError>();
-  #generation = 0;
+  /** Names of the packs when packs were last removed, or at opening. */
+  #settledPacks: readonly string[] = [];
+  /** Computed from `#settledPacks` when it is first needed. */
+  #generation: number | undefined;
   #epoch = 0;
   /** For each object, the number of copies in use that are coded against it. */
   readonly #referenceCounts = new Map<Hash, number>();
@@ -63,7 +66,10 @@ export class ObjectIndex {
    * it: they remove nothing.
    */
   get generation(): number {
-    return this.#generation;
+    return (this.#generation ??= Number.parseInt(
+      sha256([...this.#settledPacks].sort().join("\n")).slice(0, 12),
+      16,
+    ));
   }
   get bytes(): number {
     let sum = 0;
@@ -158,7 +164,8 @@ export class ObjectIndex {
 
   /** Call once all packs of an opened store are added. */
   settle(): void {
-    this.#generation = Number.parseInt(sha256([...this.#packs.keys()].sort().join("\n")).slice(0, 12), 16);
+    this.#settledPacks = [...this.#packs.keys()];
+    this.#generation = undefined;
   }
 
   /**
@@ -205,7 +212,7 @@ export class ObjectIndex {
     const bytesBefore = this.bytes;
     return {
       format: 1,
-      generation: this.#generation,
+      generation: this.generation,
       live: this.#locations.size - dead.size,
       dead: [...dead].map(([id, storedBytes]) => ({ id, storedBytes })),
       deletePacks,

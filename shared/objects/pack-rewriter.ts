@@ -1,4 +1,4 @@
-/** Rewrites and removes packs for a collection of the store on files. */
+/** Rewrites and removes packs of the store on files, for collections, repairs and merging. */
 import type { Files } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -18,6 +18,8 @@ export interface PackRewriterParts {
   readonly chunks: (id: Hash, kind: ObjectKind | "tensor") => AsyncIterable<Uint8Array>;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
+  /** Whether reads use this copy. */
+  readonly isRead: (located: Located) => boolean;
   /** Makes renames and removals in the folder durable. */
   readonly syncNames: () => Promise<void>;
   readonly onSyncError: (error: unknown) => void;
@@ -47,14 +49,16 @@ export class FilePackRewriter implements PackRewriter {
 
   /**
    * Copies one object as it is stored, after verifying it: damage must not be copied while the original is
-   * deleted.
+   * deleted. A copy that a recoding superseded meanwhile is left out: what was read is of another copy.
    */
-  async #copy({ entry }: Located, target: PackFileWriter): Promise<void> {
-    const { chunks, verifiedStored } = this.#parts;
+  async #copy(located: Located, target: PackFileWriter): Promise<void> {
+    const { chunks, verifiedStored, isRead } = this.#parts;
+    const { entry } = located;
     if (entry.header !== undefined && entry.encodingCode !== rawEncodingCode)
       await target.push(await verifiedStored(entry.id));
     else for await (const piece of chunks(entry.id, entry.kind)) await target.push(piece);
-    target.endEntry(entry);
+    if (isRead(located)) target.endEntry(entry);
+    else await target.dropEntry();
   }
 
   async remove(packs: readonly PackIndex[]): Promise<void> {

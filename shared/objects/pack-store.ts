@@ -19,7 +19,7 @@ import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
 import { Leases } from "./leases.js";
 import { loadPacks, readPacks, writeCache, type OpenedPacks } from "./load-packs.js";
-import { storedObject, type ObjectIndex } from "./object-index.js";
+import { storedObject, type Located, type ObjectIndex } from "./object-index.js";
 import type {
   CodedTensor,
   CollectionPlan,
@@ -40,6 +40,7 @@ import { PackFiles } from "./pack-files.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { PackMaintenance } from "./pack-maintenance.js";
+import { PackMerging } from "./pack-merging.js";
 import { FilePackRewriter } from "./pack-rewriter.js";
 import { PackTensors, type StoreProblem } from "./pack-tensors.js";
 import { StorePackWriter } from "./pack-writer.js";
@@ -70,6 +71,8 @@ export interface PackStore extends ObjectPruner {
   problems(): readonly StoreProblem[];
   /** Reads packs again to find damage, and repairs it. */
   readonly maintenance: PackMaintenance;
+  /** Merges small packs. */
+  readonly merging: PackMerging;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;
@@ -86,6 +89,7 @@ const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
   readonly maintenance: PackMaintenance;
+  readonly merging: PackMerging;
   readonly #files: Files;
   readonly #folder: string;
   readonly #options: PackStoreOptions;
@@ -129,19 +133,23 @@ class FilePackStore implements PackStore {
       chunks: (id: Hash, kind: ObjectKind | "tensor") =>
         kind === "tensor" ? this.#chunks(id) : this.#objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
+      isRead: ({ entry }: Located) => this.#index.locate(entry.id)?.entry === entry,
       syncNames: () => this.#syncNames(),
       onSyncError: (error: unknown) => this.#stop(error),
     };
     this.#rewriter = new FilePackRewriter(parts);
-    this.maintenance = new PackMaintenance({
+    const maintained = {
       ...parts,
+      clock: options.clock,
       index: opened.index,
       tensors: this.#tensors,
       lock: this.#lock,
       rewriter: this.#rewriter,
-      run: (work) => this.#collections.run(work),
+      run: <T>(work: () => Promise<T>) => this.#collections.run(work),
       checkWritable: () => this.#checkWritable(),
-    });
+    };
+    this.maintenance = new PackMaintenance(maintained);
+    this.merging = new PackMerging(maintained);
   }
 
   /**
@@ -251,6 +259,8 @@ class FilePackStore implements PackStore {
 
   begin({ recode = false }: WriteOptions = {}): Promise<PackWriter> {
     this.#checkWritable();
+    // What is recoded now is superseded; the collection that follows drops it without copying.
+    if (recode) this.merging.postpone();
     const pins = this.#leases.pin();
     return Promise.resolve(
       new StorePackWriter<PackFileWriter>({
@@ -328,6 +338,7 @@ class FilePackStore implements PackStore {
 
   planCollection(live: ReadonlySet<Hash>): CollectionPlan {
     this.#refuseProblems();
+    this.merging.postpone();
     return this.#index.plan(live, this.#leases.pinned());
   }
 
@@ -343,10 +354,11 @@ class FilePackStore implements PackStore {
   }
 
   collect(plan: CollectionPlan, live: () => ReadonlySet<Hash>): Promise<{ readonly freedBytes: number }> {
-    return this.#collections.run(() => {
+    return this.#collections.run(async () => {
       this.#checkWritable();
       this.#refuseProblems();
-      return collectPlanned(
+      this.merging.resume();
+      return await collectPlanned(
         {
           index: this.#index,
           leases: this.#leases,
