@@ -259,8 +259,10 @@ export class Agent {
   }
 
   async #housekeeping(): Promise<void> {
-    const { trainer, activator } = this.#services;
+    const { trainer, activator, outbox } = this.#services;
     await this.#forget();
+    const { slots, outbox: reports, head } = this.parts.profile.disk.reserveBytes;
+    await outbox.mergePacks(slots + reports + head);
     const base = trainer.running?.base;
     await activator.sweep(new Set(base === undefined ? [] : [base]));
   }

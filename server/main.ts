@@ -32,6 +32,7 @@ import { serverMetrics } from "./metrics.js";
 import { openBroker, readEnrolmentCa, readTls } from "./configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
+import { startMergeSchedule } from "./operations/merge-schedule.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
@@ -204,6 +205,7 @@ async function startHttp(
     });
     closing.add(() => schedule.close());
   }
+  startMerging(parts);
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(
@@ -245,6 +247,16 @@ async function startHttp(
     await rm(home.socketPath, { force: true });
   });
   return { operations, httpUrl };
+}
+
+function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
+  const merging = startMergeSchedule({
+    fleets: () => fleets.opened(),
+    isBusy: async (fleet) => (await ingests.get(fleet)).underWay().size > 0,
+    clock: home.ports.clock,
+    log: log.child({ part: "merging" }),
+  });
+  closing.add(() => merging.close());
 }
 
 /** What keeps the server from doing all of its work. */

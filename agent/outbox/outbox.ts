@@ -12,8 +12,8 @@ import { openJournal } from "../../shared/journal/open-journal.js";
 import type { ModelSource, SaveRecord } from "../../shared/model/model.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import type { ObjectPruner, PackWriter } from "../../shared/objects/object-store.js";
-import { openPackStore } from "../../shared/objects/pack-store.js";
+import type { PackWriter } from "../../shared/objects/object-store.js";
+import { openPackStore, type PackStore } from "../../shared/objects/pack-store.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import {
   loadSaveBase,
@@ -76,7 +76,7 @@ export class Outbox {
   private constructor(
     private readonly options: OutboxOptions,
     journal: FileJournal<AgentFact>,
-    readonly objects: ObjectPruner,
+    readonly objects: PackStore,
   ) {
     this.#journal = journal;
   }
@@ -316,11 +316,26 @@ export class Outbox {
     ];
   }
 
+  /**
+   * One round of merging small packs: a device that is offline for long, or keeps many models, saves thousands.
+   * @param keepFreeBytes stay free on the disk meanwhile
+   */
+  async mergePacks(keepFreeBytes: number): Promise<void> {
+    try {
+      const merged = await this.objects.merging.merge({ keepFreeBytes });
+      if (merged !== undefined) this.options.log.debug("packs-merged", { ...merged });
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.options.log.warn("packs-not-merged", { code: error.code, text: error.message });
+    }
+  }
+
   /** Deletes what no kept version needs: after forgetting, and what a crash left between pack and fact. */
   async #deleteUnneeded(): Promise<void> {
     const live = await this.#live();
     if (live === undefined) return;
     try {
+      await this.objects.merging.hold();
       const plan = this.objects.planCollection(live);
       if (plan.dead.length === 0) return;
       const { freedBytes } = await this.objects.collect(plan, () => live);

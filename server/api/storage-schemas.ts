@@ -28,6 +28,10 @@ export const storageStats = z
       ),
     objects: count,
     packs: count,
+    smallPacks: count.describe("Packs that are small enough to be merged; 16 of about one size become one"),
+    merged: z
+      .object({ packs: count, bytes: count })
+      .describe("Small packs that were merged since the fleet was opened, and their bytes"),
     packBytes: count,
     journalBytes: count,
     logicalBytes: count.describe("What snapshots of every version would take"),

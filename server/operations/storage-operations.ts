@@ -15,7 +15,13 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
     check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(withoutUndefined(options)),
     planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
-    collect: async ({ fleet, ...plan }) => (await fleets.get(fleet)).collect(plan),
+    collect: async ({ fleet, ...plan }) => {
+      const repository = await fleets.get(fleet);
+      const freed = await repository.collect(plan);
+      // A server merges in the background.
+      if (live === undefined) while ((await repository.mergePacks()) !== undefined);
+      return freed;
+    },
     reindex: async ({ fleet }) => (await fleets.get(fleet)).reindex(),
     // Asked after every command, so it must not open a fleet that the command did not need.
     knownDamage: ({ fleet }) =>

@@ -38,6 +38,7 @@ export async function liveObjects(context: RepositoryContext): Promise<ReadonlyS
 /** @throws COLLECTION_REFUSED */
 export async function planCollection(context: RepositoryContext): Promise<CollectionPlan> {
   refuseUnknownFacts(context);
+  await context.objects.merging.hold();
   return context.objects.planCollection(await liveObjects(context));
 }
 

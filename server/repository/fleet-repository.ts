@@ -13,6 +13,7 @@ import type { DatasetState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
 import type { Journal } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
+import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
 import type { ErrorCode } from "../../shared/errors.js";
 import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
@@ -278,6 +279,8 @@ export interface FleetRepository {
   liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
   collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
+  /** One round of merging small packs; undefined where there is nothing to merge now. @throws as PackMerging */
+  mergePacks(options?: MergeOptions): Promise<MergedPacks | undefined>;
   check(options?: { readonly sample?: number; readonly repair?: boolean }): Promise<CheckReport>;
   /** Rebuilds the catalog from the journal; `unreadable` versions are left out of it. */
   reindex(): Promise<{ readonly versions: number; readonly unreadable: readonly UnreadableVersion[] }>;
@@ -301,6 +304,9 @@ export interface FleetRepository {
     readonly journalBytes: number;
     readonly logicalBytes: number;
     readonly packs: number;
+    /** Packs that are small enough to be merged; and what was merged since the fleet was opened. */
+    readonly smallPacks: number;
+    readonly merged: { readonly packs: number; readonly bytes: number };
     /** Packs that are damaged or missing, as far as is known. */
     readonly damagedPacks: number;
     /** Versions that the journal knows and the store cannot read. */

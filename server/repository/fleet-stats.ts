@@ -34,6 +34,8 @@ export async function fleetStats(context: RepositoryContext): ReturnType<FleetRe
     coded,
     objects: count,
     packs: packs.length,
+    smallPacks: objects.merging.smallPacks,
+    merged: { packs: objects.merging.merged.packs, bytes: objects.merging.merged.bytes },
     packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
     journalBytes: await journal.byteLength(),
     logicalBytes,

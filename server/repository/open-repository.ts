@@ -191,6 +191,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => freeing(() => collect(context, plan)),
+    // Not beside a backup or a check, which read the packs that it would remove.
+    mergePacks: (options) => context.maintenanceQueue.run(() => objects.merging.merge(options)),
     check: (options) => checkFleet(context, options),
     reindex: async () => ({
       versions: await context.catalog.rebuild(),

@@ -84,6 +84,7 @@ export class PackMerging {
   readonly #parts: PackMergingParts;
   readonly #merged = { rounds: 0, packs: 0, bytes: 0 };
   #postponedUntilMs = Number.NEGATIVE_INFINITY;
+  #underWay: Promise<unknown> = Promise.resolve();
 
   constructor(parts: PackMergingParts) {
     this.#parts = parts;
@@ -105,6 +106,11 @@ export class PackMerging {
   postpone(): void {
     this.#postponedUntilMs = this.#parts.clock.monotonic() + postponedMs;
   }
+  /** As `postpone`; resolves when the round under way, if any, has ended. Call before a collection is planned. */
+  async hold(): Promise<void> {
+    this.postpone();
+    await this.#underWay.catch(() => undefined);
+  }
   resume(): void {
     this.#postponedUntilMs = Number.NEGATIVE_INFINITY;
   }
@@ -116,7 +122,9 @@ export class PackMerging {
    * FILE_FAILED, STORE_FAILED
    */
   merge(options: MergeOptions = {}): Promise<MergedPacks | undefined> {
-    return this.#parts.run(() => this.#mergeNow(options));
+    const round = this.#parts.run(() => this.#mergeNow(options));
+    this.#underWay = round;
+    return round;
   }
 
   async #mergeNow({

@@ -73,6 +73,7 @@ async function statsCommand({ output, operations, options }: CommandContext): Pr
     text: [
       `fleet ${options.fleet}: ${stats.versions} versions, ${stats.tensors} tensors, ${stats.objects - stats.tensors} other objects`,
       `packs    ${formatBytes(stats.packBytes)} in ${stats.packs} files${share}`,
+      `merged   ${describeMerged(stats)}`,
       `encoded  ${describeEncoded(stats.coded)}`,
       `journal  ${formatBytes(stats.journalBytes)}`,
       ...(stats.damagedPacks === 0 ? [] : [`damaged  ${stats.damagedPacks} packs (stemma storage check)`]),
@@ -86,6 +87,15 @@ function describeUnreadable(versions: StorageStats["unreadable"]): readonly stri
   return versions.map(({ name, version, versionId, message }) => {
     return `cannot be read: ${name}:${version} (${versionId.slice(0, 12)}): ${message}`;
   });
+}
+
+/** What became of small packs, and how many are left. */
+function describeMerged({ merged, smallPacks }: StorageStats): string {
+  const past =
+    merged.packs === 0
+      ? "no small packs since the start"
+      : `${merged.packs} small packs (${formatBytes(merged.bytes)}) since the start`;
+  return `${past}; ${smallPacks} are small now`;
 }
 
 /** How many tensors are stored encoded, and what that saves. */

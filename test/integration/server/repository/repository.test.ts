@@ -95,6 +95,13 @@ for (const [place, makeHome] of places) {
       Array.from({ length: 100 }, (_, index) => index + 2),
     );
     assert.equal(new Set(reports.map(({ summary }) => summary.record.sequence)).size, 200);
+    const { packs, packBytes } = await repository.stats();
+    while ((await repository.mergePacks({ keepFreeBytes: 0 })) !== undefined);
+    const merged = await repository.stats();
+    assert.equal(packs, 201);
+    assert.ok(merged.packs < 20 && merged.merged.packs >= packs - merged.packs, `${merged.packs} packs`);
+    assert.ok(merged.packBytes < packBytes);
+    assert.equal(merged.smallPacks, merged.packs);
     for (const [index, { summary }] of reports.entries())
       if (index % 20 === 0) assert.ok(await sameTensors(repository, summary.versionId, models[index]!));
     assert.deepEqual((await repository.check({ sample: 50 })).problems, []);
