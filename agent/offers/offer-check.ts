@@ -15,7 +15,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { verifyOffer } from "../../shared/trust/signatures.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf } from "../../shared/model/record-objects.js";
 
 /** Small objects of an offer that are in memory: those it carried and those fetched since. */
 export type SmallObjects = Map<Hash, { readonly kind: ObjectKind; readonly bytes: Uint8Array }>;
@@ -48,7 +48,7 @@ export function checkOffer(
       { versionId: offer.versionId },
     );
   const record = decodeSaveRecord(offer.record);
-  const named = new Set<Hash>(smallObjectsOf(record).map(({ id }) => id));
+  const named = new Set<Hash>(modelObjectsOf(record).map(({ id }) => id));
   const carried: SmallObjects = new Map();
   for (const { kind, data } of offer.objects) {
     const id = objectId(kind, data);
@@ -57,13 +57,16 @@ export function checkOffer(
   return { record, carried };
 }
 
-/** Small objects that are neither stored nor in memory; their sizes are not known. */
+/**
+ * Objects of the model that are neither stored nor in memory; their sizes are not known. What the training used
+ * (data, checkpoints, optimizer state) is not fetched: a device runs the model.
+ */
 export function lackingObjects(
   record: SaveRecord,
   store: ObjectReader,
   inMemory: SmallObjects,
 ): readonly ObjectRef[] {
-  return smallObjectsOf(record)
+  return modelObjectsOf(record)
     .filter(({ id }) => !store.has(id) && !inMemory.has(id))
     .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
 }

@@ -26,8 +26,8 @@ import { forgettable } from "../resources/disk-budget.js";
 import type { AgentFact, Metric, SampleRange } from "./agent-fact.js";
 import { replaceJournal, settleCompaction } from "./compact-journal.js";
 import { compactedFacts, OutboxFold } from "./outbox-fold.js";
+import { neededObjects } from "./needed-objects.js";
 import { keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
 
 export interface OutboxOptions {
   readonly files: Files;
@@ -287,7 +287,7 @@ export class Outbox {
     for (const entry of this.state.entries.values()) {
       let ids: readonly Hash[] | undefined;
       try {
-        ids = await this.#objectsOf(entry.versionId);
+        ids = await neededObjects(this.objects, entry);
       } catch (error) {
         // Objects are given up only if they are certainly missing or altered, and only of a model that the
         // server has: a disk that fails now may work later.
@@ -305,15 +305,6 @@ export class Outbox {
       }
     }
     return isComplete ? live : undefined;
-  }
-
-  async #objectsOf(versionId: Hash): Promise<readonly Hash[]> {
-    const { record } = await this.record(versionId);
-    return [
-      versionId,
-      ...smallObjectsOf(record).map(({ id }) => id),
-      ...(await this.leaves(record)).map(({ tensor }) => tensor),
-    ];
   }
 
   /**

@@ -8,8 +8,9 @@ import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { streamedKinds } from "../../shared/model/model.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
-import { decodeTree } from "../../shared/model/tree-object.js";
+import { readTrees } from "../../shared/objects/version-trees.js";
 import type {
   Block,
   BlockRequest,
@@ -20,7 +21,11 @@ import type {
 } from "../../shared/wire/messages.js";
 import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
-import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
+import {
+  storedStreamObject,
+  streamObjectOfBytes,
+  type StreamObject,
+} from "../../shared/wire/transfer/stream.js";
 import type { UploadCoding } from "./upload-coding.js";
 
 export interface UploadsOptions {
@@ -138,13 +143,35 @@ export class Uploads {
       this.#send(upload, uncoded);
       return;
     }
-    const preparing = this.#codeAndSend(
-      upload,
-      coding.prepare(want, refs, this.#seenBytesPerSecond, upload.abort.signal),
-      uncoded,
-    );
+    const preparing = this.#codeAndSend(upload, this.#coded(upload, coding, refs, objects), uncoded);
     this.#preparing.add(preparing);
     void preparing.finally(() => this.#preparing.delete(preparing));
+  }
+
+  /** The stream with coded tensors before the objects that stream, which travel raw; undefined: send all raw. */
+  async #coded(
+    { want, abort }: Upload,
+    coding: Pick<UploadCoding, "prepare">,
+    refs: readonly ObjectRef[],
+    objects: readonly StreamObject[],
+  ): Promise<Stream | undefined> {
+    const count = want.tensorIndices.length;
+    const others = objects.slice(count);
+    const otherBytes = others.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const { streamBytes } = want;
+    const coded = await coding.prepare(
+      streamBytes === undefined ? want : { ...want, streamBytes: streamBytes - otherBytes },
+      refs.slice(0, count),
+      this.#seenBytesPerSecond,
+      abort.signal,
+    );
+    return (
+      coded && {
+        objects: [...coded.objects, ...others],
+        encodings: [...coded.encodings, ...others.map(({ byteLength }) => ({ code: 0, byteLength }))],
+        remove: () => coded.remove(),
+      }
+    );
   }
 
   /** Sends the stream once it is coded, or uncoded where coding is not worth it. Never rejects. */
@@ -238,9 +265,12 @@ export class Uploads {
   }
 
   async #streamObject(ref: ObjectRef): Promise<StreamObject> {
+    const { objects } = this.options;
+    const { kind, id } = ref;
     // Not verified here: the receiver hashes every block and every tensor.
-    if (ref.kind === "tensor") return this.options.objects.openTensor(ref.id, { verify: false });
-    return streamObjectOfBytes(await this.options.objects.read(ref.kind, ref.id));
+    if (kind === "tensor") return objects.openTensor(id, { verify: false });
+    if (streamedKinds.some((one) => one === kind)) return storedStreamObject(objects.openStream(kind, id));
+    return streamObjectOfBytes(await objects.read(kind, id));
   }
 }
 
@@ -258,6 +288,7 @@ function answers({ want, sender }: Upload, asked: Want): boolean {
       one.tensorIndices,
       one.codec ?? 0,
       one.references ?? [],
+      one.ownReferences ?? false,
     ]);
   return (
     terms(want) === terms(asked) &&
@@ -281,16 +312,19 @@ async function refsOfWant(
       areSizesKnown: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength),
     };
   const record = decodeSaveRecord(await objects.read("record", want.versionId));
-  const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
-  const refs = want.tensorIndices.map((index): ObjectRef => {
+  const leaves = (await readTrees(objects, record)).flatMap((tree) => tree.leaves);
+  const tensors = want.tensorIndices.map((index): ObjectRef => {
     const leaf = leaves[index];
     if (leaf === undefined)
       throw new StemmaError(
         "ENVELOPE_MALFORMED",
-        `The server wants tensor ${index} of a model that has ${leaves.length}. It is ignored.`,
+        `The server wants tensor ${index} of a model whose trees have ${leaves.length}. It is ignored.`,
         { index },
       );
     return { kind: "tensor", id: leaf.tensor, byteLength: objects.stat(leaf.tensor)?.byteLength ?? 0 };
   });
-  return { refs, areSizesKnown: true };
+  return {
+    refs: [...tensors, ...want.objects],
+    areSizesKnown: want.objects.every(({ id, byteLength }) => objects.stat(id)?.byteLength === byteLength),
+  };
 }

@@ -7,13 +7,11 @@ import { type ErrorCode, isStemmaError } from "../../shared/errors.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord, versionIdOf } from "../../shared/model/save-record.js";
-import { decodeTree } from "../../shared/model/tree-object.js";
-import { treeRoot } from "../../shared/model/tree.js";
-import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import type { ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { verifyAnnounce } from "../../shared/trust/signatures.js";
 import type { Announce } from "../../shared/wire/messages.js";
 import type { IngestLimits } from "./limits.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { sentStreamsOf, smallObjectsOf } from "../../shared/model/record-objects.js";
 
 /** What the server knows of the device that announces. */
 export interface Announcer {
@@ -47,8 +45,17 @@ export interface Accepted {
   readonly generation: number;
   readonly record: SaveRecord;
   readonly recordBytes: Uint8Array;
-  readonly tensorBytes: number;
+  /** Declared sizes; the trees, and the streams themselves, must agree with them. */
+  readonly declared: DeclaredSizes;
   readonly objects: ReadonlyMap<Hash, HeldObject>;
+}
+export interface DeclaredSizes {
+  /** Of the model's tensors. */
+  readonly tensorBytes: number;
+  /** Of the tensors of checkpoints and optimizer state. */
+  readonly usesTensorBytes: number;
+  /** Of each object that streams and that the device sends. */
+  readonly streamed: ReadonlyMap<Hash, number>;
 }
 export interface Refused {
   readonly verdict: "refused";
@@ -62,7 +69,7 @@ type Problem = Pick<Refused, "code" | "message">;
 export function judgeAnnouncement(
   announce: Announce,
   announcer: Announcer,
-  limits: Pick<IngestLimits, "maxModelBytes">,
+  limits: Pick<IngestLimits, "maxModelBytes" | "maxUsesBytes">,
 ): Accepted | Refused {
   const versionId = versionIdOf(announce.record);
   const refuse = (problem: Problem): Refused => ({ verdict: "refused", versionId, ...problem });
@@ -78,7 +85,7 @@ export function judgeAnnouncement(
     judgeOwner(record, announcer) ??
     judgeSignature(announce, announcer, versionId) ??
     judgeSequence(record, announcer, versionId) ??
-    judgeSize(announce, limits);
+    judgeSize(announce, record, limits);
   if (problem !== undefined) return refuse(problem);
   const objects = namedObjects(announce, record);
   if ("code" in objects) return refuse(objects);
@@ -88,7 +95,7 @@ export function judgeAnnouncement(
     generation: announcer.generation,
     record,
     recordBytes: announce.record,
-    tensorBytes: announce.tensorBytes,
+    declared: declaredSizes(announce, record),
     objects: objects.named,
   };
 }
@@ -138,14 +145,36 @@ function judgeSequence(
 }
 
 function judgeSize(
-  { tensorBytes }: Announce,
-  { maxModelBytes }: Pick<IngestLimits, "maxModelBytes">,
+  { tensorBytes, usesTensorBytes = 0, streamedBytes = [] }: Announce,
+  record: SaveRecord,
+  { maxModelBytes, maxUsesBytes }: Pick<IngestLimits, "maxModelBytes" | "maxUsesBytes">,
 ): Problem | undefined {
-  if (tensorBytes <= maxModelBytes) return undefined;
-  return {
-    code: "SIZE_OVER_LIMIT",
-    message: `The announcement declares ${tensorBytes} bytes of tensors; this server accepts at most ${maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
-  };
+  if (tensorBytes > maxModelBytes)
+    return {
+      code: "SIZE_OVER_LIMIT",
+      message: `The announcement declares ${tensorBytes} bytes of tensors; this server accepts at most ${maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
+    };
+  const expected = sentStreamsOf(record).length;
+  if (streamedBytes.length !== expected)
+    return {
+      code: "ANNOUNCE_INVALID",
+      message: `The announcement declares the sizes of ${streamedBytes.length} data sets and recipes, and its record uses ${expected}. The device should announce the model again.`,
+    };
+  const usesBytes = streamedBytes.reduce((sum, bytes) => sum + bytes, usesTensorBytes);
+  if (usesBytes > maxUsesBytes)
+    return {
+      code: "SIZE_OVER_LIMIT",
+      message: `The announcement declares ${usesBytes} bytes of data sets, recipe, checkpoints and optimizer state; this server accepts at most ${maxUsesBytes} for one model. Raise the server's limit (maxUsesBytes), or let the device keep fewer of them (its profile).`,
+    };
+  return undefined;
+}
+
+function declaredSizes(
+  { tensorBytes, usesTensorBytes = 0, streamedBytes = [] }: Announce,
+  record: SaveRecord,
+): DeclaredSizes {
+  const streamed = new Map(sentStreamsOf(record).map(({ id }, index) => [id, streamedBytes[index] ?? 0]));
+  return { tensorBytes, usesTensorBytes, streamed };
 }
 
 /** The objects that came with the announcement; each must be one that the record names. */
@@ -165,19 +194,4 @@ function namedObjects(
     named.set(id, { kind, bytes: data });
   }
   return { named };
-}
-
-/**
- * The leaves of a tree object; undefined where it is malformed, or has another kind or root than the record.
- */
-export function leavesOf(
-  record: Pick<SaveRecord, "kind" | "root">,
-  treeBytes: Uint8Array,
-): LeafTable | undefined {
-  try {
-    const { kind, leaves } = decodeTree(treeBytes);
-    return kind === record.kind && treeRoot(leaves) === record.root ? leaves : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -4,8 +4,8 @@
  */
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
-import { codedMismatch, tensorMismatch } from "../../shared/objects/object-errors.js";
-import { tensorId, tensorIdOfSource } from "../../shared/tensor/hash.js";
+import { codedMismatch, streamMismatch, tensorMismatch } from "../../shared/objects/object-errors.js";
+import { objectHasher, tensorId, tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
@@ -29,7 +29,8 @@ const maxAhead = 512;
 const maxAheadBytes = 32 * 1024 * 1024;
 
 /**
- * Puts the tensors of a stream into the pack. Several coded tensors are processed concurrently.
+ * Puts the tensors and streamed objects of a transfer into the pack. Several coded tensors are processed
+ * concurrently; a streamed object is never held whole.
  * @throws what putCodedTensor and PackWriter.putTensor throw, after all started work has ended
  */
 export async function putReceivedTensors(
@@ -49,6 +50,7 @@ export async function putReceivedTensors(
   try {
     for await (const object of stream) {
       if (object.kind === "tensor") await putRawTensor(pack, objects, object);
+      if (object.kind === "stream") await putReceivedStream(pack, objects, object);
       if (object.kind !== "coded") continue;
       const done = putCodedTensor(pack, objects, coder, object);
       done.catch(() => undefined); // Awaited below, in order.
@@ -78,6 +80,20 @@ async function putRawTensor(
   const actual = await tensorIdOfSource(source);
   // The error of the pack writer: a device must not be able to tell what the store has.
   if (actual !== ref.id) throw tensorMismatch(ref.id, actual);
+}
+
+/** Stores a streamed object, compared with its id as in putRawTensor. @throws OBJECT_HASH_MISMATCH */
+async function putReceivedStream(
+  pack: PackWriter,
+  objects: ObjectReader,
+  { ref: { kind, id }, source }: Extract<ReceivedObject, { kind: "stream" }>,
+): Promise<void> {
+  await pack.putStream(kind, source, id);
+  if (!objects.has(id)) return;
+  const hasher = objectHasher(kind);
+  for await (const piece of source.chunks()) hasher.update(piece);
+  const actual = hasher.digest();
+  if (actual !== id) throw streamMismatch(kind, id, actual);
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Writes everything of an announced version into one pack: record, small objects, received tensors. */
+/** Writes everything of an announced version into one pack: record, small objects, tensors, streams. */
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import type { ObjectWriter, PackWriter } from "../../shared/objects/object-store.js";
@@ -13,8 +13,9 @@ export interface UploadContent {
   readonly recordBytes: Uint8Array;
   /** Small objects that are not in the store. */
   readonly objects: Iterable<HeldObject>;
+  /** Leaves of all trees. */
   readonly leaves: LeafTable;
-  /** The transfer that brought the tensors; undefined where none was needed. */
+  /** The transfer that brought tensors and streams; undefined where none was needed. */
   readonly transfer: UploadTransfer | undefined;
 }
 
@@ -47,7 +48,7 @@ async function putTensors(
     if (leaf === undefined)
       throw new StemmaError(
         "OBJECT_MISSING",
-        `The tensor ${tensor} is not in the announced version's tree. The device should announce the version again.`,
+        `The tensor ${tensor} is not in a tree of the announced version. The device should announce the version again.`,
       );
     return { dtype: leaf.dtype, shape: leaf.shape };
   };

@@ -1,10 +1,10 @@
 /**
- * Notes which versions the server has sent to devices completely, as facts (`given`): a device need not send
- * back what it was given (held-versions.ts). Counts what was sent, because what a device reports is no proof.
- * What was sent in part is known to this process only: after a restart in the middle of a download, the device
- * sends a tensor once more than needed.
+ * Notes which models the server has sent to devices completely, as facts (`given`): a device need not send
+ * back what it was given (held-versions.ts). What a training used is not part of it. Counts what was sent,
+ * because what a device reports is no proof. What was sent in part is known to this process only: after a
+ * restart in the middle of a download, the device sends a tensor once more than needed.
  */
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { BlockRequest, Block, ManifestPart, TransferDone } from "../../shared/wire/messages.js";
@@ -14,7 +14,7 @@ import { provenBy } from "./held-versions.js";
 export interface DeliveriesParts {
   readonly repository: Pick<
     FleetRepository,
-    "objects" | "get" | "leaves" | "device" | "assignment" | "hasHad" | "append"
+    "objects" | "get" | "leaves" | "device" | "assignment" | "hasHad" | "hasSent" | "append"
   >;
   readonly clock: Pick<Clock, "now">;
 }
@@ -82,7 +82,7 @@ export class Deliveries {
       known.active[line]?.versionId,
     );
     const needed = [
-      ...smallObjectsOf(record).map(({ id }) => id),
+      ...modelObjectsOf(record).map(({ id }) => id),
       ...(await repository.leaves(versionId)).map(({ tensor }) => tensor),
     ];
     const key = this.#key(device, versionId);

@@ -4,21 +4,18 @@
  */
 import { stackOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { ObjectKind } from "../../shared/model/model.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
 import type { Clock, Log } from "../../shared/ports.js";
-import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { BlockRequest, Encoding, Fetch, ObjectRef } from "../../shared/wire/messages.js";
+import type { BlockRequest, Fetch, ObjectRef } from "../../shared/wire/messages.js";
 import { boundedBlockBytes } from "../../shared/wire/transfer/manifest.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
-import { streamObjectOfBytes, type StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CodedDownload, CodedDownloads } from "./coded-downloads.js";
 import type { Deliveries, SentStream } from "./deliveries.js";
 import type { DeviceSender } from "./device-sender.js";
 import { FetchLists } from "./fetch-lists.js";
+import { fetchedStream, type FetchedStream } from "./fetched-stream.js";
 import type { IngestLimits } from "./limits.js";
 
 export interface DownloadsParts {
@@ -52,17 +49,9 @@ interface EarlyRequest {
   readonly request: BlockRequest;
   cancel(): void;
 }
-/** What a fetch asks for, as objects of a stream. */
-interface RawStream {
-  readonly objects: readonly StreamObject[];
-  readonly encodings: readonly Encoding[];
-  /** The requested objects with their sizes. */
-  readonly sized: readonly ObjectRef[];
-}
-
 interface Prepared {
   readonly summary: VersionSummary;
-  readonly raw: RawStream;
+  readonly raw: FetchedStream;
   readonly coded: CodedDownload | undefined;
 }
 
@@ -156,7 +145,8 @@ export class Downloads {
     this.#forgetEarly(key);
     this.#preparing.set(key, preparing);
     try {
-      const stream = await this.#streamOf(summary, refs);
+      const withUses = repository.hasSent(device, summary.versionId);
+      const stream = await fetchedStream(repository, summary, refs, withUses);
       const references = (fetch.references ?? []).filter((id) => repository.hasHad(device, id));
       const coded = await codedDownloads.acquire(summary, { ...fetch, references }, stream.sized);
       // Meanwhile the device disconnected, or fetched it again.
@@ -196,7 +186,7 @@ export class Downloads {
     const known = repository.device(device);
     if (known?.state !== "enrolled") return false;
     return (
-      (summary.record.device === device && summary.generation === known.generation) ||
+      repository.hasSent(device, summary.versionId) ||
       known.lines.some((line) => repository.assignment(device, line) === summary.versionId)
     );
   }
@@ -241,44 +231,6 @@ export class Downloads {
       coded,
     });
     return blocks;
-  }
-
-  /**
-   * The requested objects as a stream. Only objects of the version are served, with their actual sizes.
-   * @throws NOT_ALLOWED
-   */
-  async #streamOf(summary: VersionSummary, refs: readonly ObjectRef[]): Promise<RawStream> {
-    const { repository } = this.parts;
-    const smallKinds = new Map<Hash, ObjectKind>([
-      [summary.versionId, "record"],
-      ...smallObjectsOf(summary.record).map(({ kind, id }) => [id, kind] as const),
-    ]);
-    const leaves = new Map((await repository.leaves(summary.versionId)).map((leaf) => [leaf.tensor, leaf]));
-    const objects: StreamObject[] = [];
-    for (const { kind, id } of refs) {
-      const leaf = leaves.get(id);
-      const smallKind = smallKinds.get(id);
-      if (kind === "tensor" && leaf !== undefined)
-        objects.push({
-          byteLength: tensorByteLength(leaf.dtype, leaf.shape),
-          chunks: () => repository.objects.openTensor(id, { verify: false }).chunks(),
-        });
-      else if (smallKind !== undefined && smallKind === kind)
-        objects.push(streamObjectOfBytes(await repository.objects.read(smallKind, id)));
-      else
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `The object ${id} is not part of the version ${summary.versionId}. Ask for what its tree and record name.`,
-          { id },
-        );
-    }
-    // Both sides know the sizes of tensors. Sizes of small objects are sent as encodings (code 0: raw).
-    const isAllTensors = refs.every(({ kind }) => kind === "tensor");
-    return {
-      objects,
-      encodings: isAllTensors ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
-      sized: refs.map((ref, index) => ({ ...ref, byteLength: objects[index]?.byteLength ?? 0 })),
-    };
   }
 
   #keepEarly(key: string, device: string, request: BlockRequest): void {

@@ -302,7 +302,7 @@ export class FleetIngest {
     this.#emitAnnounced(device, judged);
     await this.services.scheduler.announced(device, judged);
   }
-  #emitAnnounced(device: string, { versionId, record, tensorBytes }: Accepted): void {
+  #emitAnnounced(device: string, { versionId, record, declared }: Accepted): void {
     this.parts.events.emit({
       event: "announced",
       fleet: this.parts.repository.fleet,
@@ -310,7 +310,7 @@ export class FleetIngest {
       line: record.line,
       name: record.name,
       versionId,
-      tensorBytes,
+      tensorBytes: declared.tensorBytes,
     });
   }
 

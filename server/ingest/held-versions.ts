@@ -7,15 +7,16 @@
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
+import { readTrees } from "../../shared/objects/version-trees.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
 import { maxReferences } from "../../shared/wire/limits.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 type Known = Pick<FleetRepository, "objects" | "get">;
-export type KnownToDevice = Known & Pick<FleetRepository, "hasHad" | "assignment">;
+export type KnownToDevice = Known & Pick<FleetRepository, "hasHad" | "hasSent" | "assignment">;
 
 /** The version, if it may be coded against: known, not retired, every tensor stored. */
 export async function heldVersion(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
@@ -63,8 +64,11 @@ export async function provenBy(
       const version = await readVersion(repository, id);
       if (version === undefined) continue;
       objects.add(id);
-      for (const small of smallObjectsOf(version.record)) objects.add(small.id);
+      for (const one of modelObjectsOf(version.record)) objects.add(one.id);
       for (const { tensor } of version.leaves) objects.add(tensor);
+      // A version that the server gave came without what its training used.
+      if (repository.hasSent(device, id))
+        for (const used of await usedBy(repository, version.record)) objects.add(used);
       if (!isHeld || !version.isComplete) continue;
       held.push({ versionId: id, bases: version.record.bases, leaves: version.leaves });
       next.push(...version.record.bases);
@@ -74,6 +78,20 @@ export async function provenBy(
   await look(await look(bases, true), true);
   await look([announced.successorOf, predecessor, repository.assignment(device, line)], false);
   return { objects, held };
+}
+
+/** Everything that a device sent with a version beside the model. An unreadable tree proves nothing. */
+async function usedBy({ objects }: Known, record: SaveRecord): Promise<readonly Hash[]> {
+  const sent = objectsOf(record).filter(({ presence }) => presence !== "approved");
+  const ids = sent.map(({ id }) => id);
+  if (record.uses === undefined) return ids;
+  try {
+    const trees = await readTrees(objects, record);
+    return [...ids, ...trees.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor))];
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return ids;
+  }
 }
 
 interface ReadVersion {

@@ -8,13 +8,13 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import type { Lease } from "../../shared/objects/object-store.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
-import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
 import type { Block, Encoding, ManifestPart, ObjectRef, WantReason } from "../../shared/wire/messages.js";
-import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { leavesOf, type Accepted, type HeldObject } from "./announcement.js";
+import { AnnouncedObjects } from "./announced-objects.js";
+import type { Accepted } from "./announcement.js";
 import { isMalformedCoding, isReferenceLost } from "./coded-tensors.js";
 import { writeUpload } from "./commit-upload.js";
 import type { DeviceSender } from "./device-sender.js";
@@ -29,7 +29,10 @@ import { UploadTransfer, type TransferProgress } from "./upload-transfer.js";
 import { wantMessages, type TransferRequest } from "./want-messages.js";
 
 export interface IncomingUploadParts {
-  readonly repository: Pick<FleetRepository, "objects" | "get" | "record" | "hasHad" | "assignment">;
+  readonly repository: Pick<
+    FleetRepository,
+    "objects" | "get" | "record" | "hasHad" | "hasSent" | "assignment"
+  >;
   readonly spools: SpoolFolder;
   readonly budget: WindowBudget;
   readonly sender: DeviceSender;
@@ -70,7 +73,7 @@ export class IncomingUpload {
   readonly #withoutBase: boolean;
   #rawOnly: boolean;
   /** Small objects that were received and are not in the store yet. */
-  readonly #objects: Map<Hash, HeldObject>;
+  readonly #objects: AnnouncedObjects;
   readonly #predecessor: Hash | undefined;
   /** What the device provably had when the upload began. */
   #proven: Proven = { objects: new Set(), held: [] };
@@ -93,7 +96,7 @@ export class IncomingUpload {
     this.#rawOnly = options.rawOnly;
     this.startedAtMs = parts.clock.monotonic();
     this.wireBytes = announcementBytes(options.accepted);
-    this.#objects = new Map(options.accepted.objects);
+    this.#objects = new AnnouncedObjects(options.accepted);
   }
 
   get versionId(): Hash {
@@ -153,16 +156,16 @@ export class IncomingUpload {
 
   /** Performs the next step; undefined while more is needed. */
   async #step(): Promise<IncomingUploadEnd | undefined> {
-    const leaves = await this.#leaves();
-    this.#renewLease(leaves);
-    const needs = this.#needs(leaves);
+    const trees = await this.#trees();
+    this.#renewLease(trees);
+    const needs = this.#needs(trees);
     switch (needs.step) {
       case "bases":
         return { end: "bases", bases: needs.bases };
       case "refuse":
         return { end: "refused", error: new StemmaError(needs.code, needs.message) };
       case "commit":
-        return { end: "recorded", summary: await this.#commit(leaves ?? [], undefined) };
+        return { end: "recorded", summary: await this.#commit(trees ?? [], undefined) };
       case "objects": {
         const received = await this.#receive("objects", needs.objects, []);
         return received === "interrupted" ? { end: "interrupted" } : undefined;
@@ -172,13 +175,13 @@ export class IncomingUpload {
         const received = await this.#receive(reason, needs.objects, needs.indices);
         if (received === "interrupted") return { end: "interrupted" };
         if (received === "restart") return undefined;
-        const summary = await this.#commitOrWantRaw(leaves ?? [], this.#transfer);
+        const summary = await this.#commitOrWantRaw(trees ?? [], this.#transfer);
         return summary === undefined ? undefined : { end: "recorded", summary };
       }
     }
   }
 
-  #needs(leaves: LeafTable | undefined): Needs {
+  #needs(trees: readonly LeafTable[] | undefined): Needs {
     const { repository, limits } = this.parts;
     const base = (versionId: Hash): BaseState => {
       const known = repository.get(versionId);
@@ -187,36 +190,33 @@ export class IncomingUpload {
     };
     const view = {
       record: this.accepted.record,
-      leaves,
+      trees,
       withoutBase: this.#withoutBase,
       base,
-      isProven: (id: Hash) => this.#proven.objects.has(id) && repository.objects.has(id),
+      isProven: (id: Hash) => this.#isProven(id),
       isHeld: (id: Hash) => this.#objects.has(id),
     };
-    return needsOf(view, this.accepted.tensorBytes, limits);
+    return needsOf(view, this.accepted.declared, limits);
   }
 
-  async #leaves(): Promise<LeafTable | undefined> {
-    const { record } = this.accepted;
-    const held = this.#objects.get(record.objects.tree)?.bytes;
-    if (held !== undefined) return leavesOf(record, held);
-    const { objects } = this.parts.repository;
-    return this.#proven.objects.has(record.objects.tree) && objects.has(record.objects.tree)
-      ? leavesOf(record, await objects.read("tree", record.objects.tree))
-      : undefined;
+  #isProven(id: Hash): boolean {
+    return this.#proven.objects.has(id) && this.parts.repository.objects.has(id);
+  }
+  #trees(): Promise<readonly LeafTable[] | undefined> {
+    return this.#objects.trees(this.parts.repository.objects, (id) => this.#isProven(id));
   }
 
   /** Leases everything that the server's answer relies on, before the answer is sent (EV2). */
-  #renewLease(leaves: LeafTable | undefined, held: readonly HeldVersion[] = []): void {
+  #renewLease(trees: readonly LeafTable[] | undefined, held: readonly HeldVersion[] = []): void {
     const { objects } = this.parts.repository;
     const before = this.#lease;
-    const ids = [...reliedOn(this.accepted.record, leaves), ...tensorsOf(held)];
+    const ids = [...reliedOn(this.accepted.record, trees), ...tensorsOf(held)];
     this.#lease = objects.lease(ids, this.parts.limits.leaseMs);
     if (before !== undefined) objects.release(before.id);
   }
 
   /**
-   * Requests objects and waits until all have arrived: small ones in memory, tensors in the spool. Returns
+   * Requests objects and waits until all have arrived: small ones in memory, others in the spool. Returns
    * `restart` where the device now sends another stream than the one it had begun.
    */
   async #receive(
@@ -248,7 +248,10 @@ export class IncomingUpload {
       return "restart";
     }
     if (encodings === "interrupted") return encodings;
-    if (reason === "objects") await this.#takeObjects(transfer, encodings);
+    if (reason === "objects") {
+      await this.#objects.take(transfer, encodings);
+      await this.#dropTransfer();
+    }
     this.#isCoded = encodings.some(({ code }) => code !== 0);
     transfer.encodings = encodings;
     await this.parts.sender.send(this.device, { type: "transferDone", transfer: transfer.id });
@@ -263,7 +266,7 @@ export class IncomingUpload {
   ): Promise<UploadTransfer> {
     const { repository, spools, limits, random } = this.parts;
     const { versionId } = this;
-    const leaves = await this.#leaves();
+    const trees = (await this.#trees()) ?? [];
     const resumed =
       reason === "objects"
         ? undefined
@@ -272,7 +275,7 @@ export class IncomingUpload {
             spools,
             limits,
             versionId,
-            leaves: leaves ?? [],
+            leaves: trees.flat(),
             missing,
             generation: this.accepted.generation,
             rawOnly: this.#rawOnly,
@@ -280,7 +283,7 @@ export class IncomingUpload {
     if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes))
       this.wireBytes += resumed.saved.wireBytes;
     const held = resumed === undefined ? this.#heldFor(reason) : resumed.held;
-    if (held !== undefined) this.#renewLease(leaves, held);
+    if (held !== undefined) this.#renewLease(trees, held);
     const request: TransferRequest = {
       id: resumed?.saved.transfer ?? Buffer.from(random.bytes(16)).toString("hex"),
       reason,
@@ -329,34 +332,13 @@ export class IncomingUpload {
       await this.parts.sender.send(this.device, want);
   }
 
-  /**
-   * Checks small objects that came as blocks against their ids, then holds them like those that came inline.
-   */
-  async #takeObjects(transfer: UploadTransfer, encodings: readonly Encoding[]): Promise<void> {
-    const refs = transfer.request.objects.map((ref, index) => ({
-      ...ref,
-      byteLength: encodings[index]?.byteLength ?? 0,
-    }));
-    const noTensor = (): TensorHeader => {
-      throw new StemmaError(
-        "OBJECT_KIND_MISMATCH",
-        "A transfer of small objects holds a tensor. Announce the version again.",
-      );
-    };
-    for await (const object of objectsOfStream(refs, noTensor, transfer.readRange())) {
-      if (object.kind === "object" && object.ref.kind !== "tensor")
-        this.#objects.set(object.ref.id, { kind: object.ref.kind, bytes: object.bytes });
-    }
-    await this.#dropTransfer();
-  }
-
   /** Writes one pack, then appends the fact, so that whatever is acknowledged afterwards is on disk. */
-  async #commit(leaves: LeafTable, transfer: UploadTransfer | undefined): Promise<VersionSummary> {
+  async #commit(trees: readonly LeafTable[], transfer: UploadTransfer | undefined): Promise<VersionSummary> {
     const { repository } = this.parts;
     const { recordBytes, generation } = this.accepted;
     try {
       const objects = this.#objects.values();
-      await writeUpload(repository.objects, { recordBytes, objects, leaves, transfer });
+      await writeUpload(repository.objects, { recordBytes, objects, leaves: trees.flat(), transfer });
     } catch (error) {
       // Bytes with another hash or size than announced are of no use for a next attempt.
       if (isStemmaError(error, "OBJECT_HASH_MISMATCH") || isStemmaError(error, "TENSOR_SIZE_MISMATCH"))
@@ -373,11 +355,11 @@ export class IncomingUpload {
    * be read; the same tensors are then requested raw.
    */
   async #commitOrWantRaw(
-    leaves: LeafTable,
+    trees: readonly LeafTable[],
     transfer: UploadTransfer | undefined,
   ): Promise<VersionSummary | undefined> {
     try {
-      return await this.#commit(leaves, transfer);
+      return await this.#commit(trees, transfer);
     } catch (error) {
       if (!this.#isCoded || this.#rawOnly || !isReferenceLost(error)) throw error;
       this.parts.log.warn("coded-transfer-not-decodable", {

@@ -19,12 +19,19 @@ export const ingestLimitsSchema = z.strictObject({
     .describe(
       "Bytes of all tensors of one model, as announced and as its tree states. A larger model is refused.",
     ),
+  maxUsesBytes: count()
+    .default(16 * GiB)
+    .describe(
+      "Bytes of everything that one model's record `uses`: data sets, recipe, and the tensors of checkpoints and optimizer state. More is refused.",
+    ),
   maxObjectBytes: count()
     .default(64 * MiB)
     .describe(
       "Bytes of the small objects of one announcement that are sent as blocks: tree, names, measurements, attachments.",
     ),
-  maxTensors: count().default(100_000).describe("Number of tensors of one model."),
+  maxTensors: count()
+    .default(100_000)
+    .describe("Number of tensors of one model, those of its checkpoints and optimizer state included."),
   parkedPerDevice: count()
     .default(64)
     .describe("Number of announcements of one device that wait for their base model."),

@@ -4,7 +4,7 @@
  */
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import { signOffer } from "../../shared/trust/signatures.js";
 import type { SmallObject } from "../../shared/wire/messages.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -19,7 +19,7 @@ export interface OfferParts {
   onOffered(device: string, line: string, versionId: Hash, carried: readonly Hash[]): void;
 }
 
-/** Small objects up to this many bytes travel inside the offer. */
+/** Objects of the model up to this many bytes travel inside the offer. */
 const maxInlineBytes = 16 * 1024;
 
 export class Offers {
@@ -71,7 +71,7 @@ export class Offers {
     const { versionId, name, version } = summary;
     const record = await repository.objects.read("record", versionId);
     const objects: SmallObject[] = [];
-    for (const { kind, id } of smallObjectsOf(summary.record)) {
+    for (const { kind, id } of modelObjectsOf(summary.record)) {
       const stat = repository.objects.stat(id);
       if (stat !== undefined && stat.byteLength <= maxInlineBytes)
         objects.push({ kind, data: await repository.objects.read(kind, id) });

@@ -12,6 +12,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { heldVersion } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import type { Spool, SpoolFolder } from "./spool.js";
+import { tensorRefsOf } from "./want-messages.js";
 
 /** Content of a spool's state file. Format 1 is raw; format 2 may be coded against `references`. */
 export interface SavedTransfer {
@@ -36,11 +37,11 @@ export interface ResumedTransfer {
 export interface ResumeOptions {
   readonly repository: Pick<FleetRepository, "objects" | "get">;
   readonly spools: SpoolFolder;
-  readonly limits: Pick<IngestLimits, "maxModelBytes">;
+  readonly limits: Pick<IngestLimits, "maxModelBytes" | "maxUsesBytes">;
   readonly versionId: Hash;
-  /** Leaves of the version's tree; empty while the tree is not here. */
+  /** Leaves of all trees of the version; empty while one is not here. */
   readonly leaves: LeafTable;
-  /** Tensors that are still missing: the saved list has to contain them all. */
+  /** Tensors and streams that are still missing: the saved list has to contain them all, of the same sizes. */
   readonly missing: readonly ObjectRef[];
   /** Generation of the device: it must have sent everything itself. */
   readonly generation: number;
@@ -53,7 +54,8 @@ export interface ResumeOptions {
  * removed.
  */
 export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTransfer | undefined> {
-  const found = await options.spools.resume(options.versionId, options.limits.maxModelBytes);
+  const { maxModelBytes, maxUsesBytes } = options.limits;
+  const found = await options.spools.resume(options.versionId, maxModelBytes + maxUsesBytes);
   if (found === undefined) return undefined;
   const { spool, state } = found;
   try {
@@ -79,12 +81,12 @@ function isUsable(
 ): boolean {
   const isKnownFormat = saved.format === 1 || (saved.format === 2 && !rawOnly);
   // The saved list may contain tensors that have arrived another way; it must contain all that are missing.
-  const listed = new Set(saved.objects.map(({ id }) => id));
+  const listed = new Map(saved.objects.map(({ id, byteLength }) => [id, byteLength]));
   return (
     isKnownFormat &&
     saved.generation === generation &&
     saved.receiver.shape.byteLength === spool.byteLength &&
-    missing.every(({ id }) => listed.has(id))
+    missing.every(({ id, byteLength }) => listed.get(id) === byteLength)
   );
 }
 
@@ -107,13 +109,13 @@ async function heldReferences(
   );
 }
 
-/** First position of each object's tensor among the leaves. @throws TRANSFER_MANIFEST_INVALID */
+/** First position of each tensor of a list among the leaves. @throws TRANSFER_MANIFEST_INVALID */
 function indicesOf(versionId: Hash, refs: readonly ObjectRef[], leaves: LeafTable): readonly number[] {
   const first = new Map<Hash, number>();
   leaves.forEach(({ tensor }, index) => {
     if (!first.has(tensor)) first.set(tensor, index);
   });
-  return refs.map(({ id }) => {
+  return tensorRefsOf(refs).map(({ id }) => {
     const index = first.get(id);
     if (index === undefined)
       throw new StemmaError(

@@ -136,8 +136,9 @@ export class UploadTransfer {
       maxBlockBytes,
       window: limits.window,
       checkEncoding: (encoding: Encoding, index: number) => {
-        const rawBytes = reason === "objects" ? encoding.byteLength : (objects[index]?.byteLength ?? 0);
-        checkEncoding(encoding, index, rawBytes, allowed);
+        const { kind = "tensor", byteLength = 0 } = objects[index] ?? {};
+        const rawBytes = reason === "objects" ? encoding.byteLength : byteLength;
+        checkEncoding(encoding, index, rawBytes, kind === "tensor" ? allowed : rawOnly);
       },
     };
     const ports = {

@@ -2,7 +2,7 @@
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codecFormat } from "../../shared/wire/coding/encodings.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
-import { maxListLength } from "../../shared/wire/limits.js";
+import { indicesPerWant } from "../../shared/wire/limits.js";
 import type { ObjectRef, Want } from "../../shared/wire/messages.js";
 
 /** A transfer as it is requested from a device. */
@@ -10,11 +10,16 @@ export interface TransferRequest {
   /** Transfer id: 32 hexadecimal digits. */
   readonly id: string;
   readonly reason: "objects" | "tensors" | "raw";
+  /** What the stream holds, in this order: tensors before objects that stream. */
   readonly objects: readonly ObjectRef[];
-  /** Positions of the tensors in the version's tree; empty for small objects. */
+  /** Positions of the tensors among the leaves of all trees of the version; empty for small objects. */
   readonly indices: readonly number[];
   /** Versions that the stream may be coded against; undefined: raw only. */
   readonly held: readonly HeldVersion[] | undefined;
+}
+
+export function tensorRefsOf(refs: readonly ObjectRef[]): readonly ObjectRef[] {
+  return refs.filter(({ kind }) => kind === "tensor");
 }
 
 export interface WantOptions {
@@ -41,15 +46,16 @@ export function wantMessages(
   };
   if (reason === "objects")
     return [{ ...common, objects, part: 0, parts: 1, more: false, tensorIndices: [] }];
-  // Indices into the version's tree take a few bytes per tensor, so one message holds 16,000 of them.
-  const parts = Math.max(1, Math.ceil(indices.length / maxListLength));
+  // Indices take a few bytes per tensor, so one message holds 12,000 of them.
+  const parts = Math.max(1, Math.ceil(indices.length / indicesPerWant));
+  const streams = objects.filter(({ kind }) => kind !== "tensor");
   return Array.from({ length: parts }, (_, part) => ({
     ...common,
-    objects: [],
+    objects: part === 0 ? streams : [],
     part,
     parts,
     more: part + 1 < parts,
-    tensorIndices: indices.slice(part * maxListLength, (part + 1) * maxListLength),
+    tensorIndices: indices.slice(part * indicesPerWant, (part + 1) * indicesPerWant),
   }));
 }
 

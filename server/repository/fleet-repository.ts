@@ -262,8 +262,14 @@ export interface FleetRepository {
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;
   /**
-   * Whether the device provably had every byte of the version: this generation of the device sent it, or the
-   * server sent it to this generation completely. What a device claims to have does not count.
+   * Whether this generation of the device sent the version, with everything that its record uses (but for an
+   * engine) or after it had provably had that.
+   */
+  hasSent(device: string, versionId: Hash): boolean;
+  /**
+   * Whether the device provably had every byte of the model: this generation of the device sent it, or the
+   * server sent it to this generation completely. What a device claims to have does not count. A device that
+   * was given a model was not given what the training used.
    */
   hasHad(device: string, versionId: Hash): boolean;
   /** Whether this generation of the device reported this lately (among the last activations of the line). */

@@ -45,6 +45,7 @@ import {
   requireVersion,
   resolveReference,
   hasHad,
+  hasSent,
   unreadableVersions,
 } from "./state/version-table.js";
 
@@ -241,6 +242,7 @@ type Lookups = Pick<
   | "device"
   | "assignment"
   | "hasHad"
+  | "hasSent"
   | "hasActivation"
   | "datasets"
 >;
@@ -281,6 +283,7 @@ function lookups(context: RepositoryContext): Lookups {
     },
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     hasHad: (device, versionId) => hasHad(context, device, versionId),
+    hasSent: (device, versionId) => hasSent(context, device, versionId),
     hasActivation: (name, activation) => {
       const device = state.devices.get(name);
       return device !== undefined && hasActivation(device, activation);

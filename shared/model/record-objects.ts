@@ -70,6 +70,19 @@ export function streamedObjectsOf(record: ReferringRecord): readonly RecordObjec
   return objectsOf(record).filter(({ streams }) => streams);
 }
 
+/** The streamed objects that a device sends: engines come to a server from its own builds or by approval. */
+export function sentStreamsOf(record: ReferringRecord): readonly RecordObject[] {
+  return streamedObjectsOf(record).filter(({ presence }) => presence !== "approved");
+}
+
+/**
+ * The objects that belong to the model itself, and that a device gets which is given the model: not what its
+ * training used, and not the openings, whose values are to stay few enough to be redacted.
+ */
+export function modelObjectsOf({ objects }: ReferringRecord): readonly RecordObject[] {
+  return objectsOf({ objects }).filter(({ presence }) => presence === "required");
+}
+
 /** A tree of a version. Its tensors are the version's own. */
 export type TreeReference =
   | { readonly part: "model" | "optimizer"; readonly tree: Hash }

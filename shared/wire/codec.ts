@@ -17,6 +17,7 @@ import {
   maxBlockBytes,
   maxListLength,
   maxReferences,
+  maxStreamedObjects,
   maxTextLength,
   maxMessageBytes,
   oldestProtocolVersion,
@@ -106,6 +107,8 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     signature: field.signature,
     objects: field.list(smallObject),
     tensorBytes: field.u64,
+    streamedBytes: field.nonEmpty(field.list(field.u64, maxStreamedObjects)),
+    usesTensorBytes: field.nonZero(field.u64),
   },
   want: {
     reason: field.choice(["tensors", "objects", "base", "raw"]),
@@ -118,6 +121,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     parts: field.u32,
     more: field.flag,
     tensorIndices: indices,
+    ownReferences: field.ifTrue,
     ...codingTerms,
   },
   manifest: {

@@ -127,6 +127,11 @@ export function nonZero(field: Field<number>): Field<number | undefined> {
     decode: (value, name) => field.decode(value, name) || undefined,
   };
 }
+/** False is absent, as in protobuf. */
+export const ifTrue: Field<boolean | undefined> = {
+  encode: (value) => value ?? false,
+  decode: (value, name) => flag.decode(value, name) || undefined,
+};
 /** An absent list is sent as an empty one. */
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
   return {

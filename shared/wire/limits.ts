@@ -37,6 +37,11 @@ export const maxWireCodedTensorBytes = 256 * 1024 * 1024;
 /** Largest number of blocks in one stream (a bitmap of 512 KiB). */
 export const maxBlocks = 2 ** 22;
 
+/** Objects of one version that stream: as many data sets as a record names, and its recipe. */
+export const maxStreamedObjects = 257;
+/** Tensor indices in one part of a want: with four bytes each and its objects it stays below maxMessageBytes. */
+export const indicesPerWant = 12 * 1024;
+
 /** Longest names and texts, in UTF-16 code units. */
 export const maxNameLength = 64;
 export const maxTextLength = 4096;

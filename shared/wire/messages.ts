@@ -86,7 +86,15 @@ export interface Announce {
   readonly record: Uint8Array;
   readonly signature: string;
   readonly objects: readonly SmallObject[];
+  /** Of the model's tensors. */
   readonly tensorBytes: number;
+  /**
+   * Bytes of each object that streams and that the device sends, in the record's order; absent where there is
+   * none (record format 1).
+   */
+  readonly streamedBytes?: readonly number[] | undefined;
+  /** Bytes of all tensors of checkpoints and optimizer state; absent where there are none. */
+  readonly usesTensorBytes?: number | undefined;
 }
 export type WantReason = "tensors" | "objects" | "base" | "raw";
 export interface Want extends CodingTerms {
@@ -95,6 +103,7 @@ export interface Want extends CodingTerms {
   readonly versionId: Hash;
   /** "" where nothing is transferred (reason `base`). */
   readonly transfer: string;
+  /** What the stream holds: first the tensors of `tensorIndices`, then these. */
   readonly objects: readonly ObjectRef[];
   readonly bases: readonly Hash[];
   readonly blockBytes: number;
@@ -102,8 +111,10 @@ export interface Want extends CodingTerms {
   readonly part: number;
   readonly parts: number;
   readonly more: boolean;
-  /** Indices into the version's tree instead of `objects`. */
+  /** Indices into the leaves of all trees of the version, one tree after the other in the order of `treesOf`. */
   readonly tensorIndices: readonly number[];
+  /** Whether tensors may be coded against tensors that come before them in this stream. */
+  readonly ownReferences?: boolean | undefined;
 }
 /**
  * Which coded tensors the receiver of a stream accepts; repeated in every part of its want or fetch. All

@@ -85,15 +85,19 @@ function recordMissing(versionId: Hash): StemmaError {
   );
 }
 
-/** See FleetRepository.hasHad. */
-export function hasHad({ state, records }: VersionTable, name: string, versionId: Hash): boolean {
+/** See FleetRepository.hasSent. */
+export function hasSent({ state, records }: VersionTable, name: string, versionId: Hash): boolean {
   const device = state.devices.get(name);
-  if (device === undefined) return false;
   return (
-    device.given.has(versionId) ||
-    (records.get(versionId)?.device === name &&
-      state.versions.get(versionId)?.generation === currentGeneration(device).generation)
+    device !== undefined &&
+    records.get(versionId)?.device === name &&
+    state.versions.get(versionId)?.generation === currentGeneration(device).generation
   );
+}
+
+/** See FleetRepository.hasHad. */
+export function hasHad(table: VersionTable, name: string, versionId: Hash): boolean {
+  return table.state.devices.get(name)?.given.has(versionId) === true || hasSent(table, name, versionId);
 }
 
 /** @throws MODEL_NOT_FOUND */

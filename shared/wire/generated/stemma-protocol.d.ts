@@ -756,6 +756,12 @@ export namespace stemma {
             /** Announce tensorBytes. */
             tensorBytes: number;
 
+            /** Announce streamedBytes. */
+            streamedBytes: number[];
+
+            /** Announce usesTensorBytes. */
+            usesTensorBytes: number;
+
             /**
              * Creates a new Announce instance using the specified properties.
              * @param [properties] Properties to set
@@ -799,6 +805,12 @@ export namespace stemma {
 
                 /** Announce tensorBytes */
                 tensorBytes?: (number|null);
+
+                /** Announce streamedBytes */
+                streamedBytes?: (number[]|null);
+
+                /** Announce usesTensorBytes */
+                usesTensorBytes?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -1014,6 +1026,9 @@ export namespace stemma {
             /** Want streamBytes. */
             streamBytes: number;
 
+            /** Want ownReferences. */
+            ownReferences: boolean;
+
             /**
              * Creates a new Want instance using the specified properties.
              * @param [properties] Properties to set
@@ -1084,6 +1099,9 @@ export namespace stemma {
 
                 /** Want streamBytes */
                 streamBytes?: (number|null);
+
+                /** Want ownReferences */
+                ownReferences?: (boolean|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -1093,6 +1093,7 @@ export const stemma = $root.stemma = (() => {
 
             const Announce = function (properties) {
                 this.objects = [];
+                this.streamedBytes = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -1103,6 +1104,8 @@ export const stemma = $root.stemma = (() => {
             Announce.prototype.signature = $util.newBuffer([]);
             Announce.prototype.objects = $util.emptyArray;
             Announce.prototype.tensorBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Announce.prototype.streamedBytes = $util.emptyArray;
+            Announce.prototype.usesTensorBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Announce.create = function(properties) {
                 return new Announce(properties);
@@ -1124,6 +1127,10 @@ export const stemma = $root.stemma = (() => {
                         $root.stemma.v1.SmallObject.encode(message.objects[i], writer.uint32(26).fork(), _depth + 1).ldelim();
                 if (message.tensorBytes != null && $Object.hasOwnProperty.call(message, "tensorBytes") && (typeof message.tensorBytes === "object" ? message.tensorBytes.low || message.tensorBytes.high : message.tensorBytes !== 0))
                     writer.uint32(32).uint64(message.tensorBytes);
+                if (message.streamedBytes != null && message.streamedBytes.length)
+                    writer.uint32(42).uint64s(message.streamedBytes);
+                if (message.usesTensorBytes != null && $Object.hasOwnProperty.call(message, "usesTensorBytes") && (typeof message.usesTensorBytes === "object" ? message.usesTensorBytes.low || message.usesTensorBytes.high : message.usesTensorBytes !== 0))
+                    writer.uint32(48).uint64(message.usesTensorBytes);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1190,6 +1197,29 @@ export const stemma = $root.stemma = (() => {
                                 message.tensorBytes = value;
                             else
                                 delete message.tensorBytes;
+                            continue;
+                        }
+                    case 5: {
+                            if (wireType === 2) {
+                                if (!(message.streamedBytes && message.streamedBytes.length))
+                                    message.streamedBytes = [];
+                                reader.uint64s(message.streamedBytes);
+                                continue;
+                            }
+                            if (wireType !== 0)
+                                break;
+                            if (!(message.streamedBytes && message.streamedBytes.length))
+                                message.streamedBytes = [];
+                            message.streamedBytes.push(reader.uint64());
+                            continue;
+                        }
+                    case 6: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.usesTensorBytes = value;
+                            else
+                                delete message.usesTensorBytes;
                             continue;
                         }
                     }
@@ -1446,6 +1476,7 @@ export const stemma = $root.stemma = (() => {
             Want.prototype.codec = 0;
             Want.prototype.references = $util.emptyArray;
             Want.prototype.streamBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Want.prototype.ownReferences = false;
 
             Want.create = function(properties) {
                 return new Want(properties);
@@ -1487,6 +1518,8 @@ export const stemma = $root.stemma = (() => {
                         writer.uint32(98).bytes(message.references[i]);
                 if (message.streamBytes != null && $Object.hasOwnProperty.call(message, "streamBytes") && (typeof message.streamBytes === "object" ? message.streamBytes.low || message.streamBytes.high : message.streamBytes !== 0))
                     writer.uint32(104).uint64(message.streamBytes);
+                if (message.ownReferences != null && $Object.hasOwnProperty.call(message, "ownReferences") && message.ownReferences !== false)
+                    writer.uint32(112).bool(message.ownReferences);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1637,6 +1670,15 @@ export const stemma = $root.stemma = (() => {
                                 message.streamBytes = value;
                             else
                                 delete message.streamBytes;
+                            continue;
+                        }
+                    case 14: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.bool())
+                                message.ownReferences = value;
+                            else
+                                delete message.ownReferences;
                             continue;
                         }
                     }

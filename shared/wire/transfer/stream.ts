@@ -6,6 +6,8 @@
 import { asyncIterableOf } from "../../tensor/async-iterable.js";
 import { SerialQueue } from "../../concurrency/serial-queue.js";
 import { StemmaError } from "../../errors.js";
+import type { StoredStream } from "../../objects/object-store.js";
+import { streamedKinds, type StreamedKind } from "../../model/model.js";
 import { objectId, sha256, tensorIdOfSource } from "../../tensor/hash.js";
 import { maxChunkBytes, type Hash, type TensorHeader, type TensorSource } from "../../tensor/tensor.js";
 import type { Encoding, ObjectRef } from "../messages.js";
@@ -24,6 +26,21 @@ export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
     readAt: (offset, target) => {
       target.set(bytes.subarray(offset, offset + target.length));
       return Promise.resolve();
+    },
+  };
+}
+
+/** Longest range that a stored stream gives at once, in bytes. */
+const maxRangeBytes = 4 * 1024 * 1024;
+
+/** A stored object as part of a stream. It is read at any position, so that a lost block costs only itself. */
+export function storedStreamObject(stored: StoredStream): StreamObject {
+  return {
+    byteLength: stored.byteLength,
+    chunks: () => stored.chunks(),
+    async readAt(offset, target) {
+      for (let at = 0; at < target.length; at += maxRangeBytes)
+        target.set(await stored.range(offset + at, Math.min(maxRangeBytes, target.length - at)), at);
     },
   };
 }
@@ -200,7 +217,13 @@ export type ReceivedObject =
       readonly encoding: Encoding;
       readonly bytes: Uint8Array;
     }
-  | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array };
+  | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array }
+  /** An object that need not fit into memory: the caller hashes it while it stores it. */
+  | {
+      readonly kind: "stream";
+      readonly ref: ObjectRef & { readonly kind: StreamedKind };
+      readonly source: StreamObject;
+    };
 
 /** Largest small object that is read into memory. */
 const maxSmallObjectBytes = 64 * 1024 * 1024;
@@ -208,7 +231,7 @@ const maxSmallObjectBytes = 64 * 1024 * 1024;
 /**
  * Splits a stream into the objects of the want. Small objects are read and checked; raw tensors are checked
  * too unless `verifyTensors` is false (a store that hashes while it writes checks them itself). Coded tensors
- * are returned coded.
+ * are returned coded, and objects of the kinds that stream are returned as streams, both unchecked.
  * @param headerOf dtype and shape of a wanted tensor
  * @param encodings one per object, each checked already (coding/encodings.ts), or none where all are raw
  * @throws OBJECT_HASH_MISMATCH naming the object, SIZE_OVER_LIMIT
@@ -232,6 +255,11 @@ export async function* objectsOfStream(
       const source: TensorSource = { dtype, shape, byteLength: ref.byteLength, chunks: () => body.chunks() };
       if (verifyTensors) expectId(ref, await tensorIdOfSource(source));
       yield { kind: "tensor", ref, source };
+      continue;
+    }
+    const kind = streamedKinds.find((one) => one === ref.kind);
+    if (kind !== undefined) {
+      yield { kind: "stream", ref: { ...ref, kind }, source: body };
       continue;
     }
     if (ref.byteLength > maxSmallObjectBytes)

@@ -96,6 +96,8 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     signature: hexDigits(64),
     objects: some(smallObject),
     tensorBytes: u64,
+    streamedBytes: optional(fc.array(u64, { minLength: 1, maxLength: 6 })),
+    usesTensorBytes: optional(u64.filter((value) => value > 0)),
   }),
   want: record({
     type: fc.constant("want"),
@@ -109,6 +111,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     parts: u32,
     more: fc.boolean(),
     tensorIndices: some(u32),
+    ownReferences: optional(fc.constant(true)),
     ...codingTerms,
   }),
   manifest: record({

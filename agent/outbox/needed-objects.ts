@@ -1,0 +1,39 @@
+/** Which objects of its own store the outbox keeps for a version. */
+import { isStemmaError } from "../../shared/errors.js";
+import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { readTrees } from "../../shared/objects/version-trees.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { OutboxEntry } from "./outbox-state.js";
+
+/**
+ * Of a version that this device made, also what its training used; of others that never came here. The engine
+ * is part of the agent's installation, not of the outbox.
+ * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH where record or tree cannot be read
+ */
+export async function neededObjects(
+  objects: Pick<ObjectReader, "read">,
+  { versionId, origin }: Pick<OutboxEntry, "versionId" | "origin">,
+): Promise<readonly Hash[]> {
+  const record = decodeSaveRecord(await objects.read("record", versionId));
+  const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
+  const model = [
+    versionId,
+    ...modelObjectsOf(record).map(({ id }) => id),
+    ...leaves.map(({ tensor }) => tensor),
+  ];
+  if (origin !== "trained") return model;
+  const sent = objectsOf(record).filter(({ presence }) => presence !== "approved");
+  const ids = [...model, ...sent.map(({ id }) => id)];
+  if (record.uses === undefined) return ids;
+  try {
+    const trees = await readTrees(objects, record);
+    return [...ids, ...trees.flatMap((tree) => tree.leaves.map(({ tensor }) => tensor))];
+  } catch (error) {
+    // A lost checkpoint must not cost the model: the caller sees that the tree's id is not in the store.
+    if (isStemmaError(error, "OBJECT_MISSING")) return ids;
+    throw error;
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The small objects of one announced version: those that came with the announcement or by blocks, and the
+ * trees that are read from them. Holds them in memory until the version is written.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { LeafTable } from "../../shared/model/model.js";
+import { treesOf } from "../../shared/model/record-objects.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
+import { treeRoot } from "../../shared/model/tree.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
+import type { Encoding } from "../../shared/wire/messages.js";
+import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
+import type { Accepted, HeldObject } from "./announcement.js";
+import type { UploadTransfer } from "./upload-transfer.js";
+
+export class AnnouncedObjects {
+  readonly #accepted: Pick<Accepted, "record">;
+  readonly #held: Map<Hash, HeldObject>;
+  #trees: readonly LeafTable[] | undefined;
+
+  constructor(accepted: Pick<Accepted, "record" | "objects">) {
+    this.#accepted = accepted;
+    this.#held = new Map(accepted.objects);
+  }
+
+  has(id: Hash): boolean {
+    return this.#held.has(id);
+  }
+  /** Those that are not in the store as far as the device may know. */
+  values(): Iterable<HeldObject> {
+    return this.#held.values();
+  }
+
+  /**
+   * The leaves of all trees, in the order of `treesOf`. Undefined while one is not here, and where one is
+   * malformed or the model's has another kind or root than the record.
+   * @param mayRead whether the device provably had an object that is in the store
+   */
+  async trees(
+    store: Pick<ObjectReader, "read">,
+    mayRead: (id: Hash) => boolean,
+  ): Promise<readonly LeafTable[] | undefined> {
+    if (this.#trees !== undefined) return this.#trees;
+    const { record } = this.#accepted;
+    const trees: LeafTable[] = [];
+    for (const { part, tree } of treesOf(record)) {
+      const held = this.#held.get(tree)?.bytes;
+      if (held === undefined && !mayRead(tree)) return undefined;
+      const decoded = decodedTree(held ?? (await store.read("tree", tree)));
+      const isWrong = part === "model" && (decoded?.kind !== record.kind || decoded.root !== record.root);
+      if (decoded === undefined || isWrong) return undefined;
+      trees.push(decoded.leaves);
+    }
+    return (this.#trees = trees);
+  }
+
+  /**
+   * Checks the objects of a complete transfer against their ids, then holds them like those that came inline.
+   * @throws OBJECT_HASH_MISMATCH, OBJECT_KIND_MISMATCH, SIZE_OVER_LIMIT
+   */
+  async take(transfer: UploadTransfer, encodings: readonly Encoding[]): Promise<void> {
+    const refs = transfer.request.objects.map((ref, index) => ({
+      ...ref,
+      byteLength: encodings[index]?.byteLength ?? 0,
+    }));
+    const noTensor = (): TensorHeader => {
+      throw new StemmaError(
+        "OBJECT_KIND_MISMATCH",
+        "A transfer of small objects holds a tensor. Announce the version again.",
+      );
+    };
+    for await (const object of objectsOfStream(refs, noTensor, transfer.readRange())) {
+      if (object.kind === "object" && object.ref.kind !== "tensor")
+        this.#held.set(object.ref.id, { kind: object.ref.kind, bytes: object.bytes });
+    }
+  }
+}
+
+function decodedTree(
+  bytes: Uint8Array,
+): (ReturnType<typeof decodeTree> & { readonly root: Hash }) | undefined {
+  try {
+    const tree = decodeTree(bytes);
+    return { ...tree, root: treeRoot(tree.leaves) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * What a device fetches of a version, as the objects of a stream. Only objects of the version are served, each
+ * once: of a version that was given to the device the model, of one that the device sent also what its
+ * training used. An engine is served to nobody; devices run the one they are installed with.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
+import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { leavesOfTrees, readTrees } from "../../shared/objects/version-trees.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Encoding, ObjectRef } from "../../shared/wire/messages.js";
+import {
+  storedStreamObject,
+  streamObjectOfBytes,
+  type StreamObject,
+} from "../../shared/wire/transfer/stream.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+
+/** What a fetch asks for, as objects of a stream. */
+export interface FetchedStream {
+  readonly objects: readonly StreamObject[];
+  readonly encodings: readonly Encoding[];
+  /** The requested objects with their sizes. */
+  readonly sized: readonly ObjectRef[];
+}
+
+type Repository = Pick<FleetRepository, "objects" | "leaves">;
+
+/**
+ * @param withUses whether the device sent the version itself, so that it had everything of it
+ * @throws NOT_ALLOWED, ANNOUNCE_INVALID for an object that is named twice; OBJECT_MISSING
+ */
+export async function fetchedStream(
+  repository: Repository,
+  summary: VersionSummary,
+  refs: readonly ObjectRef[],
+  withUses: boolean,
+): Promise<FetchedStream> {
+  const { versionId, record } = summary;
+  if (new Set(refs.map(({ id }) => id)).size !== refs.length)
+    throw new StemmaError(
+      "ANNOUNCE_INVALID",
+      `A fetch of the version ${versionId} names an object twice. Ask for each object once.`,
+    );
+  const named = withUses
+    ? objectsOf(record).filter(({ presence }) => presence !== "approved")
+    : modelObjectsOf(record);
+  const kinds = new Map<Hash, ObjectKind>([
+    [versionId, "record"],
+    ...named.map(({ kind, id }) => [id, kind] as const),
+  ]);
+  const leaves = await leavesOf(repository, summary, withUses);
+  const objects: StreamObject[] = [];
+  for (const { kind, id } of refs) {
+    const leaf = kind === "tensor" ? leaves.get(id) : undefined;
+    const known = kind === "tensor" ? undefined : kinds.get(id);
+    if (leaf !== undefined)
+      objects.push({
+        byteLength: tensorByteLength(leaf.dtype, leaf.shape),
+        chunks: () => repository.objects.openTensor(id, { verify: false }).chunks(),
+      });
+    else if (known !== undefined && known === kind) objects.push(await openObject(repository, known, id));
+    else
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The object ${id} is not a part of the version ${versionId} that the device may have. Ask for what its tree and record name.`,
+        { id },
+      );
+  }
+  // Both sides know the sizes of tensors. Sizes of other objects are sent as encodings (code 0: raw).
+  const isAllTensors = refs.every(({ kind }) => kind === "tensor");
+  return {
+    objects,
+    encodings: isAllTensors ? [] : objects.map(({ byteLength }) => ({ code: 0, byteLength })),
+    sized: refs.map((ref, index) => ({ ...ref, byteLength: objects[index]?.byteLength ?? 0 })),
+  };
+}
+
+async function leavesOf(
+  { objects, leaves }: Repository,
+  { versionId, record }: VersionSummary,
+  withUses: boolean,
+): Promise<ReadonlyMap<Hash, Leaf>> {
+  const all =
+    withUses && record.uses !== undefined
+      ? leavesOfTrees(await readTrees(objects, record))
+      : await leaves(versionId);
+  return new Map(all.map((leaf) => [leaf.tensor, leaf]));
+}
+
+async function openObject({ objects }: Repository, kind: ObjectKind, id: Hash): Promise<StreamObject> {
+  return isStreamed(kind)
+    ? storedStreamObject(objects.openStream(kind, id))
+    : streamObjectOfBytes(await objects.read(kind, id));
+}
+
+function isStreamed(kind: ObjectKind): kind is StreamedKind {
+  return streamedKinds.some((one) => one === kind);
+}
