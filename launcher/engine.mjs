@@ -1,4 +1,4 @@
-// Bundles the training engine into three files, which contain everything that decides the bits of a replay
+// Bundles the training engine into four files, which contain everything that decides the bits of a replay
 // and are identified together by one hash. `node launcher/engine.mjs [FOLDER]` builds it into dist/engine or
 // FOLDER and prints the id; with --accept the id becomes the expected one (shared/train/engine-id.json).
 import { build } from "esbuild";
@@ -8,12 +8,13 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
-const binaries = {
+const copied = {
+  "engine.json": "shared/train/engine/engine.json",
   "kernels.wasm": "shared/train/kernels/kernels.wasm",
   "tfjs-backend-wasm-simd.wasm":
     "node_modules/@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm-simd.wasm",
 };
-export const engineFiles = ["engine.mjs", ...Object.keys(binaries)];
+export const engineFiles = ["engine.mjs", ...Object.keys(copied)];
 
 // Computes the same id as shared/train/engine-id.ts (a test compares them). It is written twice because this
 // program runs before anything is built.
@@ -82,12 +83,12 @@ export async function buildEngine({ root = ownRoot, folder = join(root, "dist/en
       plugins: [ownErrors(root)],
       define: { "process.env.NODE_ENV": '"production"' },
     });
-    for (const [name, source] of Object.entries(binaries))
+    for (const [name, source] of Object.entries(copied))
       await copyFile(join(root, source), join(temporary, name));
     const id = await engineIdOf(temporary);
     const inputs = [
       ...Object.keys(metafile.inputs),
-      ...Object.values(binaries),
+      ...Object.values(copied),
       relative(root, fileURLToPath(import.meta.url)),
     ];
     await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ id, inputs: inputs.sort() })}\n`);

@@ -77,8 +77,14 @@ export type AgentFact =
       /** Absent in journals of earlier releases, whose trainings do not begin again. */
       readonly job?: BegunJob;
     })
-  /** A training that was cut short begins again. */
-  | (At & { readonly type: "training-again"; readonly line: string; readonly invocation: number })
+  /** A training that was cut short goes on, or begins again where it left no state. */
+  | (At & {
+      readonly type: "training-again";
+      readonly line: string;
+      readonly invocation: number;
+      /** Steps in its saved state at that time; absent without one. */
+      readonly iteration?: number;
+    })
   /** The agent was stopped in order while it trained: this try does not count against the training. */
   | (At & { readonly type: "training-paused"; readonly line: string; readonly invocation: number })
   /** A training ended without a model, and does not begin again. */

@@ -201,7 +201,7 @@ export class OutboxFold {
           ? undefined
           : fact.type === "training-paused"
             ? { ...begun, isPaused: true }
-            : { ...begun, tries: begun.tries + (begun.isPaused ? 0 : 1), isPaused: false },
+            : goneOn(begun, fact.iteration ?? 0),
       );
   }
 
@@ -284,6 +284,17 @@ function emptyLine(line: string): MutableLine {
 
 function begunBy({ invocation, because, job }: FactOf<"training">): BegunTraining | undefined {
   return job === undefined ? undefined : { invocation, because, job, tries: 1, isPaused: false };
+}
+
+/** A training that began once more; a state that goes further than the one before is progress. */
+function goneOn(begun: BegunTraining, iteration: number): BegunTraining {
+  const isProgress = iteration > (begun.iteration ?? 0);
+  return {
+    ...begun,
+    ...(isProgress ? { iteration } : {}),
+    tries: isProgress ? 1 : begun.tries + (begun.isPaused ? 0 : 1),
+    isPaused: false,
+  };
 }
 
 function later(a: Standing, b: Standing): Standing {

@@ -58,8 +58,13 @@ export interface BegunTraining {
   readonly invocation: number;
   readonly because: string;
   readonly job: BegunJob;
-  /** How often it began, without the tries that ended because the agent was stopped in order. */
+  /**
+   * How often it began since it last made progress, without the tries that ended because the agent was stopped in
+   * order.
+   */
   readonly tries: number;
+  /** Most steps that its saved state had when it went on; absent: it never went on from one. */
+  readonly iteration?: number | undefined;
   /** The last try ended because the agent was stopped in order. */
   readonly isPaused: boolean;
 }

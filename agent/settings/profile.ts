@@ -61,6 +61,14 @@ export const profileSchema = z.strictObject({
       .min(1)
       .nullable()
       .describe("New training samples after which a line trains; null: none by count."),
+    stateEverySeconds: z
+      .number()
+      .min(0)
+      .max(86_400)
+      .default(5)
+      .describe(
+        "Seconds of work between two saved states of a training, from which it goes on after it was cut short; longer where saving would take more than 5 % of the time or write more than 1 MiB a second. 0: after every step.",
+      ),
   }),
   link: z.strictObject({
     blockBytes: z

@@ -1,8 +1,9 @@
 /**
  * Decides what becomes of a training that was cut short: the power went, or the agent or its engine was killed.
- * Pure. It begins again, at first immediately and then after growing pauses; after a number of tries that all
+ * Pure. It goes on, at first immediately and then after growing pauses; after a number of tries that all
  * ended without a word it is given up, so that a training that kills its process does not do so for ever. Tries
- * that ended because the agent was stopped in order do not count.
+ * that ended because the agent was stopped in order do not count, nor do those after which its saved state goes
+ * further than before: a vehicle may need many short drives for one training.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -20,6 +21,8 @@ const againBackoff: Backoff = { firstMs: 15_000, maxMs: 600_000 };
 export interface AgainInput {
   readonly line: string;
   readonly begun: BegunTraining;
+  /** Steps in the state that the training saved; 0 without one. */
+  readonly savedIterations: number;
   /** The recipe that agent.json sets for the line now. */
   readonly recipe: string | undefined;
   readonly training: Profile["training"];
@@ -49,19 +52,20 @@ export function decideAgain(input: AgainInput): AgainDecision {
         { line, invocation: begun.invocation },
       ),
     };
-  if (!begun.isPaused && begun.tries >= maxTries)
+  const isUncounted = begun.isPaused || input.savedIterations > (begun.iteration ?? 0);
+  if (!isUncounted && begun.tries >= maxTries)
     return {
       do: "give-up",
       error: new StemmaError(
         "TRAINING_STOPPED",
-        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
+        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times without getting further: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
         { line, invocation: begun.invocation, tries: begun.tries },
       ),
     };
   if (!input.disk.allowed) return { do: "wait" };
   if (isScheduled && !input.isRequested && !onDuty(training.dutyHours, nowMs, utcOffsetMinutes))
     return { do: "wait" };
-  const unpausedTries = begun.isPaused ? 0 : begun.tries;
+  const unpausedTries = isUncounted ? 0 : begun.tries;
   return {
     do: "again",
     afterMs: unpausedTries <= promptTries ? 0 : backoffMs(againBackoff, unpausedTries - promptTries),

@@ -220,6 +220,7 @@ export class Trainer {
     const decision = decideAgain({
       line,
       begun,
+      savedIterations: await this.#runs.savedIterations(line, begun),
       recipe: config.lines[line]?.recipe,
       training: profile.training,
       nowMs: clock.now(),
@@ -257,7 +258,7 @@ export class Trainer {
       if (this.#begun(line) !== undefined)
         throw new StemmaError(
           "TRAINING_REFUSED",
-          `An earlier training of ${line} was cut short and has to be made up first. It begins again by itself; request this one again after it.`,
+          `An earlier training of ${line} was cut short and has to be finished first. It goes on by itself; request this one again after it.`,
           { line },
         );
       await this.#activateNewest(line);
@@ -348,7 +349,7 @@ export class Trainer {
     else
       this.options.onEvent(
         "training-cut-short",
-        `the training of ${line} was cut short: ${messageOf(error)} It begins again by itself.`,
+        `the training of ${line} was cut short: ${messageOf(error)} It goes on by itself.`,
         line,
       );
   }

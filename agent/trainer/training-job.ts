@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeForm } from "../../shared/train/datasets/sample-form.js";
-import type { TrainingJob } from "../../shared/train/training.js";
+import { jobFormat, type TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { Intake } from "../intake/intake.js";
 import type { BegunJob } from "../outbox/agent-fact.js";
@@ -81,7 +81,7 @@ export function engineJobOf(
   // The home may have moved since the training began; its samples moved with it.
   const location = samples === null ? dataset.location : intakes.get(line)?.folder;
   return {
-    format: 1,
+    format: jobFormat,
     recipe,
     parameters,
     dataset: location === undefined ? dataset : { ...dataset, location },

@@ -1,8 +1,9 @@
 /**
  * Runs one training at a time, from its fact to its result: training-job.ts prepares the job, a child process
  * trains, save-result.ts puts the result into the outbox. A training that was cut short (the power went, the
- * agent or the engine was killed) is still begun in the outbox and runs again from its start, with the same base,
- * samples, seed and invocation, so that it gives the model that it would have given.
+ * agent or the engine was killed) is still begun in the outbox and goes on from the state that the engine saved in its
+ * work folder, or runs again from its start, with the same base, samples, seed and invocation, so that it gives the
+ * model that it would have given.
  */
 import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
@@ -10,10 +11,13 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
-import type { TrainingProgress } from "../../shared/train/training.js";
+import { savedIterations } from "../../shared/train/saved-progress.js";
+import type { EngineNotice, TrainingProgress } from "../../shared/train/training.js";
+import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
+import { settingsOf } from "./training-settings.js";
 import { engineJobOf, prepareJob, type JobOptions, type TrainingRequest } from "./training-job.js";
 
 export interface TrainingRunsOptions extends SaveResultOptions, JobOptions {
@@ -56,12 +60,21 @@ export class TrainingRuns {
     return this.#running;
   }
 
-  /** Cuts the running training short; it begins again at the next start of the agent. */
+  /** Cuts the running training short; it goes on at the next start of the agent. */
   stop(): void {
     this.#abort.abort();
   }
 
-  /** Removes what earlier trainings left, except the folders of those that begin again. */
+  /** Steps in the state that a training saved before it was cut short; 0 without one. */
+  async savedIterations(line: string, { invocation }: Pick<BegunTraining, "invocation">): Promise<number> {
+    return await savedIterations(this.options.files, this.#workFolder(line, invocation));
+  }
+
+  #workFolder(line: string, invocation: number): string {
+    return join(this.options.home, "work", workName(line, invocation));
+  }
+
+  /** Removes what earlier trainings left, except the folders of those that go on. */
   async clearWork(): Promise<void> {
     const { files, home, outbox } = this.options;
     const kept = new Set(
@@ -112,7 +125,14 @@ export class TrainingRuns {
       throw error;
     }
     const { invocation } = begun;
-    await outbox.append({ type: "training-again", atMs: Math.round(clock.now()), line, invocation });
+    const iteration = await this.savedIterations(line, begun);
+    await outbox.append({
+      type: "training-again",
+      atMs: Math.round(clock.now()),
+      line,
+      invocation,
+      ...(iteration === 0 ? {} : { iteration }),
+    });
     this.#logStart(line, begun, "; again, after it was cut short");
     return await this.#run(line, begun, base);
   }
@@ -141,19 +161,29 @@ export class TrainingRuns {
   }
 
   async #run(line: string, begun: Begun, base: BaseFolder): Promise<Trained> {
-    const { files, home } = this.options;
+    const { files, outbox, profile } = this.options;
     const { invocation, because } = begun;
     const job = engineJobOf(this.options, { line, invocation, job: begun.job }, base.folder);
-    // One folder for all tries of a training: an engine that can go on in mid-run finds there what it kept.
-    const workFolder = join(home, "work", workName(line, invocation));
+    // One folder for all tries of a training: the engine finds its saved state there.
+    const workFolder = this.#workFolder(line, invocation);
     this.#running = { line, invocation, because, base: base.versionId, progress: undefined };
     let isCutShort = false;
     try {
       await files.makeFolder(workFolder);
+      const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
+      // What the trained model needs is kept free; the state of the training may use the rest.
+      const { left } = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * tensorBytes);
       const outcome = await this.options.train(job, {
         workFolder,
         signal: this.#abort.signal,
         memoryLimitMb: job.memoryLimitMb,
+        state: {
+          everySeconds: settingsOf(profile).stateEverySeconds,
+          maxBytes: Math.max(0, Math.floor(left)),
+        },
+        onNotice: (notice) => {
+          this.#logNotice(line, invocation, notice);
+        },
         onProgress: (progress) => {
           if (this.#running !== undefined) this.#running = { ...this.#running, progress };
         },
@@ -176,8 +206,19 @@ export class TrainingRuns {
     const { invocation } = begun;
     if (this.#abort.signal.aborted)
       await outbox.append({ type: "training-paused", atMs: Math.round(clock.now()), line, invocation });
-    // An engine that was killed or ended without a word gave no result and no failure: the training begins again.
+    // An engine that was killed or ended without a word gave no result and no failure: the training goes on.
     else if (!isStemmaError(error, "TRAINING_STOPPED")) await this.fail(line, begun, error);
+  }
+
+  #logNotice(line: string, invocation: number, { event, text, iteration }: EngineNotice): void {
+    const fields = {
+      line,
+      invocation,
+      ...(iteration === undefined ? {} : { iteration }),
+      text: `${line}: ${text}`,
+    };
+    if (event === "training-continued") this.options.log.info(event, fields);
+    else this.options.log.warn(event, fields);
   }
 
   #reportSkipped(line: string, skipped: number): void {

@@ -4,7 +4,9 @@ import type { Profile } from "../settings/profile.js";
 export function settingsOf({ training, save }: Profile): {
   readonly threads: number;
   readonly memoryLimitMb: number;
+  readonly stateEverySeconds: number;
   readonly approach: Profile["save"]["approach"];
 } {
-  return { threads: training.threads, memoryLimitMb: training.memoryLimitMb, approach: save.approach };
+  const { threads, memoryLimitMb, stateEverySeconds } = training;
+  return { threads, memoryLimitMb, stateEverySeconds, approach: save.approach };
 }

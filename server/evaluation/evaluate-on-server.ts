@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
+import { jobFormat } from "../../shared/train/training.js";
 import { maxEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
@@ -68,7 +69,7 @@ async function evaluateVersion(
   const workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
   try {
     const job: EvaluationJob = {
-      format: 1,
+      format: jobFormat,
       dataset,
       base: {
         folder: await writeModelFolder(repository, version, join(workFolder, "model")),

@@ -19,7 +19,7 @@ import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import { firstSamples } from "../../shared/train/evaluation.js";
-import type { DatasetReference } from "../../shared/train/training.js";
+import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import type { ProgressiveEvaluationReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
@@ -193,7 +193,7 @@ function forwardInChild({
 }: ForwardParts): ForwardPass {
   return async (samples) => {
     const job: EvaluationJob = {
-      format: 1,
+      format: jobFormat,
       dataset,
       base: {
         folder: await writeModelFolder(repository, version, join(workFolder, "model")),

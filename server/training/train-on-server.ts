@@ -3,7 +3,7 @@
  * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
@@ -13,16 +13,24 @@ import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { attachmentsOf } from "../../shared/train/result-attachments.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
-import type { TrainingJob, TrainingProgress } from "../../shared/train/training.js";
+import { savedIterations } from "../../shared/train/saved-progress.js";
+import {
+  jobFormat,
+  type EngineNotice,
+  type TrainingJob,
+  type TrainingProgress,
+} from "../../shared/train/training.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { workFolderOf } from "../context/work-folder.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { writeModelFolder } from "../context/model-folder.js";
+import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
 
 /**
  * Trains, and reports progress and the end as events on a running server.
@@ -54,6 +62,10 @@ export async function trainOnServer(
         emit("running");
         onProgress?.(progressOf(progress));
       },
+      onNotice: ({ event, text }) => {
+        context.home.ports.log?.info(event, { fleet: request.fleet, job, text });
+        onProgress?.({ state: "running", line: text });
+      },
     });
     emit("done");
     return report;
@@ -63,51 +75,80 @@ export async function trainOnServer(
   }
 }
 
+interface TrainOptions extends JobOptions<TrainingProgress> {
+  readonly onNotice: (notice: EngineNotice) => void;
+}
+
 async function trainAndSave(
   context: OperationsContext,
   request: OperationInput<"train">,
-  { onProgress, signal }: JobOptions<TrainingProgress>,
+  { onProgress, onNotice, signal }: TrainOptions,
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
-  await mkdir(workFolderOf(home), { recursive: true });
-  const workFolder = await mkdtemp(join(workFolderOf(home), "train-"));
+  const identity: TrainingIdentity = {
+    fleet: request.fleet,
+    name: request.name,
+    recipe: request.recipe,
+    parameters: request.parameters ?? {},
+    dataset,
+    base: base?.versionId ?? null,
+    seed: request.seed ?? null,
+    // The number of versions of this name. It is part of the random streams' names (ME9).
+    invocation: repository.versions({ name: request.name, includeRetired: true }).length,
+  };
+  const kept = await openTraining(home, identity);
+  let wasCutShort = false;
   try {
+    const { recipe, parameters, invocation } = identity;
+    await rm(join(kept.folder, "base"), { recursive: true, force: true });
     const job: TrainingJob = {
-      format: 1,
-      recipe: request.recipe,
-      parameters: request.parameters ?? {},
+      format: jobFormat,
+      recipe,
+      parameters,
       dataset,
-      seed: request.seed ?? drawSeed(home.ports.random.bytes(8)),
-      // The number of versions of this name. It is part of the random streams' names (ME9).
-      invocation: repository.versions({ name: request.name, includeRetired: true }).length,
+      seed: kept.seed,
+      invocation,
       ...(base === undefined
         ? {}
         : {
             base: {
-              folder: await writeModelFolder(repository, base, join(workFolder, "base")),
+              folder: await writeModelFolder(repository, base, join(kept.folder, "base")),
               versionId: base.versionId,
             },
           }),
     };
     const outcome = await trainInChild(job, {
-      workFolder,
+      workFolder: kept.folder,
+      ...(kept.canContinue ? { state: {} } : {}),
       ...(signal === undefined ? {} : { signal }),
       ...(onProgress === undefined ? {} : { onProgress }),
+      onNotice,
     });
     const summary = await saveOutcome(repository, { name: request.name, base, job, outcome });
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     return { summary, result: outcome.result };
+  } catch (error) {
+    wasCutShort = isStemmaError(error, "TRAINING_STOPPED");
+    if (wasCutShort && kept.canContinue) throw await withProgress(error, kept.folder);
+    throw error;
   } finally {
-    await rm(workFolder, { recursive: true, force: true });
+    await kept.release(wasCutShort);
   }
 }
 
-/** 63 random bits in decimal, which signed and unsigned 64-bit readers both accept. */
-function drawSeed(bytes: Uint8Array): string {
-  return (Buffer.from(bytes).readBigUInt64LE(0) >> 1n).toString();
+/** Adds to the error of an interrupted training how far its saved state goes. */
+async function withProgress(error: unknown, folder: string): Promise<unknown> {
+  const iteration = await savedIterations(nodeFiles(), folder).catch(() => 0);
+  return iteration === 0
+    ? error
+    : new StemmaError(
+        "TRAINING_STOPPED",
+        `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same command again, and it continues there.`,
+        { cause: error, iteration },
+      );
 }
 
 function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { engineFiles, engineId } from "./engine-id.js";
+import { jobFormat } from "./training.js";
 
 /** The engine of this build: dist/engine. */
 export function builtInEngineFolder(): string {
@@ -29,6 +30,32 @@ export async function engineIdOfFolder(folder: string): Promise<Hash> {
       { cause, folder },
     );
   }
+}
+
+/**
+ * Checks that the engine in a folder reads the form in which this release writes jobs. Engines of other releases
+ * name theirs in engine.json, so that they can be given their own.
+ * @throws BACKEND_UNAVAILABLE
+ */
+export async function requireJobForm(folder = builtInEngineFolder()): Promise<void> {
+  const incomplete = (cause: unknown): StemmaError =>
+    new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      `The training engine in ${folder} is missing or incomplete. Build it with \`npm run build\`.`,
+      { cause, folder },
+    );
+  let form: unknown;
+  try {
+    ({ job: form } = JSON.parse(await readFile(join(folder, "engine.json"), "utf8")) as { job?: unknown });
+  } catch (cause) {
+    throw incomplete(cause);
+  }
+  if (form !== jobFormat)
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      `The training engine in ${folder} reads jobs of the form ${String(form)}, and this release of Stemma writes the form ${jobFormat}. Use the engine of this release.`,
+      { folder, form },
+    );
 }
 
 /**

@@ -6,7 +6,12 @@ import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 
 /** The files in an engine's folder that its id covers. */
-export const engineFiles = ["engine.mjs", "kernels.wasm", "tfjs-backend-wasm-simd.wasm"] as const;
+export const engineFiles = [
+  "engine.json",
+  "engine.mjs",
+  "kernels.wasm",
+  "tfjs-backend-wasm-simd.wasm",
+] as const;
 
 /**
  * The id of an engine: H("stemma-engine-1\0" ‖ for each file by name: name ‖ "\0" ‖ its SHA-256 in hex ‖

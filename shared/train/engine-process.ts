@@ -8,12 +8,13 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
-import type { TrainingProgress } from "./training.js";
+import type { EngineNotice, TrainingProgress } from "./training.js";
 
 export interface EngineProcessOptions {
   /** Aborting kills the child immediately and rejects with TRAINING_STOPPED. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  readonly onNotice?: ((notice: EngineNotice) => void) | undefined;
   /** The folder of the bundle; that of this build when absent. */
   readonly engineFolder?: string | undefined;
 }
@@ -41,7 +42,7 @@ export async function runEngineProcess(
   const stopped = (how: string, details: Record<string, unknown> = {}): StemmaError =>
     new StemmaError(
       "TRAINING_STOPPED",
-      `The ${purpose} ${how}. Nothing was saved; start it again when it can run.`,
+      `The ${purpose} ${how}. It gave no result; start it again when it can run.`,
       details,
     );
   const isAborted = (): boolean => options.signal?.aborted === true;
@@ -116,6 +117,7 @@ async function readMessages(
   for await (const line of createInterface({ input: child.stdout, crlfDelay: Infinity })) {
     const message = parseMessage(line);
     if (message?.["type"] === "progress") options.onProgress?.(message as unknown as TrainingProgress);
+    if (message?.["type"] === "notice") options.onNotice?.(message as unknown as EngineNotice);
     if (message?.["type"] === "error") {
       const code = String(message["code"]);
       failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), {

@@ -4,10 +4,10 @@
  */
 import type { Hash } from "../tensor/tensor.js";
 import type { Evaluation } from "./evaluation.js";
-import type { BackendChoice, DatasetReference } from "./training.js";
+import type { BackendChoice, DatasetReference, jobFormat } from "./training.js";
 
 export interface EvaluationJob {
-  readonly format: 1;
+  readonly format: typeof jobFormat;
   /** Distinguishes the job from a training. */
   readonly evaluate: {
     /** Classification: also count samples whose class is among the k largest outputs. */

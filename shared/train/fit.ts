@@ -1,7 +1,8 @@
 /**
  * The training loop. It controls and counts the order of samples, augmentation, learning rate and early
  * stopping. It rejects the first number that is not finite, naming step and layer, and checks every step for
- * leaked tensors. Does not know recipes or files.
+ * leaked tensors. Between any two steps it can give its complete state, from which another process continues with
+ * the same bits. Does not know recipes or files.
  */
 import { StemmaError } from "../errors.js";
 import type { Tensor } from "../tensor/tensor.js";
@@ -14,12 +15,17 @@ import { Optimizer, type OptimizerState } from "./optimizers.js";
 import { lossFunctionFor, meanLossOn } from "./predict.js";
 import type { Stream, Streams } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
-import type { Trainable } from "./trainable.js";
+import { floatsOf, type Trainable } from "./trainable.js";
 import type { Measurement } from "./training.js";
+import type { FitSnapshot, FitState } from "./training-state.js";
 
 export interface FitHooks {
   /** Called after each iteration; the loop awaits it, so that other work can run. */
   onIteration?(measurement: Measurement, iterations: number): Promise<void> | void;
+  /**
+   * Called after each step, and once more after the last epoch, with a function that gives the state at this point.
+   */
+  onState?(snapshot: () => FitSnapshot, isLast: boolean): Promise<void> | void;
   /** Called after every `checkpointEveryEpochs` epochs. */
   onCheckpoint?(
     epoch: number,
@@ -37,8 +43,10 @@ interface FitInputs {
   readonly plan: FitPlan;
   readonly streams: Streams;
   readonly hooks?: FitHooks;
-  /** The optimiser's state to continue from. */
+  /** The optimiser's state to begin with. */
   readonly resumeFrom?: OptimizerState | undefined;
+  /** The state of this training that an earlier process saved. */
+  readonly continueFrom?: FitState | undefined;
 }
 
 export interface FitOutcome {
@@ -72,6 +80,21 @@ export async function fit(inputs: FitInputs): Promise<FitOutcome> {
   }
 }
 
+/** The order of the samples in the running epoch. */
+interface EpochOrder {
+  readonly indices: Uint32Array;
+  /** Count of the stream "order" before this order was drawn. */
+  readonly countBefore: number;
+  readonly used: number;
+}
+
+interface BestEpoch {
+  readonly loss: number;
+  readonly epoch: number;
+  /** The weights of that epoch, where the plan has patience. */
+  readonly tensors: readonly Tensor[] | undefined;
+}
+
 class TrainingLoop {
   readonly #inputs: FitInputs;
   readonly #optimizer: Optimizer;
@@ -79,6 +102,11 @@ class TrainingLoop {
   readonly #loss: LossFunction;
   readonly #maxIterations: number;
   readonly #rates: Float32Array;
+  #epoch = 0;
+  #iteration = 0;
+  /** undefined between two epochs. */
+  #order: EpochOrder | undefined;
+  #best: BestEpoch = { loss: Infinity, epoch: 0, tensors: undefined };
 
   constructor(inputs: FitInputs, optimizer: Optimizer) {
     const { model, plan, samples } = inputs;
@@ -88,53 +116,137 @@ class TrainingLoop {
     this.#loss = lossFunctionFor(model, plan.loss);
     this.#maxIterations = plan.epochs * iterationsPerEpoch;
     this.#rates = learningRates(plan.schedule, plan.epochs, iterationsPerEpoch);
+    if (inputs.continueFrom !== undefined) this.#restore(inputs.continueFrom);
   }
 
   async run(): Promise<FitOutcome> {
-    const { tf, plan, model, samples, hooks } = this.#inputs;
-    let best = { loss: Infinity, epoch: 0, tensors: undefined as Tensor[] | undefined };
-    let iteration = 0;
-    let epoch = 0;
-    while (epoch < plan.epochs && (plan.patience === 0 || epoch - best.epoch < plan.patience)) {
-      epoch++;
-      iteration = await this.#runEpoch(epoch, iteration);
-      const validation = meanLossOn(samples.validation, { tf, model, samples, loss: this.#loss });
-      this.#measurements.push({ ...(this.#measurements.pop() as Measurement), validation });
-      if (validation < best.loss)
-        best = { loss: validation, epoch, tensors: plan.patience > 0 ? model.readTensors() : undefined };
-      if (plan.checkpointEveryEpochs > 0 && epoch % plan.checkpointEveryEpochs === 0)
-        await hooks?.onCheckpoint?.(epoch, iteration, model.readTensors(), this.#optimizer.state());
+    const { plan, model, hooks } = this.#inputs;
+    while (this.#order !== undefined || this.#hasNextEpoch()) {
+      this.#order ??= this.#beginEpoch();
+      await this.#runSteps(this.#order);
+      await this.#endEpoch();
     }
-    if (best.tensors !== undefined && best.epoch < epoch) model.writeTensors(best.tensors);
+    await hooks?.onState?.(() => this.#snapshot(), true);
+    const { epoch, tensors } = this.#best;
+    if (tensors !== undefined && epoch < this.#epoch) model.writeTensors(tensors);
     return {
       measurements: this.#measurements,
-      epochs: epoch,
-      bestEpoch: plan.patience > 0 ? best.epoch : epoch,
-      iterations: iteration,
-      stoppedEarly: epoch < plan.epochs,
+      epochs: this.#epoch,
+      bestEpoch: plan.patience > 0 ? epoch : this.#epoch,
+      iterations: this.#iteration,
+      stoppedEarly: this.#epoch < plan.epochs,
       optimizer: this.#optimizer.state(),
     };
   }
 
-  /** Runs one epoch after `firstIteration` iterations; returns the number of iterations so far. */
-  async #runEpoch(epoch: number, firstIteration: number): Promise<number> {
+  #hasNextEpoch(): boolean {
+    const { epochs, patience } = this.#inputs.plan;
+    return this.#epoch < epochs && (patience === 0 || this.#epoch - this.#best.epoch < patience);
+  }
+
+  #beginEpoch(): EpochOrder {
+    this.#epoch++;
+    return this.#drawOrder();
+  }
+
+  #drawOrder(): EpochOrder {
+    const { samples, streams } = this.#inputs;
+    const stream = streams.stream("order");
+    const countBefore = stream.count;
+    return { indices: stream.permutation(samples.train.count), countBefore, used: 0 };
+  }
+
+  /** Runs the steps of the epoch that are left. */
+  async #runSteps({ indices, countBefore, used: first }: EpochOrder): Promise<void> {
     const { samples, plan, streams, hooks } = this.#inputs;
-    const order = streams.stream("order").permutation(samples.train.count);
     const augment =
       plan.shiftPixels > 0 ? shifter(samples, plan.shiftPixels, streams.stream("augmentation")) : undefined;
     const keepEvery = Math.max(1, Math.ceil(this.#maxIterations / maxMeasurements));
-    let iteration = firstIteration;
-    for (let start = 0; start < order.length; start += plan.batchSize) {
-      const learningRate = this.#rates[iteration] as number;
-      iteration++;
-      const indices = order.subarray(start, start + plan.batchSize);
-      const loss = this.#step({ indices, augment }, learningRate, iteration);
-      const measurement = { iteration, epoch, loss, learningRate };
-      const isLastOfEpoch = start + plan.batchSize >= order.length;
-      if (iteration % keepEvery === 0 || isLastOfEpoch) this.#measurements.push(measurement);
+    for (let start = first; start < indices.length; start += plan.batchSize) {
+      const learningRate = this.#rates[this.#iteration] as number;
+      const iteration = ++this.#iteration;
+      const batch = indices.subarray(start, start + plan.batchSize);
+      const loss = this.#step({ indices: batch, augment }, learningRate, iteration);
+      const measurement = { iteration, epoch: this.#epoch, loss, learningRate };
+      const used = start + batch.length;
+      if (iteration % keepEvery === 0 || used === indices.length) this.#measurements.push(measurement);
+      this.#order = { indices, countBefore, used };
       await hooks?.onIteration?.(measurement, this.#maxIterations);
+      await hooks?.onState?.(() => this.#snapshot(), false);
     }
-    return iteration;
+  }
+
+  async #endEpoch(): Promise<void> {
+    const { tf, plan, model, samples, hooks } = this.#inputs;
+    const epoch = this.#epoch;
+    const validation = meanLossOn(samples.validation, { tf, model, samples, loss: this.#loss });
+    this.#measurements.push({ ...(this.#measurements.pop() as Measurement), validation });
+    if (validation < this.#best.loss)
+      this.#best = {
+        loss: validation,
+        epoch,
+        tensors: plan.patience > 0 ? model.readTensors() : undefined,
+      };
+    this.#order = undefined;
+    if (plan.checkpointEveryEpochs > 0 && epoch % plan.checkpointEveryEpochs === 0)
+      await hooks?.onCheckpoint?.(epoch, this.#iteration, model.readTensors(), this.#optimizer.state());
+  }
+
+  #snapshot(): FitSnapshot {
+    const { model, streams } = this.#inputs;
+    const { loss, epoch, tensors } = this.#best;
+    const optimizer = this.#optimizer;
+    return {
+      position: {
+        epoch: this.#epoch,
+        iteration: this.#iteration,
+        order:
+          this.#order === undefined ? null : { countBefore: this.#order.countBefore, used: this.#order.used },
+        streams: streams.counts(),
+        best: { epoch, loss: loss === Infinity ? null : loss },
+        measurements: [...this.#measurements],
+      },
+      optimizer: optimizer.numbers(),
+      arrays: [
+        ...model.weights.map(({ path, variable }) => ({
+          name: `weight/${path}`,
+          shape: variable.shape,
+          read: () => variable.dataSync<"float32">(),
+        })),
+        ...(tensors ?? []).map((tensor, index) => ({
+          name: `best/${(model.weights[index] as { path: string }).path}`,
+          shape: tensor.shape,
+          read: () => floatsOf(tensor),
+        })),
+        ...optimizer.slots().map(({ name, ...slot }) => ({ ...slot, name: `slot/${name}` })),
+      ],
+    };
+  }
+
+  #restore({ position, optimizer, arrays }: FitState): void {
+    const { model, streams } = this.#inputs;
+    this.#epoch = position.epoch;
+    this.#iteration = position.iteration;
+    this.#measurements.push(...position.measurements);
+    model.writeTensors(tensorsOf(model, "weight", arrays));
+    this.#best = {
+      epoch: position.best.epoch,
+      loss: position.best.loss ?? Infinity,
+      tensors: [...arrays.keys()].some((name) => name.startsWith("best/"))
+        ? tensorsOf(model, "best", arrays)
+        : undefined,
+    };
+    this.#optimizer.restore({
+      ...optimizer,
+      slots: [...arrays].flatMap(([name, values]) =>
+        name.startsWith("slot/") ? [{ name: name.slice(5), shape: [values.length], values }] : [],
+      ),
+    });
+    if (position.order !== null) {
+      streams.stream("order").seek(position.order.countBefore);
+      this.#order = { ...this.#drawOrder(), used: position.order.used };
+    }
+    streams.restore(position.streams);
   }
 
   /** One step on a batch of the training part; returns the batch's loss before the step. */
@@ -170,6 +282,24 @@ class TrainingLoop {
       );
     return loss;
   }
+}
+
+/** The model's weights, or those of its best epoch, from a saved state. */
+function tensorsOf(
+  model: Trainable,
+  kind: "weight" | "best",
+  arrays: ReadonlyMap<string, Float32Array>,
+): Tensor[] {
+  return model.weights.map(({ path, variable }) => {
+    const values = arrays.get(`${kind}/${path}`);
+    if (values?.length !== variable.size)
+      throw new StemmaError(
+        "INTERNAL",
+        `The saved state of the training does not have the weight ${path} (${kind}). Remove the state file and train again; report this.`,
+        { path },
+      );
+    return { dtype: "F32", shape: [...variable.shape], bytes: new Uint8Array(values.slice().buffer) };
+  });
 }
 
 /**

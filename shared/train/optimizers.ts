@@ -245,14 +245,26 @@ export class Optimizer {
 
   /** A copy of the complete state, in the order of the variables. */
   state(): OptimizerState {
-    const slots = this.#variables.flatMap(({ path, variable }) =>
+    return {
+      ...this.numbers(),
+      slots: this.slots().map(({ name, shape, read }) => ({ name, shape, values: read().slice() })),
+    };
+  }
+
+  /** The state without its arrays. */
+  numbers(): Omit<OptimizerState, "slots"> {
+    return { name: this.settings.name, iterations: this.#iterations, shared: { ...this.#shared } };
+  }
+
+  /** The arrays of the state, in the order of the variables; each is read when it is asked for. */
+  slots(): readonly (Pick<SlotState, "name" | "shape"> & { readonly read: () => Float32Array })[] {
+    return this.#variables.flatMap(({ path, variable }) =>
       Object.entries(this.#slots.get(path) ?? {}).map(([name, held]) => ({
         name: `${name}/${path}`,
         shape: variable.shape,
-        values: held.dataSync<"float32">().slice(),
+        read: () => held.dataSync<"float32">(),
       })),
     );
-    return { name: this.settings.name, iterations: this.#iterations, shared: { ...this.#shared }, slots };
   }
 
   /**

@@ -29,7 +29,7 @@ export interface ResultFileReader {
 
 /** The optimizer's state first, then the newest checkpoints that fit; each in one piece. */
 export async function attachmentsOf(
-  { checkpointFiles, optimizerFile }: Pick<TrainingOutcome, "checkpointFiles" | "optimizerFile">,
+  { checkpoints, optimizerFile }: Pick<TrainingOutcome, "checkpoints" | "optimizerFile">,
   files: ResultFileReader,
 ): Promise<ResultAttachments> {
   const chosen: string[] = [];
@@ -37,7 +37,7 @@ export async function attachmentsOf(
   let left = maxAttachmentBytes;
   for (const path of [
     ...(optimizerFile === undefined ? [] : [optimizerFile]),
-    ...[...checkpointFiles].reverse(),
+    ...checkpoints.map(({ file }) => file).reverse(),
   ]) {
     const bytes = await files.size(path);
     const fits = bytes <= left && chosen.length < maxAttachments;

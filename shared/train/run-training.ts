@@ -16,8 +16,10 @@ import { predict } from "./predict.js";
 import type { StoredModel, Parameters, Recipe } from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
 import { Streams } from "../random/streams.js";
+import { sha256 } from "../tensor/hash.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
+import type { FitSnapshot, FitState, TrainingProgressSoFar } from "./training-state.js";
 import type {
   BackendChoice,
   TrainingJob,
@@ -33,6 +35,19 @@ export interface Checkpoint {
   readonly optimizer: OptimizerState;
 }
 
+/** What an earlier process of the same training left. */
+export interface SavedTraining extends TrainingProgressSoFar {
+  readonly fit: FitState;
+}
+
+/** Keeps the state of a training. The key identifies the training: only the same one continues. */
+export interface TrainingStates {
+  /** The state to continue from; undefined when the training begins (again). Called once, before the first step. */
+  read(key: Hash): Promise<SavedTraining | undefined>;
+  /** Called between any two steps; saves the state if it is time to. */
+  save(key: Hash, snapshot: () => FitSnapshot, soFar: () => TrainingProgressSoFar): Promise<void>;
+}
+
 export interface TrainingPorts {
   readonly tf: TensorFlow;
   readonly files: DatasetFiles;
@@ -45,11 +60,14 @@ export interface TrainingPorts {
   readonly fuseActivations?: ((model: TfLayersModel) => number) | undefined;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
   onCheckpoint?(checkpoint: Checkpoint): Promise<void>;
+  readonly states?: TrainingStates | undefined;
 }
 
 /** The base model and, where it was kept, the optimiser's state with the SHA-256 of its file. */
 export interface TrainingBase {
   readonly model: StoredModel;
+  /** Identifies the base's files. */
+  readonly sha256?: string | undefined;
   readonly optimizer?: { readonly state: OptimizerState; readonly sha256: string } | undefined;
 }
 
@@ -87,9 +105,13 @@ export async function runTraining(
     frozenLayers: plan.frozenLayers,
     fuseActivations: ports.fuseActivations,
   });
+  const key = stateKeyOf(job, hash, base);
+  const saved = await ports.states?.read(key);
+  const continuations = saved === undefined ? 0 : saved.continuations + 1;
+  const spentMs = (): number => Math.round((saved?.spentMs ?? 0) + ports.monotonic() - started);
   try {
-    await enterPhase("evaluating before");
-    const before = evaluateModel(ports.tf, model, set);
+    if (saved === undefined) await enterPhase("evaluating before");
+    const before = saved?.before ?? evaluateModel(ports.tf, model, set);
     const outcome = await fit({
       tf: ports.tf,
       model,
@@ -97,9 +119,12 @@ export async function runTraining(
       plan,
       streams,
       resumeFrom: resume?.state,
+      continueFrom: saved?.fit,
       hooks: {
         onIteration: (measurement, iterations) =>
           ports.onProgress?.({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
+        onState: (snapshot) =>
+          ports.states?.save(key, snapshot, () => ({ before, spentMs: spentMs(), continuations })),
         onCheckpoint: async (epoch, iteration, tensors, optimizer) => {
           await ports.onCheckpoint?.({
             epoch,
@@ -130,11 +155,33 @@ export async function runTraining(
     return {
       model: { architecture: start.architecture, tensors },
       optimizer: parameters["keepOptimizer"] === true ? outcome.optimizer : undefined,
-      result: { ...resultOf(finished, ports), durationMs: Math.round(ports.monotonic() - started) },
+      result: {
+        ...resultOf(finished, ports),
+        durationMs: spentMs(),
+        ...(continuations === 0 ? {} : { continuations }),
+      },
     };
   } finally {
     model.dispose();
   }
+}
+
+/**
+ * Identifies a training: everything of its job that decides its bits, its samples and its base by content. Paths and
+ * limits are left out, since a home may move.
+ */
+function stateKeyOf(
+  { recipe, parameters, dataset, seed, invocation }: TrainingJob,
+  samples: Hash,
+  base: TrainingBase | undefined,
+): Hash {
+  const { reader, parameters: datasetParameters } = dataset;
+  const identity = {
+    job: { recipe, parameters, seed, invocation, reader, datasetParameters },
+    samples,
+    base: base === undefined ? null : { model: base.sha256, optimizer: base.optimizer?.sha256 ?? null },
+  };
+  return sha256("stemma-training-1\0", JSON.stringify(identity));
 }
 
 function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): void {

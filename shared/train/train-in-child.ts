@@ -8,18 +8,21 @@ import { isAbsolute, join, resolve } from "node:path";
 import { StemmaError } from "../errors.js";
 import { decodeArchitecture } from "../model/architecture.js";
 import type { Architecture } from "../model/model.js";
-import { checkEngine } from "./engine-folder.js";
+import { checkEngine, requireJobForm } from "./engine-folder.js";
 import { runEngineProcess, type EngineProcessOptions } from "./engine-process.js";
 import type { EvaluationJob } from "./evaluation-job.js";
 import type { Hash } from "../tensor/tensor.js";
-import type { TrainingJob, TrainingResult } from "./training.js";
+import type { JobState, TrainingJob, TrainingResult } from "./training.js";
 
 export interface ChildOptions extends EngineProcessOptions {
   /**
-   * A folder of the caller's own. `job/` and `result/` are created in it; an older result is removed. The
-   * caller removes the folder afterwards.
+   * A folder of the caller's own. `job/`, `result/` and `state/` are created in it; an older result is removed. The
+   * caller removes the folder when the training has ended. While it stays, the same job continues where it was cut
+   * short.
    */
   readonly workFolder: string;
+  /** How the state of a training is kept in `state/`; absent: it is not. */
+  readonly state?: Omit<JobState, "folder"> | undefined;
   /** Limit in MiB for the tensors' memory; MEMORY_EXHAUSTED beyond it. Overrides the job's. */
   readonly memoryLimitMb?: number | undefined;
   /** The engine that a record names; another one is rejected before the training starts. */
@@ -35,7 +38,15 @@ export interface TrainingOutcome {
   readonly modelFile: string;
   readonly architectureFile: string;
   readonly optimizerFile?: string | undefined;
-  readonly checkpointFiles: readonly string[];
+  /** Oldest first. */
+  readonly checkpoints: readonly TrainedCheckpoint[];
+}
+
+export interface TrainedCheckpoint {
+  readonly epoch: number;
+  readonly iteration: number;
+  /** Absolute path of its tensors, named as in the model. */
+  readonly file: string;
 }
 
 const maxResultBytes = 16 * 1024 * 1024;
@@ -46,23 +57,29 @@ const maxResultBytes = 16 * 1024 * 1024;
  * it was aborted or killed; BACKEND_UNAVAILABLE when the bundle is missing; ENGINE_HASH_MISMATCH
  */
 export async function trainInChild(job: TrainingJob, options: ChildOptions): Promise<TrainingOutcome> {
-  const { jobFolder, resultFolder } = await prepareFolders(job, options);
+  const { jobFolder, resultFolder } = await prepareFolders(
+    options.state === undefined ? job : { ...job, state: { ...options.state, folder: "../state" } },
+    options,
+  );
   await runEngineProcess({ purpose: "training", jobFolder, resultFolder }, options);
   return readResultFolder(resultFolder);
 }
 
 /**
- * Checks the engine, empties the result folder and writes the job folder.
+ * Checks the engine, removes an older result and writes the job folder. Checkpoints of a training that may continue
+ * stay in the result folder; the engine decides whether it needs them.
  * @throws ENGINE_HASH_MISMATCH, BACKEND_UNAVAILABLE
  */
 export async function prepareFolders(
   job: TrainingJob | EvaluationJob,
   { workFolder, engineFolder, expectedEngine, memoryLimitMb }: ChildOptions,
 ): Promise<{ readonly jobFolder: string; readonly resultFolder: string }> {
+  await requireJobForm(engineFolder);
   if (expectedEngine !== undefined) await checkEngine(expectedEngine, engineFolder);
   const jobFolder = join(workFolder, "job");
   const resultFolder = join(workFolder, "result");
-  await rm(resultFolder, { recursive: true, force: true });
+  const mayContinue = "state" in job && job.state !== undefined;
+  await rm(mayContinue ? join(resultFolder, "result.json") : resultFolder, { recursive: true, force: true });
   await mkdir(resultFolder, { recursive: true });
   await writeJobFolder({ ...job, memoryLimitMb: memoryLimitMb ?? job.memoryLimitMb }, jobFolder);
   return { jobFolder, resultFolder };
@@ -109,6 +126,9 @@ export async function readResultFolder(folder: string): Promise<TrainingOutcome>
     modelFile: join(folder, files.model),
     architectureFile: join(folder, files.architecture),
     optimizerFile: files.optimizer === undefined ? undefined : join(folder, files.optimizer),
-    checkpointFiles: (files.checkpoints ?? []).map((name) => join(folder, name)),
+    checkpoints: (files.checkpoints ?? []).map(({ name, ...checkpoint }) => ({
+      ...checkpoint,
+      file: join(folder, name),
+    })),
   };
 }

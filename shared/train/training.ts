@@ -27,8 +27,24 @@ export interface DatasetReference {
   readonly hash?: Hash | undefined;
 }
 
+/**
+ * The form of job.json that the engine reads (docs/formats.md, "Job"). Each engine folder names the form of its engine
+ * in engine.json, so that an engine of another release is given its own form.
+ */
+export const jobFormat = 2;
+
+/** Where and how often the engine saves the state of a training, so that another process can continue it. */
+export interface JobState {
+  /** Folder for the state file, absolute or relative to the job folder. */
+  readonly folder: string;
+  /** Seconds of work between two states; the engine waits longer where saving costs more (StatePace). */
+  readonly everySeconds?: number | undefined;
+  /** A state that would need more than this, with the one before it, is not saved. */
+  readonly maxBytes?: number | undefined;
+}
+
 export interface TrainingJob {
-  readonly format: 1;
+  readonly format: typeof jobFormat;
   readonly recipe: string;
   /** The parameters that were passed; the recipe adds its defaults. The provenance keeps both apart. */
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
@@ -45,6 +61,18 @@ export interface TrainingJob {
   readonly memoryLimitMb?: number | undefined;
   /** At most this many threads; the engine takes the largest number that it can use. */
   readonly threads?: number | undefined;
+  /** Absent: no state is saved, and a training that is cut short begins again. */
+  readonly state?: JobState | undefined;
+  /** Keep only this many of the newest checkpoints. */
+  readonly maxCheckpoints?: number | undefined;
+}
+
+/** Something that a person should know about a training that goes on. */
+export interface EngineNotice {
+  readonly event: "training-continued" | "training-state-refused" | "training-state-unsaved";
+  readonly text: string;
+  /** training-continued: the steps that were done before. */
+  readonly iteration?: number | undefined;
 }
 
 export type TrainingPhase =
@@ -102,12 +130,17 @@ export interface TrainingResult {
    * optimiser.
    */
   readonly provenance: Readonly<Record<string, unknown>>;
+  /** Milliseconds of work, of all processes together where the training was cut short. */
   readonly durationMs: number;
+  /** How often it continued after it was cut short; absent: never. */
+  readonly continuations?: number | undefined;
   /** Names of the files in the result folder. */
   readonly files: {
     readonly model: "model.safetensors";
     readonly architecture: "architecture.json";
     readonly optimizer?: "optimizer.safetensors" | undefined;
-    readonly checkpoints?: readonly string[] | undefined;
+    /** Oldest first. */
+    readonly checkpoints?:
+      readonly { readonly name: string; readonly epoch: number; readonly iteration: number }[] | undefined;
   };
 }

@@ -29,7 +29,7 @@ import { trainInChild } from "../../shared/train/train-in-child.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile } from "../../shared/train/evaluation-job.js";
 import type { Parameters } from "../../shared/train/recipes/recipe.js";
-import type { DatasetReference } from "../../shared/train/training.js";
+import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import { keepHighestPlanes } from "../helpers/random-network.js";
 import { shareChart, type SharePanel } from "./progressive-chart.js";
 
@@ -105,14 +105,21 @@ async function measure(network: Network, set: SampleSet, work: string): Promise<
   };
   report("training");
   const { result, architecture, modelFile, folder } = await trainInChild(
-    { format: 1, recipe: network.recipe, parameters: network.parameters, dataset, seed: "1", invocation: 0 },
+    {
+      format: jobFormat,
+      recipe: network.recipe,
+      parameters: network.parameters,
+      dataset,
+      seed: "1",
+      invocation: 0,
+    },
     { workFolder: join(work, "train") },
   );
   const tensors = await tensorsOf(modelFile);
   const count = Math.min(network.samples, set.heldOut.count);
   const size = set.heldOut.inputs.length / set.heldOut.count;
   await evaluateInChild(
-    { format: 1, dataset, base: { folder }, evaluate: { limit: count, outputs: true } },
+    { format: jobFormat, dataset, base: { folder }, evaluate: { limit: count, outputs: true } },
     { workFolder: join(work, "evaluate") },
   );
   const bytes = await readFile(join(work, "evaluate/result", outputsFile));

@@ -121,7 +121,7 @@ function outcomeOf(folder: string, architecture: Architecture): TrainingOutcome 
     architecture,
     modelFile: join(folder, "model.safetensors"),
     architectureFile: join(folder, "architecture.json"),
-    checkpointFiles: [],
+    checkpoints: [],
     result: {
       format: 1,
       engine: "e".repeat(64) as Hash,

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { maxEvaluated, type EvaluationJob } from "../evaluation-job.js";
-import type { TrainingJob } from "../training.js";
+import { jobFormat, type TrainingJob } from "../training.js";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
@@ -15,7 +15,7 @@ const dataset = z.strictObject({
 const base = z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() });
 const memoryLimitMb = z.number().int().min(16).optional();
 const training = z.strictObject({
-  format: z.literal(1),
+  format: z.literal(jobFormat),
   recipe: z.string().min(1).max(100),
   parameters: z.record(z.string().max(100), scalar),
   dataset,
@@ -25,11 +25,19 @@ const training = z.strictObject({
   memoryLimitMb,
   // At most this many; the engine takes the largest number that it can use.
   threads: z.number().int().min(1).max(1024).optional(),
+  state: z
+    .strictObject({
+      folder: z.string().min(1).max(4096),
+      everySeconds: z.number().min(0).max(86_400).optional(),
+      maxBytes: z.number().int().min(0).optional(),
+    })
+    .optional(),
+  maxCheckpoints: z.number().int().min(0).max(10_000).optional(),
 });
 
 const count = z.number().int().min(1).max(maxEvaluated).optional();
 const evaluation = z.strictObject({
-  format: z.literal(1),
+  format: z.literal(jobFormat),
   evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }),
   dataset,
   base,
@@ -57,6 +65,11 @@ export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
   } catch (cause) {
     return refuse("it is not valid JSON", cause);
   }
+  const format: unknown = (value as { format?: unknown } | null)?.format;
+  if (Number.isInteger(format) && format !== jobFormat)
+    refuse(
+      `it has the form ${String(format)}, and this engine reads the form ${jobFormat}. Use the engine that the job was written for`,
+    );
   const checked = (
     typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training
   ).safeParse(value);

@@ -12,6 +12,7 @@ import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf } from "../../error-text.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
+import { nodeFiles } from "../../files/node-files.js";
 import { encodeArchitecture } from "../../model/architecture.js";
 import { fuseActivations } from "../backends/fused-layers.js";
 import { engineThreads } from "../backends/capability.js";
@@ -20,18 +21,13 @@ import { startWasmBackend } from "../backends/wasm.js";
 import type { DatasetFiles } from "../datasets/dataset.js";
 import { engineFiles, engineId } from "../engine-id.js";
 import { runEvaluation, type EvaluationPorts } from "../run-evaluation.js";
-import {
-  runTraining,
-  type Checkpoint,
-  type TrainedModel,
-  type TrainingBase,
-  type TrainingPorts,
-} from "../run-training.js";
+import { runTraining, type TrainedModel, type TrainingBase, type TrainingPorts } from "../run-training.js";
 import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { StoredModel } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
 import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
 import { parseJob } from "./job-schema.js";
+import { TrainingFolder } from "./training-folder.js";
 
 /** Within a phase, progress is reported about this often. */
 const progressEveryMs = 200;
@@ -106,33 +102,34 @@ function progressReporter(): (progress: TrainingProgress) => Promise<void> {
 async function readModel(
   modelFolder: string,
   jobFolder: string,
-): Promise<{ readonly folder: string; readonly model: StoredModel }> {
+): Promise<{ readonly folder: string; readonly model: StoredModel; readonly sha256: string }> {
   const folder = isAbsolute(modelFolder) ? modelFolder : join(jobFolder, modelFolder);
+  const model = await readBytes(join(folder, "model.safetensors"));
+  const architecture = await readBytes(join(folder, "architecture.json"));
   return {
     folder,
-    model: await readModelFiles(
-      await readBytes(join(folder, "model.safetensors")),
-      await readBytes(join(folder, "architecture.json")),
-      `the model in ${folder}`,
-    ),
+    model: await readModelFiles(model, architecture, `the model in ${folder}`),
+    sha256: createHash("sha256").update(sha256Of(model)).update(sha256Of(architecture)).digest("hex"),
   };
+}
+
+function sha256Of(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
 }
 
 async function readBase(job: TrainingJob, jobFolder: string): Promise<TrainingBase | undefined> {
   if (job.base === undefined) return undefined;
-  const { folder, model } = await readModel(job.base.folder, jobFolder);
+  const { folder, model, sha256 } = await readModel(job.base.folder, jobFolder);
   if (
     job.parameters["resumeOptimizer"] !== true ||
     (await datasetFiles.stat(join(folder, "optimizer.safetensors"))) === undefined
   )
-    return { model };
+    return { model, sha256 };
   const bytes = await readBytes(join(folder, "optimizer.safetensors"));
   return {
     model,
-    optimizer: {
-      state: await readOptimizerFile(bytes, folder),
-      sha256: createHash("sha256").update(bytes).digest("hex"),
-    },
+    sha256,
+    optimizer: { state: await readOptimizerFile(bytes, folder), sha256: sha256Of(bytes) },
   };
 }
 
@@ -154,7 +151,7 @@ function machineFacts(): Readonly<Record<string, unknown>> {
 async function writeResult(
   folder: string,
   trained: TrainedModel,
-  checkpoints: readonly string[],
+  checkpoints: NonNullable<TrainingResult["files"]["checkpoints"]>,
 ): Promise<void> {
   await writeFile(
     join(folder, "model.safetensors"),
@@ -226,23 +223,35 @@ async function trainInto(
   ports: Omit<TrainingPorts, "environment">,
 ): Promise<void> {
   const base = await readBase(job, jobFolder);
-  const checkpoints: string[] = [];
+  const folder = new TrainingFolder({
+    files: nodeFiles(),
+    resultFolder,
+    state: job.state && {
+      ...job.state,
+      folder: isAbsolute(job.state.folder) ? job.state.folder : join(jobFolder, job.state.folder),
+    },
+    engine: ports.engine,
+    // The start of the process is work too: it is lost with a process that ends before its first state.
+    startedMs: 0,
+    monotonic: ports.monotonic,
+    maxCheckpoints: job.maxCheckpoints,
+    onNotice: (notice) => {
+      send({ type: "notice", ...notice });
+    },
+  });
   const trained = await runTraining(job, base, {
     ...ports,
     environment: machineFacts(),
     fuseActivations,
-    async onCheckpoint({ iteration, model, optimizer }: Checkpoint) {
-      const name = `checkpoint-${String(iteration).padStart(8, "0")}`;
-      await writeFile(
-        join(resultFolder, `${name}.safetensors`),
-        await modelFile(model.architecture, model.tensors),
-      );
-      await writeFile(join(resultFolder, `${name}.optimizer.safetensors`), await optimizerFile(optimizer));
-      checkpoints.push(`${name}.safetensors`);
-    },
+    states: folder,
+    onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
   });
   await ports.onProgress?.({ phase: "writing" });
-  await writeResult(resultFolder, trained, checkpoints);
+  await writeResult(
+    resultFolder,
+    trained,
+    folder.checkpoints.map(({ name, epoch, iteration }) => ({ name, epoch, iteration })),
+  );
 }
 
 /** The details that can be sent as JSON; not the cause. */

@@ -72,7 +72,7 @@ async function prepareDevice(server: TestServer, device: string): Promise<string
   const home = await mkdtemp(join(tmpdir(), `stemma-cut-${device}-`));
   const enrolment = await server.enroll(device, [line], { [line]: "base" });
   const profile = join(home, "profile.json");
-  await writeFile(profile, JSON.stringify(testProfile()));
+  await writeFile(profile, JSON.stringify(testProfile({ "training.stateEverySeconds": 0 })));
   await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
   await writeFile(
     join(home, "agent.json"),

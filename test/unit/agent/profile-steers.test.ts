@@ -207,6 +207,7 @@ const fields: Readonly<
   ],
   "training.threads": [1, 2, (profile) => job(profile).threads],
   "training.memoryLimitMb": [256, 512, (profile) => job(profile).memoryLimitMb],
+  "training.stateEverySeconds": [1, 60, (profile) => job(profile).stateEverySeconds],
   "training.dutyHours": [
     null,
     { from: 22, to: 6 },

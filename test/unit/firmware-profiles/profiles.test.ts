@@ -14,13 +14,14 @@ import {
 import { settingsOf } from "../../../agent/trainer/training-settings.js";
 import { engineThreads } from "../../../shared/train/backends/capability.js";
 import { parseJob } from "../../../shared/train/engine/job-schema.js";
+import { jobFormat } from "../../../shared/train/training.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { testProfile } from "../../helpers/agent-fixtures.js";
 
 const files = nodeFiles();
 const job = {
-  format: 1,
+  format: jobFormat,
   recipe: "r",
   parameters: {},
   dataset: { reader: "samples", parameters: {} },
@@ -39,7 +40,14 @@ describe("firmware profiles", () => {
       assert.ok(engineThreads(profile.training.threads) <= profile.training.threads);
       // The engine accepts the job of every profile: a device that is refused would never train.
       parseJob(
-        new TextEncoder().encode(JSON.stringify({ ...job, ...settingsOf(profile), approach: undefined })),
+        new TextEncoder().encode(
+          JSON.stringify({
+            ...job,
+            ...settingsOf(profile),
+            stateEverySeconds: undefined,
+            approach: undefined,
+          }),
+        ),
       );
     }
   });

@@ -46,6 +46,14 @@ describe("a training that was cut short", () => {
     assert.deepEqual([stopped?.tries, stopped?.isPaused], [1, false]);
     assert.equal(begunAfter(began, paused)?.isPaused, true);
   });
+  it("counts from the last try after which its saved state went further", () => {
+    const from = (iteration: number): AgentFact => ({ ...again, iteration });
+    const tries = (...facts: readonly AgentFact[]): number | undefined => begunAfter(began, ...facts)?.tries;
+    assert.equal(tries(again, again, from(7)), 1);
+    assert.equal(tries(from(7), from(7), from(7)), 3, "it did not get further");
+    assert.equal(tries(from(7), again, from(5)), 3, "a state that was lost is no progress");
+    assert.equal(tries(...Array.from({ length: 50 }, (_, at) => from(at + 1))), 1);
+  });
   it("keeps its base and its samples", () => {
     const facts = [saved(1), receipt(1, "released"), saved(2), receipt(2, "released"), began];
     const gone = (state: readonly AgentFact[]): readonly string[] =>
@@ -60,6 +68,7 @@ describe("a training that was cut short", () => {
 const input: AgainInput = {
   line: "cam",
   begun: { invocation: 4, because: "clock", job, tries: 1, isPaused: false },
+  savedIterations: 0,
   recipe: "r",
   training: testProfile({ "training.dutyHours": { from: 22, to: 6 } }).training,
   nowMs: 23 * 3_600_000,
@@ -87,6 +96,12 @@ describe("when it begins again", () => {
     assert.ok(isGivenUp(decided({ recipe: undefined }), "TRAINING_REFUSED"));
     assert.equal(decided({}, { tries: maxTries, isPaused: true }).do, "again");
     assert.equal(decided({ recipe: "other" }, { because: "asked" }).do, "again");
+  });
+  it("is not given up, and does not pause, while its saved state goes further", () => {
+    const many = { tries: maxTries, iteration: 40 };
+    assert.deepEqual(decided({ savedIterations: 41 }, many), { do: "again", afterMs: 0 });
+    assert.equal(decided({ savedIterations: 40 }, many).do, "give-up");
+    assert.deepEqual(decided({ savedIterations: 41 }, { tries: 6 }), { do: "again", afterMs: 0 });
   });
   it("waits for the disk, and for the duty hours if no person asked for it", () => {
     assert.equal(decided({ disk: { allowed: false, left: -1, reason: "" } }).do, "wait");

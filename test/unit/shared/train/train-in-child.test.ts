@@ -21,7 +21,12 @@ import {
   type TrainingOutcome,
 } from "../../../../shared/train/train-in-child.js";
 import { readModelFiles, readOptimizerFile } from "../../../../shared/train/engine/model-files.js";
-import type { DatasetReference, TrainingJob, TrainingProgress } from "../../../../shared/train/training.js";
+import {
+  jobFormat,
+  type DatasetReference,
+  type TrainingJob,
+  type TrainingProgress,
+} from "../../../../shared/train/training.js";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../../../..");
 const refusal =
@@ -35,7 +40,7 @@ const battery = (vehicle: number, more: DatasetReference["parameters"] = {}): Da
   parameters: { vehicle, ...more },
 });
 const job = (change: Partial<TrainingJob> = {}): TrainingJob => ({
-  format: 1,
+  format: jobFormat,
   recipe: "battery-soh",
   parameters: { epochs: 3 },
   dataset: battery(0, { cycles: 100, cells: 1 }),
@@ -183,8 +188,8 @@ describe("training engine", () => {
     const oneBatch = { batchSize: 4096, patience: 0, keepOptimizer: true };
     const straight = await run({ parameters: { ...oneBatch, epochs: 4 } });
     const half = await run({ parameters: { ...oneBatch, epochs: 2, checkpointEveryEpochs: 1 } });
-    assert.equal(half.checkpointFiles.length, 2);
-    for (const file of half.checkpointFiles) assert.ok(existsSync(file), file);
+    assert.equal(half.checkpoints.length, 2);
+    for (const { file } of half.checkpoints) assert.ok(existsSync(file), file);
     const state = await readOptimizerFile(await readFile(half.optimizerFile!), "half");
     assert.deepEqual([state.name, state.iterations], ["adam", 2]);
     const resumed = await run({

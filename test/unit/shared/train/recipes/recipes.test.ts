@@ -14,7 +14,7 @@ import { startWasmBackend, type StartedBackend } from "../../../../../shared/tra
 import { listRecipes, recipeByName, recipes } from "../../../../../shared/train/recipes/registry.js";
 import type { Parameters } from "../../../../../shared/train/recipes/recipe.js";
 import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
-import type { DatasetReference } from "../../../../../shared/train/training.js";
+import { jobFormat, type DatasetReference } from "../../../../../shared/train/training.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
 const dataFolder = resolve(process.env["STEMMA_DATA"] ?? "../shared/data");
@@ -36,7 +36,7 @@ function train(
   parameters: Parameters = {},
 ): Promise<TrainedModel> {
   return runTraining(
-    { format: 1, recipe, parameters, dataset, seed: "1", invocation: 0 },
+    { format: jobFormat, recipe, parameters, dataset, seed: "1", invocation: 0 },
     base && { model: base.model },
     {
       tf: backend.tf,
