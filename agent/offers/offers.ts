@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
-import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
 import { firstCodecFormat, lowRankFormat } from "../../shared/wire/coding/encodings.js";
@@ -229,12 +229,13 @@ export class Offers {
             download.read,
             { verifyTensors: false, encodings: download.encodings },
           );
+          const load = (id: Hash): Promise<Tensor> => tensorOfSource(outbox.objects.openTensor(id));
           for await (const object of objects) {
             if (object.kind === "tensor") await pack.putTensor(object.source, object.ref.id);
             // Stored decoded: a coded copy would keep its references on a disk that is to forget them.
             if (object.kind === "coded")
               await pack.putTensor(
-                sourceOfTensor({ ...object.header, bytes: await decodeCoded(outbox.objects, coder, object) }),
+                sourceOfTensor({ ...object.header, bytes: await decodeCoded(load, coder, object) }),
                 object.ref.id,
               );
           }

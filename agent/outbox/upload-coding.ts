@@ -7,13 +7,21 @@ import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { LeafTable } from "../../shared/model/model.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { readTrees } from "../../shared/objects/version-trees.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
-import type { Tensor } from "../../shared/tensor/tensor.js";
+import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
 import { firstCodecFormat, lowRankFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
-import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
+import {
+  ownReferences,
+  referencesOfTensors,
+  type HeldVersion,
+  type TensorReferences,
+} from "../../shared/wire/coding/references.js";
 import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
@@ -111,7 +119,10 @@ export class UploadCoding {
     try {
       const work: CodingWork = {
         tensors: refs.map(({ id }) => id),
-        references: await this.#references(want),
+        references: await this.#references(
+          want,
+          refs.map(({ id }) => id),
+        ),
         objects: this.options.objects,
         coder,
         signal,
@@ -199,17 +210,34 @@ export class UploadCoding {
 
   /**
    * The references of the wanted tensors, among the versions that the server offers and whose records and
-   * trees this device has.
+   * trees this device has; of checkpoints also among the wanted tensors themselves.
    */
-  async #references({ versionId, references = [] }: Want): Promise<ReturnType<typeof referencesOfTensors>> {
-    const own = await readVersion(this.options.objects, versionId);
+  async #references(
+    { versionId, references = [], ownReferences: mayUseOwn = false }: Want,
+    tensors: readonly Hash[],
+  ): Promise<ReadonlyMap<Hash, TensorReferences>> {
+    const { objects } = this.options;
+    const own = await readVersion(objects, versionId);
     if (own === undefined) return new Map();
     const held: HeldVersion[] = [];
     for (const id of references) {
-      const version = await readVersion(this.options.objects, id);
+      const version = await readVersion(objects, id);
       if (version !== undefined) held.push(version);
     }
-    return referencesOfTensors(own, held);
+    const ofModel = referencesOfTensors(own, held);
+    if (!mayUseOwn) return ofModel;
+    const checkpoints = await this.#checkpoints(versionId);
+    const ofCheckpoints = checkpoints.flatMap((leaves) => [
+      ...referencesOfTensors({ bases: own.bases, leaves }, held),
+    ]);
+    // What comes later replaces what came before: the model's references stay, a checkpoint's nearest wins.
+    return new Map([...ofCheckpoints, ...ownReferences(own.leaves, checkpoints, tensors), ...ofModel]);
+  }
+
+  async #checkpoints(versionId: Hash): Promise<readonly LeafTable[]> {
+    const { objects } = this.options;
+    const trees = await readTrees(objects, decodeSaveRecord(await objects.read("record", versionId)));
+    return trees.flatMap((tree) => (tree.part === "checkpoint" ? [tree.leaves] : []));
   }
 }
 

@@ -6,23 +6,18 @@ import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
 import { codedMismatch, streamMismatch, tensorMismatch } from "../../shared/objects/object-errors.js";
 import { objectHasher, tensorId, tensorIdOfSource } from "../../shared/tensor/hash.js";
-import { sourceOfTensor, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
-import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
+import { sourceOfTensor, type Tensor } from "../../shared/tensor/tensor.js";
+import type { ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import type { TensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { linksOfEncoding, listEncodingReferences } from "../../shared/wire/encoding-links.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
+import { EarlierTensors } from "./earlier-tensors.js";
 
 /**
  * Max tensors that have to be decoded before one that is stored as received. This bounds the cost of a
  * recovery, whatever devices send.
  */
 export const keyframeDepth = 8;
-
-/** Depth of a tensor with these references: how many tensors have to be decoded before it. */
-export function depthAgainst(objects: Pick<ObjectReader, "encodingOf">, references: readonly Hash[]): number {
-  const depths = references.map((id) => 1 + (objects.encodingOf(id)?.depth ?? 0));
-  return Math.max(0, ...depths);
-}
 
 /** Max number and max total bytes of tensors that wait to be decoded while further ones are read. */
 const maxAhead = 512;
@@ -39,6 +34,7 @@ export async function putReceivedTensors(
   coder: TensorCoder,
   stream: AsyncIterable<ReceivedObject>,
 ): Promise<void> {
+  const earlier = new EarlierTensors(objects, coder);
   const started: { readonly byteLength: number; readonly done: Promise<void> }[] = [];
   let ahead = 0;
   const finishFirst = async (): Promise<void> => {
@@ -49,10 +45,13 @@ export async function putReceivedTensors(
   };
   try {
     for await (const object of stream) {
-      if (object.kind === "tensor") await putRawTensor(pack, objects, object);
+      if (object.kind === "tensor") {
+        await putRawTensor(pack, objects, object);
+        earlier.addRaw(object.ref.id, object.source);
+      }
       if (object.kind === "stream") await putReceivedStream(pack, objects, object);
       if (object.kind !== "coded") continue;
-      const done = putCodedTensor(pack, objects, coder, object);
+      const done = putCodedTensor(pack, objects, earlier, object);
       done.catch(() => undefined); // Awaited below, in order.
       started.push({ byteLength: object.ref.byteLength, done });
       ahead += object.ref.byteLength;
@@ -99,34 +98,49 @@ async function putReceivedStream(
 /**
  * Stores a coded tensor, unchanged or decoded. In both cases the decoded bytes are compared with the id.
  * @throws OBJECT_HASH_MISMATCH; DELTA_MALFORMED, DELTA_REFERENCE_MISSING, DELTA_CODE_UNKNOWN;
- * REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more
+ * REFERENCE_MISSING, OBJECT_MISSING where a reference is not here any more; CHAIN_TOO_LONG
  */
 export async function putCodedTensor(
   pack: PackWriter,
   objects: ObjectReader,
-  coder: TensorCoder,
+  earlier: EarlierTensors,
+  received: ReceivedCoded,
+): Promise<void> {
+  const { depth, ownDepth } = earlier.depthOf(received);
+  const isKeyframe = depth > keyframeDepth;
+  // Registered before anything is awaited, so that the next tensor of the stream finds it.
+  const done = storeCoded(pack, { objects, earlier, isKeyframe }, received);
+  earlier.addCoded(received, { depth: isKeyframe ? 0 : depth, ownDepth }, done);
+  await done;
+}
+
+interface StoreCodedParts {
+  readonly objects: ObjectReader;
+  readonly earlier: EarlierTensors;
+  readonly isKeyframe: boolean;
+}
+
+async function storeCoded(
+  pack: PackWriter,
+  { objects, earlier, isKeyframe }: StoreCodedParts,
   received: ReceivedCoded,
 ): Promise<void> {
   const {
     ref,
     header,
     encoding: { code, ...named },
-    bytes,
+    read,
   } = received;
+  await earlier.settled(listEncodingReferences(named));
   const decode = async (): Promise<Tensor> => {
-    const bytes = await decodeCoded(objects, coder, received);
+    const bytes = await earlier.decode(received);
     const actual = tensorId(header, bytes);
     if (actual !== ref.id) throw codedMismatch(ref.id, actual);
     return { dtype: header.dtype, shape: header.shape, bytes };
   };
-  if (depthAgainst(objects, listEncodingReferences(named)) <= keyframeDepth) {
-    await pack.putCoded({
-      id: ref.id,
-      header,
-      code,
-      bytes,
-      ...linksOfEncoding(named),
-    });
+  if (!isKeyframe) {
+    const bytes = await read();
+    await pack.putCoded({ id: ref.id, header, code, bytes, ...linksOfEncoding(named) });
     // As in putRawTensor: bytes of a tensor that is here already were not decoded.
     if (objects.has(ref.id)) await decode();
     return;

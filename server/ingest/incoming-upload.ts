@@ -290,6 +290,7 @@ export class IncomingUpload {
       objects: resumed?.saved.objects ?? missing,
       indices: resumed?.indices ?? missingIndices,
       held,
+      ownReferences: held !== undefined && this.accepted.record.uses?.checkpoints !== undefined,
     };
     this.parts.onWanted({
       reason,

@@ -24,7 +24,7 @@ import { tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import type { ResumedTransfer, SavedTransfer } from "./saved-transfer.js";
 import type { Spool, SpoolFolder } from "./spool.js";
-import type { TransferRequest } from "./want-messages.js";
+import { tensorRefsOf, type TransferRequest } from "./want-messages.js";
 
 export interface UploadTransferParts {
   readonly device: string;
@@ -125,9 +125,12 @@ export class UploadTransfer {
 
   #startReceiver(saved: SavedTransfer | undefined): RunningReceiver {
     const { limits, clock, budget, sender, device } = this.parts;
-    const { id, reason, objects, held } = this.request;
+    const { id, reason, objects, held, ownReferences } = this.request;
+    const own = ownReferences
+      ? new Map(tensorRefsOf(objects).map((tensor, index) => [tensor.id, index]))
+      : undefined;
     const allowed: AllowedCoding =
-      held === undefined ? rawOnly : { codec: codecFormat, tensors: tensorsOf(held) };
+      held === undefined ? rawOnly : { codec: codecFormat, tensors: tensorsOf(held), own };
     const options = {
       transfer: id,
       objects: objects.length,

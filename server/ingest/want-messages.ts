@@ -16,6 +16,8 @@ export interface TransferRequest {
   readonly indices: readonly number[];
   /** Versions that the stream may be coded against; undefined: raw only. */
   readonly held: readonly HeldVersion[] | undefined;
+  /** Whether it may also be coded against tensors that come before in the stream: checkpoints are. */
+  readonly ownReferences: boolean;
 }
 
 export function tensorRefsOf(refs: readonly ObjectRef[]): readonly ObjectRef[] {
@@ -31,7 +33,7 @@ export interface WantOptions {
 /** The want for a transfer, in as many parts as its list of tensors needs. */
 export function wantMessages(
   versionId: Hash,
-  { id, reason, objects, indices, held }: TransferRequest,
+  { id, reason, objects, indices, held, ownReferences }: TransferRequest,
   { blockBytes, streamBytes }: WantOptions,
 ): readonly Want[] {
   const common = {
@@ -42,6 +44,7 @@ export function wantMessages(
     bases: [],
     blockBytes,
     ...(held !== undefined && { codec: codecFormat, references: held.map((version) => version.versionId) }),
+    ...(ownReferences && { ownReferences }),
     ...(streamBytes !== undefined && reason !== "objects" && { streamBytes }),
   };
   if (reason === "objects")

@@ -124,7 +124,7 @@ async function* received(
             ref,
             header: { dtype, shape },
             encoding: { code, byteLength: bytes.length, ...(against.base ? { against: baseId } : {}) },
-            bytes,
+            read: () => Promise.resolve(bytes),
           },
     );
   }

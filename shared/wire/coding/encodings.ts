@@ -41,6 +41,11 @@ export interface AllowedCoding {
   readonly codec: number;
   /** Tensors that others may be coded against. */
   readonly tensors: ReadonlySet<Hash>;
+  /**
+   * Tensors of the stream, with their positions in it: one may be coded against one that comes before it. Absent:
+   * against none.
+   */
+  readonly own?: ReadonlyMap<Hash, number> | undefined;
 }
 export const rawOnly: AllowedCoding = { codec: 0, tensors: new Set() };
 
@@ -92,7 +97,11 @@ export function checkEncoding(
     throw invalid("as coded against a previous tensor without a base");
   if (references.length > 0 && (previous === undefined || new Set(all).size < all.length))
     throw invalid("as coded twice against the same tensor, or against a third without a second");
-  for (const reference of all)
-    if (!allowed.tensors.has(reference))
+  let own = 0;
+  for (const reference of all) {
+    if (allowed.tensors.has(reference)) continue;
+    if ((allowed.own?.get(reference) ?? Infinity) >= index)
       throw invalid(`as coded against the tensor ${reference.slice(0, 12)}, which is not allowed for it`);
+    if (++own > 1) throw invalid("as coded against two tensors of the same transfer");
+  }
 }

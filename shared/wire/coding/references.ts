@@ -1,6 +1,7 @@
 /**
  * Chooses the tensors that a version's tensors are coded against: the base's tensor at the same path, and the
- * one that the base's base has there, so that the last training step can be extrapolated. Pure.
+ * one that the base's base has there, so that the last training step can be extrapolated; for a checkpoint's,
+ * the tensor of the checkpoint after it. Pure.
  */
 import type { Links } from "../../delta/links.js";
 import type { LeafTable } from "../../model/model.js";
@@ -12,6 +13,12 @@ export interface HeldVersion {
   readonly bases: readonly Hash[];
   readonly leaves: LeafTable;
 }
+
+/**
+ * Max tensors of the same stream that have to be decoded before one: a receiver decodes them again where it
+ * cannot store them as they came.
+ */
+export const maxOwnDepth = 4;
 
 export type TensorReferences = Links<Hash>;
 
@@ -48,6 +55,38 @@ export function referencesOfTensors(
       tensor,
       previous === undefined || previous === base || previous === tensor ? { base } : { base, previous },
     );
+  }
+  return references;
+}
+
+/**
+ * What checkpoints' tensors are coded against in the stream that brings them and the model: the tensor at the
+ * same path of the next checkpoint; of the model for the last one, and where the chain would be too long.
+ * @param checkpoints ascending
+ * @param tensors the stream's tensors in their order: a reference comes before what is coded against it
+ */
+export function ownReferences(
+  model: LeafTable,
+  checkpoints: readonly LeafTable[],
+  tensors: readonly Hash[],
+): ReadonlyMap<Hash, TensorReferences> {
+  const positions = new Map(tensors.map((id, index) => [id, index]));
+  const references = new Map<Hash, TensorReferences>();
+  const depths = new Map<Hash, number>();
+  const depthOf = (id: Hash | undefined): number => (id === undefined ? 0 : (depths.get(id) ?? 0));
+  const last = byPath(model);
+  const ofModel = new Set(last.values());
+  let next = last;
+  for (const leaves of [...checkpoints].reverse()) {
+    for (const { path, tensor } of leaves) {
+      const nearest = next.get(path);
+      const base = depthOf(nearest) < maxOwnDepth ? nearest : last.get(path);
+      if (base === undefined || base === tensor || references.has(tensor) || ofModel.has(tensor)) continue;
+      if ((positions.get(base) ?? Infinity) >= (positions.get(tensor) ?? -1)) continue;
+      references.set(tensor, { base });
+      depths.set(tensor, 1 + depthOf(base));
+    }
+    next = byPath(leaves);
   }
   return references;
 }

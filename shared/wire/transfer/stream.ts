@@ -215,7 +215,8 @@ export type ReceivedObject =
       readonly ref: ObjectRef;
       readonly header: TensorHeader;
       readonly encoding: Encoding;
-      readonly bytes: Uint8Array;
+      /** Reads its bytes, which are not kept. */
+      readonly read: () => Promise<Uint8Array>;
     }
   | { readonly kind: "object"; readonly ref: ObjectRef; readonly bytes: Uint8Array }
   /** An object that need not fit into memory: the caller hashes it while it stores it. */
@@ -247,7 +248,7 @@ export async function* objectsOfStream(
     const encoding = encodings[index];
     const body = objectInStream(read, offsets[index] ?? 0, encoding?.byteLength ?? ref.byteLength);
     if (ref.kind === "tensor" && encoding !== undefined && encoding.code !== 0) {
-      yield { kind: "coded", ref, header: headerOf(ref.id), encoding, bytes: await readAll(body) };
+      yield { kind: "coded", ref, header: headerOf(ref.id), encoding, read: () => readAll(body) };
       continue;
     }
     if (ref.kind === "tensor") {

@@ -4,11 +4,11 @@ import { listEncodingReferences } from "../../../../shared/wire/encoding-links.j
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import {
-  depthAgainst,
   isMalformedCoding,
   isReferenceLost,
   putCodedTensor,
 } from "../../../../server/ingest/coded-tensors.js";
+import { depthAgainst, EarlierTensors } from "../../../../server/ingest/earlier-tensors.js";
 import { encodingCodes, type References } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
@@ -106,12 +106,12 @@ it(`survives ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 },
           ? withOverrides(store, { encodingOf: () => ({ code: 2, depth: 20, storedBytes: 1 }) })
           : store;
       if (depthAgainst(deep, listEncodingReferences(encoding)) > 8) keyframes++;
-      await putCodedTensor(pack, deep, coder, {
+      await putCodedTensor(pack, deep, new EarlierTensors(deep, coder), {
         kind: "coded",
         ref: { kind: "tensor", id: one.id, byteLength: one.tensor.bytes.length },
         header: one.tensor,
         encoding,
-        bytes,
+        read: () => Promise.resolve(bytes),
       });
       await pack.commit();
       taken++;
