@@ -75,6 +75,7 @@ const fileCodes = {
 } as const;
 const recoverCodes = {
   MODEL_NOT_FOUND: notFound,
+  MODEL_PART_MISSING: notFound,
   MODEL_AMBIGUOUS: usage,
   MODEL_RETIRED: notFound,
   ROOT_MISMATCH: verification,

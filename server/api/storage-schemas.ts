@@ -48,6 +48,11 @@ export const checkReport = z
     objects: count,
     bytes: count,
     problems,
+    absentEngines: z
+      .array(z.object({ engine: hash, versions: count }))
+      .describe(
+        "Engines that kept versions name and that are not in the store: their models are whole, their trainings cannot be replayed here",
+      ),
     repaired: z
       .array(
         z.object({

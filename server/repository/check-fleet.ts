@@ -5,14 +5,17 @@
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import { objectsOf, smallObjectsOf, type RecordObject } from "../../shared/model/record-objects.js";
+import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
+import { mayBeAbsent } from "../../shared/objects/references.js";
 import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import { checkVersion } from "./versions/record-version.js";
-import { opaqueObjectsOf } from "./versions/version-objects.js";
 import { keptVersions } from "./state/references.js";
 import type { VersionState } from "./state/state.js";
 import { unreadableVersions } from "./state/version-table.js";
@@ -65,7 +68,13 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
     if (!versions.has(versionId))
       problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
   const { objects, bytes } = await checkObjects(context, sample, problems, reported);
-  return { versions: versions.size, objects, bytes, problems };
+  return {
+    versions: versions.size,
+    objects,
+    bytes,
+    problems,
+    absentEngines: absentEngines(context, versions),
+  };
 }
 
 /** Reads the header, trailer and index of every pack. Damaged objects are found by reading them. */
@@ -125,10 +134,24 @@ async function checkOne(
   problems: Problem[],
   reported: Set<Hash>,
 ): Promise<void> {
+  const { name, version } = context.state.versions.get(versionId) as VersionState;
   try {
     const recordBytes = await context.objects.read("record", versionId);
-    const { leaves, record } = await checkVersion(context.objects, recordBytes);
-    for (const { tensor, path } of leaves) {
+    const record = decodeSaveRecord(recordBytes);
+    // Named one by one, so that one missing object does not hide the others.
+    const absent = absentObjects(context, record);
+    for (const { kind, id } of absent) {
+      if (reported.has(id)) continue;
+      reported.add(id);
+      problems.push({
+        what: `${kind}: OBJECT_MISSING`,
+        id,
+        message: `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it is not in this store. Put it back from a backup, or let a device that has it send it again.`,
+      });
+    }
+    if (absent.some(({ kind }) => decodedKinds.has(kind))) return;
+    const { allLeaves } = await checkVersion(context.objects, recordBytes);
+    for (const { tensor, path } of allLeaves) {
       if (context.objects.has(tensor) || reported.has(tensor)) continue;
       reported.add(tensor);
       const error = unreadableError(context.objects, tensor);
@@ -138,11 +161,41 @@ async function checkOne(
         message: `${record.name} (${versionId.slice(0, 16)}) needs it at ${path}. ${error.message}`,
       });
     }
-    for (const [kind, hash] of opaqueObjectsOf(record)) await context.objects.read(kind, hash);
+    for (const { kind, id } of smallObjectsOf(record))
+      if (!decodedKinds.has(kind) && context.objects.stat(id) !== undefined)
+        await context.objects.read(kind, id);
   } catch (error) {
-    const { name, version } = context.state.versions.get(versionId) as VersionState;
     problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
   }
+}
+
+/** Kinds that are decoded when a version is checked. */
+const decodedKinds: ReadonlySet<ObjectKind> = new Set([
+  "tree",
+  "architecture",
+  "names",
+  "owner-map",
+  "environment",
+  "metadata",
+]);
+
+/** What a version needs and the store lacks, except tensors, absent engines and redacted openings. */
+function absentObjects({ objects, state }: CheckedStore, record: SaveRecord): readonly RecordObject[] {
+  const isOptional = mayBeAbsent(state.redacted);
+  return objectsOf(record).filter((object) => objects.stat(object.id) === undefined && !isOptional(object));
+}
+
+/** Engines that versions name and the store lacks. */
+function absentEngines(
+  { objects, records }: RepositoryContext,
+  versions: ReadonlySet<Hash>,
+): CheckReport["absentEngines"] {
+  const counts = new Map<Hash, number>();
+  for (const versionId of versions) {
+    const engine = records.get(versionId)?.uses?.engine;
+    if (engine !== undefined && !objects.has(engine)) counts.set(engine, (counts.get(engine) ?? 0) + 1);
+  }
+  return [...counts].map(([engine, count]) => ({ engine, versions: count }));
 }
 
 /** Why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
@@ -177,7 +230,7 @@ async function checkObjects(
   for (const { id, kind, byteLength } of chosen) {
     if (reported.has(id)) continue;
     try {
-      if (kind !== "tensor") await objects.read(kind, id);
+      if (kind !== "tensor") for await (const chunk of objects.openStream(kind, id).chunks()) void chunk;
       else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
       bytes += byteLength;
     } catch (error) {

@@ -3,20 +3,23 @@
  * rewrites and deletes packs.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { ObjectKind } from "../../shared/model/model.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
-/** Kinds that not only versions need (replays, recipes by hash). This release never collects them. */
-const pinnedKinds: ReadonlySet<ObjectKind | "tensor"> = new Set(["engine", "recipe", "data"]);
-
+/**
+ * What versions need, and engines that no version has named yet: they were stored because a version will.
+ * Once a version has named an engine, it goes with the last version that needs it, as recipes and data do.
+ */
 function liveNow(
-  { references, objects }: RepositoryContext,
+  { references, objects, records }: RepositoryContext,
   needed: ReadonlySet<Hash> = references.live(),
 ): ReadonlySet<Hash> {
   const live = new Set(needed);
-  for (const { id, kind } of objects.list()) if (pinnedKinds.has(kind)) live.add(id);
+  const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
+  if (engines.length === 0) return live;
+  const named = new Set([...records.values()].map(({ uses }) => uses?.engine));
+  for (const { id } of engines) if (!named.has(id)) live.add(id);
   return live;
 }
 

@@ -17,7 +17,9 @@ import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-mergin
 import type { ErrorCode } from "../../shared/errors.js";
 import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
+import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
+import type { SaveUses } from "../../shared/save/save-uses.js";
 
 /** One version, as listings show it. */
 export interface VersionSummary {
@@ -79,7 +81,11 @@ export interface SaveOptions {
   readonly checkpoints?: Uint8Array;
   readonly provenance?: Uint8Array;
   readonly metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** Salts and values of the provenance's commitments. */
+  readonly openings?: Uint8Array;
   readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+  /** Engine, recipe and data, the optimizer's state and checkpoints. */
+  readonly uses?: SaveUses;
 }
 
 export interface SaveReport {
@@ -179,6 +185,11 @@ export interface CheckReport {
   readonly objects: number;
   readonly bytes: number;
   readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[];
+  /**
+   * Engines that kept versions name and that are not in the store, with the number of these versions. Their
+   * models are whole; their trainings cannot be replayed here.
+   */
+  readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
   /** The packs that were replaced, where a repair was asked for and something was damaged. */
   readonly repaired?: readonly RepairedPack[];
 }
@@ -233,7 +244,12 @@ export interface FleetRepository {
 
   recover(
     versionId: Hash,
-    options?: { readonly environment?: EnvironmentPolicy; readonly here?: Readonly<Record<string, string>> },
+    options?: {
+      /** Default: the model. */
+      readonly part?: RecoveredPart;
+      readonly environment?: EnvironmentPolicy;
+      readonly here?: Readonly<Record<string, string>>;
+    },
   ): Promise<RecoveredModel>;
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];

@@ -120,6 +120,8 @@ export type Fact =
       readonly hash: Hash | null;
       readonly removed?: boolean;
     })
+  /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */
+  | (Caused & { readonly type: "redacted"; readonly object: Hash; readonly because: string })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /** This store was restored to an older state: devices announce everything after `position` again. */
   | (Caused & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });

@@ -30,10 +30,10 @@ function presenceOf(kind: ObjectKind): Presence {
 }
 
 /**
- * All objects of a version except its record and its tensors: its own and those it uses. Each once, in a fixed
- * order: what a receiver needs first comes first, and what streams comes last.
+ * Every object as the record names it, with the kind of its member. A record that is wrong can name one object
+ * in two roles.
  */
-export function objectsOf({ objects, uses }: ReferringRecord): readonly RecordObject[] {
+export function declaredObjectsOf({ objects, uses }: ReferringRecord): readonly RecordObject[] {
   const named: readonly (readonly [ObjectKind, Hash | undefined])[] = [
     ["tree", objects.tree],
     ["architecture", objects.architecture],
@@ -52,12 +52,18 @@ export function objectsOf({ objects, uses }: ReferringRecord): readonly RecordOb
     ["recipe", uses?.recipe],
     ...(uses?.data ?? []).map((id) => ["data", id] as const),
   ];
+  return named.flatMap(([kind, id]) =>
+    id === undefined ? [] : [{ kind, id, presence: presenceOf(kind), streams: streamed.has(kind) }],
+  );
+}
+
+/**
+ * All objects of a version except its record and its tensors: its own and those it uses. Each once, in a fixed
+ * order: what a receiver needs first comes first, and what streams comes last.
+ */
+export function objectsOf(record: ReferringRecord): readonly RecordObject[] {
   const seen = new Set<Hash>();
-  return named.flatMap(([kind, id]) => {
-    if (id === undefined || seen.has(id)) return [];
-    seen.add(id);
-    return [{ kind, id, presence: presenceOf(kind), streams: streamed.has(kind) }];
-  });
+  return declaredObjectsOf(record).filter(({ id }) => seen.size < seen.add(id).size);
 }
 
 /** The objects that do not stream, those of `uses` included: trees of checkpoints and of the optimizer. */

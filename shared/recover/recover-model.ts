@@ -5,9 +5,9 @@
 import { StemmaError } from "../errors.js";
 import { checkLeavesFit, decodeArchitecture } from "../model/architecture.js";
 import { decodeEnvironment, enforceEnvironment, judgeEnvironment } from "../model/environment.js";
-import type { Leaf, LeafTable, SaveRecord } from "../model/model.js";
+import type { Leaf, LeafTable, Names, SaveRecord } from "../model/model.js";
 import { decodeNames } from "../model/names.js";
-import { decodeOwnerMap } from "../model/owner-map.js";
+import { decodeOwnerMap, ownedByThis } from "../model/owner-map.js";
 import { decodeSaveRecord } from "../model/save-record.js";
 import { treeRoot } from "../model/tree.js";
 import { decodeTree } from "../model/tree-object.js";
@@ -18,10 +18,13 @@ import { tensorHasher } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { Environment, EnvironmentPolicy } from "../model/environment.js";
+import { namesOfPart, treeOfPart, type RecoveredPart } from "./recovered-part.js";
 import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
 
 export interface RecoverOptions {
+  /** Default: the model. */
+  readonly part?: RecoveredPart | undefined;
   readonly policy?: EnvironmentPolicy;
   /** The environment to compare with. Default: the recorded one. */
   readonly here?: Environment;
@@ -57,29 +60,36 @@ export async function readRecord(store: ObjectReader, versionId: Hash): Promise<
 }
 
 /**
- * Reads record, tree and owner map, and plans the recovery. @throws what resolveRecovery and the store throw
+ * Reads record, tree and owner map, and plans the recovery. @throws MODEL_PART_MISSING, and what
+ * resolveRecovery and the store throw
  */
 export async function planRecovery(
   store: ObjectReader,
   versionId: Hash,
+  part: RecoveredPart = "model",
 ): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable; readonly plan: RecoveryPlan }> {
   const record = await readRecord(store, versionId);
   const [treeBytes, ownerMapBytes] = await Promise.all([
-    store.read("tree", record.objects.tree),
-    store.read("owner-map", record.objects.ownerMap),
+    store.read("tree", treeOfPart(record, part)),
+    part === "model" ? store.read("owner-map", record.objects.ownerMap) : undefined,
   ]);
   const tree = decodeTree(treeBytes);
-  const ownerMap = decodeOwnerMap(ownerMapBytes, tree.leaves.length);
+  // The tensors of other trees are the version's own.
+  const ownerMap =
+    ownerMapBytes === undefined
+      ? ownedByThis(tree.leaves.length)
+      : decodeOwnerMap(ownerMapBytes, tree.leaves.length);
   return {
     record,
     leaves: tree.leaves,
-    plan: resolveRecovery({ versionId, record, tree, ownerMap }, (tensor) => store.has(tensor)),
+    plan: resolveRecovery({ versionId, record, part, tree, ownerMap }, (tensor) => store.has(tensor)),
   };
 }
 
 /**
- * Recovers the exact model of a version.
- * @throws OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH, ENVIRONMENT_DIFFERENT (by policy);
+ * Recovers the exact model of a version, or another part of it, which is returned like a model.
+ * @throws MODEL_PART_MISSING, OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH,
+ * ENVIRONMENT_DIFFERENT (by policy);
  * ROOT_MISMATCH naming the first leaf whose bytes differ
  */
 export async function recoverModel(
@@ -89,15 +99,16 @@ export async function recoverModel(
   options: RecoverOptions = {},
 ): Promise<RecoveredModel> {
   const timer = new StepTimer(clock);
-  const { record, leaves, plan } = await planRecovery(store, versionId);
+  const { part = "model" } = options;
+  const { record, leaves, plan } = await planRecovery(store, versionId, part);
   refuseMissing(plan);
   const { objects } = record;
-  const [namesBytes, environmentBytes, architectureBytes] = await Promise.all([
-    store.read("names", objects.names),
+  const architectureId = part === "optimizer" ? undefined : objects.architecture;
+  const [names, environmentBytes, architectureBytes] = await Promise.all([
+    readNames(store, { objects, part, leaves }),
     store.read("environment", objects.environment),
-    objects.architecture === undefined ? undefined : store.read("architecture", objects.architecture),
+    architectureId === undefined ? undefined : store.read("architecture", architectureId),
   ]);
-  const names = decodeNames(namesBytes, leaves.length);
   timer.mark("loadMs");
 
   const architecture = architectureBytes === undefined ? undefined : decodeArchitecture(architectureBytes);
@@ -112,6 +123,7 @@ export async function recoverModel(
   const reading = {
     store,
     record,
+    root: plan.root,
     timer,
     hold: plan.byteLength <= (options.holdBytes ?? defaultHoldBytes),
     fromDisk: options.fromDisk ?? false,
@@ -131,9 +143,25 @@ export async function recoverModel(
   };
 }
 
+async function readNames(
+  store: ObjectReader,
+  {
+    objects,
+    part,
+    leaves,
+  }: { readonly objects: SaveRecord["objects"]; readonly part: RecoveredPart; readonly leaves: LeafTable },
+): Promise<Names> {
+  if (part === "model") return decodeNames(await store.read("names", objects.names), leaves.length);
+  const model = decodeTree(await store.read("tree", objects.tree));
+  const names = decodeNames(await store.read("names", objects.names), model.leaves.length);
+  return namesOfPart(leaves, { leaves: model.leaves, names });
+}
+
 interface Reading {
   readonly store: ObjectReader;
   readonly record: SaveRecord;
+  /** Root of the tree that is read. */
+  readonly root: Hash;
   readonly timer: StepTimer;
   /** Keep the tensors in memory. */
   readonly hold: boolean;
@@ -155,7 +183,7 @@ async function readVerified(
   how: Reading,
   leaves: LeafTable,
 ): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
-  const { record, timer } = how;
+  const { record, root, timer } = how;
   const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
   const positions = new Map(unique.map(({ tensor }, position) => [tensor, position]));
   const done = new Map<Hash, TensorSource>();
@@ -201,11 +229,11 @@ async function readVerified(
     );
   const verifiedRoot = treeRoot(leaves);
   timer.mark("verifyMs");
-  if (verifiedRoot !== record.root)
+  if (verifiedRoot !== root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The tensors that were read have the root ${verifiedRoot}, but the record has ${record.root}. Check the store, and fetch the version again.`,
-      { expected: record.root, actual: verifiedRoot },
+      `The tensors that were read have the root ${verifiedRoot}, but the recorded tree has ${root}. Check the store, and fetch the version again.`,
+      { expected: root, actual: verifiedRoot },
     );
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }

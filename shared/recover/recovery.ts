@@ -23,8 +23,8 @@ export interface RecoveredModel {
   readonly steps: RecoverySteps;
   readonly byteLength: number;
   /**
-   * The Merkle root recomputed from the bytes. Always equal to record.root: else recovery throws
-   * ROOT_MISMATCH.
+   * The Merkle root recomputed from the bytes. Always that of the recorded tree, and of a model
+   * `record.root`: else recovery throws ROOT_MISMATCH.
    */
   readonly verifiedRoot: Hash;
 }

@@ -4,6 +4,7 @@
  */
 import { StemmaError } from "../errors.js";
 import type { LeafTable, SaveRecord } from "../model/model.js";
+import { describePart, type RecoveredPart } from "./recovered-part.js";
 import { ownerOf, type OwnerMap } from "../model/owner-map.js";
 import { treeRoot, type ModelKind } from "../model/tree.js";
 import { tensorByteLength } from "../tensor/dtype.js";
@@ -19,6 +20,8 @@ export interface PlannedTensor {
 
 export interface RecoveryPlan {
   readonly versionId: Hash;
+  /** Root of the tree that is recovered. */
+  readonly root: Hash;
   /** One per leaf, in canonical order. Each takes one look-up, however long the chain of bases (EV8). */
   readonly tensors: readonly PlannedTensor[];
   /** Versions that own a tensor of this one; usually itself too. */
@@ -32,6 +35,7 @@ export interface RecoveryPlan {
 export interface VersionObjects {
   readonly versionId: Hash;
   readonly record: SaveRecord;
+  readonly part: RecoveredPart;
   readonly tree: { readonly kind: ModelKind; readonly leaves: LeafTable };
   readonly ownerMap: OwnerMap;
 }
@@ -41,17 +45,19 @@ export interface VersionObjects {
  * @throws ROOT_MISMATCH where the tree's root is not the record's, TREE_MALFORMED where its kind is not
  */
 export function resolveRecovery(
-  { versionId, record, tree, ownerMap }: VersionObjects,
+  { versionId, record, part, tree, ownerMap }: VersionObjects,
   has: (tensor: Hash) => boolean,
 ): RecoveryPlan {
-  if (tree.kind !== record.kind)
+  const kind = part === "optimizer" ? "opaque" : record.kind;
+  if (tree.kind !== kind)
     throw new StemmaError(
       "TREE_MALFORMED",
-      `Version ${versionId} is of kind ${record.kind}, but its tree of kind ${tree.kind}. Check the store.`,
+      `Version ${versionId} is of kind ${record.kind}, but its tree of ${describePart(part)} of kind ${tree.kind}. Check the store.`,
       { versionId },
     );
   const root = treeRoot(tree.leaves);
-  if (root !== record.root)
+  // The record has the root of the model; those of other trees follow from the tree's id.
+  if (part === "model" && root !== record.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
       `The tree of version ${versionId} has the root ${root}, but its record has ${record.root}. Check the store, and fetch the version again.`,
@@ -66,6 +72,7 @@ export function resolveRecovery(
   }));
   return {
     versionId,
+    root,
     tensors,
     owners: new Set(tensors.map(({ owner }) => owner)),
     byteLength: tensors.reduce((sum, { byteLength }) => sum + byteLength, 0),

@@ -2,7 +2,6 @@
  * Saves a model into an object store: one pack with the tensors the store lacks, the small objects and
  * the record. The caller appends the journal's fact after this has returned (order of writing).
  */
-import { StemmaError } from "../errors.js";
 import { encodeArchitecture } from "../model/architecture.js";
 import { encodeEnvironment } from "../model/environment.js";
 import { encodeMetadata, type ModelMetadata } from "../model/metadata.js";
@@ -11,13 +10,23 @@ import { encodeNames } from "../model/names.js";
 import { decodeOwnerMap, encodeOwnerMap } from "../model/owner-map.js";
 import { decodeSaveRecord, encodeSaveRecord, versionIdOf } from "../model/save-record.js";
 import { contentId, treeRoot } from "../model/tree.js";
-import { decodeTree, encodeTree } from "../model/tree-object.js";
+import { decodeTree } from "../model/tree-object.js";
 import type { ObjectReader, ObjectWriter, PackWriter } from "../objects/object-store.js";
 import type { Clock } from "../ports.js";
 import type { Environment } from "../model/environment.js";
 import { zeroHash } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
 import { planSave, type SaveBase, type SavePlan } from "./plan-save.js";
+import {
+  bytesOfSources,
+  encodeTreeSource,
+  encodeUsedTrees,
+  putUses,
+  usedTreeSources,
+  type EncodedUses,
+  type SaveUses,
+  type TreeSource,
+} from "./save-uses.js";
 
 export interface SaveModelOptions {
   readonly name: string;
@@ -37,7 +46,11 @@ export interface SaveModelOptions {
   readonly checkpoints?: Uint8Array;
   readonly provenance?: Uint8Array;
   readonly metadata?: ModelMetadata;
+  /** Salts and values of the provenance's commitments; may be redacted later. */
+  readonly openings?: Uint8Array;
   readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+  /** What a replay needs, the optimizer's state and checkpoints; written into the same pack. */
+  readonly uses?: SaveUses;
 }
 
 export interface SavedModel {
@@ -48,8 +61,9 @@ export interface SavedModel {
   /** Null when the store had everything. */
   readonly pack: string | null;
   readonly packBytes: number;
-  /** Bytes of the tensors that the store did not have. */
+  /** Bytes of the tensors that the store did not have, those of checkpoints and optimizer included. */
   readonly newTensorBytes: number;
+  /** Bytes of the model's tensors. */
   readonly tensorBytes: number;
   /** Size of the encoded owner map, for statistics (docs/formats.md, "Save record"). */
   readonly ownerMapBytes: number;
@@ -92,7 +106,9 @@ export async function saveModel(
     );
     const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
     const extractMs = clock.monotonic() - startedMs;
-    const newTensorBytes = await putTensors(store, pack, model);
+    const trees = [model, ...usedTreeSources(options.uses ?? {})];
+    const newTensorBytes = await putTensors(store, pack, trees);
+    const uses = await putUses(store, pack, { uses: options.uses ?? {}, encoded: encoded.uses });
     const objects: SaveRecord["objects"] = {
       tree: await pack.put("tree", encoded.tree),
       ...(architecture === undefined ? {} : { architecture }),
@@ -103,9 +119,16 @@ export async function saveModel(
       ...(await putOptional(pack, "checkpoints", options.checkpoints)),
       ...(await putOptional(pack, "provenance", options.provenance)),
       ...(await putOptional(pack, "metadata", encoded.metadata)),
+      ...(await putOptional(pack, "openings", options.openings)),
       ...(await putAttachments(pack, options.attachments)),
     };
-    const record = recordOf(model, options, { root: encoded.root, approach: plan.approach, objects, clock });
+    const record = recordOf(model, options, {
+      root: encoded.root,
+      approach: plan.approach,
+      objects,
+      ...(uses === undefined ? {} : { uses }),
+      clock,
+    });
     const recordBytes = encodeSaveRecord(record);
     await pack.put("record", recordBytes);
     const written = await pack.commit();
@@ -117,7 +140,7 @@ export async function saveModel(
       pack: written.pack,
       packBytes: written.bytes,
       newTensorBytes,
-      tensorBytes: sum(model.sources),
+      tensorBytes: bytesOfSources(model.sources),
       ownerMapBytes: ownerMapBytes.length,
       steps: { extractMs, persistMs: clock.monotonic() - startedMs - extractMs },
     };
@@ -136,22 +159,19 @@ interface EncodedParts {
   readonly environment: Uint8Array;
   readonly architecture: Uint8Array | undefined;
   readonly metadata: Uint8Array | undefined;
+  readonly uses: EncodedUses;
 }
 
 /** Encodes everything that can be refused before anything is written. */
-function encodeParts(model: ModelSource, { environment, metadata }: SaveModelOptions): EncodedParts {
-  if (model.sources.length !== model.leaves.length)
-    throw new StemmaError(
-      "TREE_MALFORMED",
-      `The model has ${model.leaves.length} leaves and ${model.sources.length} sources. Give each leaf its bytes.`,
-    );
+function encodeParts(model: ModelSource, { environment, metadata, uses }: SaveModelOptions): EncodedParts {
   return {
     architecture: model.architecture === undefined ? undefined : encodeArchitecture(model.architecture),
-    tree: encodeTree(model.kind, model.leaves),
+    tree: encodeTreeSource(model),
     names: encodeNames(model.names),
     environment: encodeEnvironment(environment),
     metadata: metadata === undefined ? undefined : encodeMetadata(metadata),
     root: treeRoot(model.leaves),
+    uses: encodeUsedTrees(uses ?? {}, model.kind),
   };
 }
 
@@ -162,8 +182,9 @@ function recordOf(
     root,
     approach,
     objects,
+    uses,
     clock,
-  }: Pick<SaveRecord, "root" | "approach" | "objects"> & { readonly clock: Clock },
+  }: Pick<SaveRecord, "root" | "approach" | "objects" | "uses"> & { readonly clock: Clock },
 ): SaveRecord {
   const {
     name,
@@ -178,7 +199,7 @@ function recordOf(
   } = options;
   const architecture = objects.architecture ?? zeroHash;
   return {
-    format: 1,
+    format: uses === undefined && objects.openings === undefined ? 1 : 2,
     name,
     fleet,
     device,
@@ -195,37 +216,37 @@ function recordOf(
     savedAtMs: Math.round(clock.now()),
     clockErrorMs,
     objects,
+    ...(uses === undefined ? {} : { uses }),
   };
-}
-
-function sum(sources: readonly TensorSource[]): number {
-  return sources.reduce((total, { byteLength }) => total + byteLength, 0);
 }
 
 /**
  * Streams the tensors that the store lacks; the others are only pinned. Returns the bytes of the new ones.
  */
-async function putTensors(store: ObjectReader, pack: PackWriter, model: ModelSource): Promise<number> {
+async function putTensors(
+  store: ObjectReader,
+  pack: PackWriter,
+  trees: readonly TreeSource[],
+): Promise<number> {
   const done = new Set<Hash>();
   let bytes = 0;
-  for (const [i, leaf] of model.leaves.entries()) {
-    if (done.has(leaf.tensor)) continue;
-    done.add(leaf.tensor);
-    const source = model.sources[i] as TensorSource;
-    if (!store.has(leaf.tensor)) bytes += source.byteLength;
-    const coded = model.coded?.get(leaf.tensor);
-    await (coded === undefined
-      ? pack.putTensor(source, leaf.tensor)
-      : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...coded }));
-  }
+  for (const { leaves, sources, coded } of trees)
+    for (const [i, leaf] of leaves.entries()) {
+      if (done.has(leaf.tensor)) continue;
+      done.add(leaf.tensor);
+      const source = sources[i] as TensorSource;
+      if (!store.has(leaf.tensor)) bytes += source.byteLength;
+      const encoded = coded?.get(leaf.tensor);
+      await (encoded === undefined
+        ? pack.putTensor(source, leaf.tensor)
+        : pack.putCoded({ id: leaf.tensor, header: { dtype: leaf.dtype, shape: leaf.shape }, ...encoded }));
+    }
   return bytes;
 }
 
-async function putOptional<Kind extends "measurements" | "checkpoints" | "provenance" | "metadata">(
-  pack: PackWriter,
-  kind: Kind,
-  bytes: Uint8Array | undefined,
-): Promise<Partial<Record<Kind, Hash>>> {
+async function putOptional<
+  Kind extends "measurements" | "checkpoints" | "provenance" | "metadata" | "openings",
+>(pack: PackWriter, kind: Kind, bytes: Uint8Array | undefined): Promise<Partial<Record<Kind, Hash>>> {
   return bytes === undefined ? {} : ({ [kind]: await pack.put(kind, bytes) } as Record<Kind, Hash>);
 }
 

@@ -111,7 +111,7 @@ async function checkCommand(
   const report = await (
     await operations()
   ).check({ fleet: options.fleet, sample, ...(repair ? { repair } : {}) });
-  const { problems, repaired = [] } = report;
+  const { problems, absentEngines, repaired = [] } = report;
   if (problems.length > 0) process.exitCode = exitStatus.verification;
   const result = problems.length === 0 ? "everything is intact" : `${problems.length} problems`;
   output.print({
@@ -120,6 +120,10 @@ async function checkCommand(
     ...(problems.length === 0 ? {} : { table: problemTable(problems) }),
     text: [
       ...repaired.map(describeRepair),
+      ...absentEngines.map(
+        ({ engine, versions }) =>
+          `the engine ${engine.slice(0, 16)}… is not in this store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but the training cannot be replayed here`,
+      ),
       `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
     ].join("\n"),
   });

@@ -104,6 +104,7 @@ const factSchemas = {
     removed: z.boolean().optional(),
     ...by,
   },
+  redacted: { ...at, object: hash, because: text, ...by },
   backup: { ...at, position: count, location: text, ...by },
   restored: { ...at, position: count, lostFrom: count.nullable(), ...by },
 } satisfies Record<Fact["type"], z.ZodRawShape>;
@@ -155,7 +156,7 @@ export function checkFact(fact: Fact): Fact {
 }
 
 /** Names of members whose values are hashes. */
-const hashMembers = new Set(["versionId", "hash"]);
+const hashMembers = new Set(["versionId", "hash", "object"]);
 
 function shortenHash(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? Buffer.from(hashBytes(value)).toString("base64url") : value;

@@ -7,13 +7,18 @@
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
+import { objectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
-import { referencesOf } from "../../../shared/objects/references.js";
+import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js";
+import { leavesOfTrees, readTrees } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
 import { versionsInUse, type FleetState } from "./state.js";
 
-/** A version's leaves from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, TREE_MALFORMED */
+/**
+ * The leaves of a version's model from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH,
+ * TREE_MALFORMED
+ */
 export async function readLeaves(
   objects: Pick<ObjectReader, "read">,
   record: SaveRecord,
@@ -35,15 +40,20 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
 export class ReferenceIndex {
   readonly #counts = new Map<Hash, number>();
   readonly #counted = new Set<Hash>();
+  /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
+  readonly #optional = new Map<Hash, RecordObject>();
   readonly #queue = new SerialQueue();
   #inUse = false;
   constructor(
-    private readonly objects: Pick<ObjectReader, "read">,
+    private readonly objects: Pick<ObjectReader, "read" | "has">,
     private readonly state: FleetState,
     private readonly records: ReadonlyMap<Hash, SaveRecord>,
   ) {}
 
-  /** Counts a version that was just recorded. Does nothing before the index is first used. */
+  /**
+   * Counts a version that was just recorded; `leaves` are those of all its trees. Does nothing before the
+   * index is first used.
+   */
   add(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
     if (this.#inUse) this.#count(versionId, record, leaves);
   }
@@ -76,7 +86,18 @@ export class ReferenceIndex {
   live(): ReadonlySet<Hash> {
     const live = new Set<Hash>(this.#counts.keys());
     for (const versionId of this.state.versions.keys()) live.add(versionId);
+    this.#dropOptional(live);
     return live;
+  }
+
+  /**
+   * An engine that is not here yet does not keep a collection from running, and redacted openings are
+   * collected.
+   */
+  #dropOptional(live: Set<Hash>): void {
+    const isOptional = mayBeAbsent(this.state.redacted);
+    for (const [id, object] of this.#optional)
+      if (isOptional(object) && (object.presence === "redactable" || !this.objects.has(id))) live.delete(id);
   }
 
   /**
@@ -104,7 +125,7 @@ export class ReferenceIndex {
         throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
           id: versionId,
         });
-      return { record, leaves: await readLeaves(this.objects, record) };
+      return { record, leaves: leavesOfTrees(await readTrees(this.objects, record)) };
     } catch (cause) {
       throw new StemmaError(
         "COLLECTION_REFUSED",
@@ -117,6 +138,8 @@ export class ReferenceIndex {
   #count(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
     if (this.#counted.has(versionId)) return;
     this.#counted.add(versionId);
+    for (const object of objectsOf(record))
+      if (object.presence !== "required") this.#optional.set(object.id, object);
     for (const id of referencesOf({ state: "kept", versionId, record, leaves }))
       this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
   }

@@ -74,6 +74,8 @@ export interface FleetState {
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
   readonly datasets: Map<string, DatasetState>;
+  /** Objects that a fact states to be redacted. Their absence is not damage. */
+  readonly redacted: Set<Hash>;
   /** Versions that were ever assigned to a device. */
   readonly distributed: Set<Hash>;
   /** Scope (see retentionKey) → its rule. */
@@ -96,6 +98,7 @@ export function emptyState(): FleetState {
     tags: new Map(),
     devices: new Map(),
     datasets: new Map(),
+    redacted: new Set(),
     distributed: new Set(),
     retention: new Map(),
     backups: [],
@@ -142,6 +145,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyRetention(state, fact);
     case "data":
       return applyData(state, fact);
+    case "redacted":
+      state.redacted.add(fact.object);
+      return;
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;

@@ -4,7 +4,7 @@
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
-import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
+import type { Architecture, LeafTable, SaveRecord } from "../../../shared/model/model.js";
 import { checkLeavesFit, decodeArchitecture } from "../../../shared/model/architecture.js";
 import { decodeEnvironment } from "../../../shared/model/environment.js";
 import { decodeMetadata } from "../../../shared/model/metadata.js";
@@ -12,9 +12,9 @@ import { decodeNames } from "../../../shared/model/names.js";
 import { decodeOwnerMap } from "../../../shared/model/owner-map.js";
 import { decodeSaveRecord, versionIdOf } from "../../../shared/model/save-record.js";
 import { treeRoot } from "../../../shared/model/tree.js";
-import { decodeTree } from "../../../shared/model/tree-object.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
-import { referencesOf } from "../../../shared/objects/references.js";
+import { mayBeAbsent, requiredReferencesOf } from "../../../shared/objects/references.js";
+import { leavesOfTrees, readTrees, type VersionTree } from "../../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
@@ -27,7 +27,8 @@ import { checkDeclarations } from "./version-objects.js";
 export interface CheckedVersion {
   readonly versionId: Hash;
   readonly record: SaveRecord;
-  readonly leaves: LeafTable;
+  /** Leaves of all trees: model, checkpoints, optimizer. */
+  readonly allLeaves: LeafTable;
   readonly tensorBytes: number;
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it. */
@@ -35,8 +36,8 @@ export interface CheckedVersion {
 }
 
 /**
- * Reads what a record refers to, except tensors, and checks that it is consistent: tree and root, owner map,
- * names, environment, architecture, metadata.
+ * Reads what a record refers to, except tensors and what streams, and checks that it is consistent: trees and
+ * root, owner map, names, environment, architecture, metadata.
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, OBJECT_KIND_MISMATCH, ROOT_MISMATCH, ARCHITECTURE_MISMATCH,
  * TREE_MALFORMED where a stored tensor is not what the tree declares, and the decoders' errors
  */
@@ -46,7 +47,8 @@ export async function checkVersion(
 ): Promise<CheckedVersion> {
   const record = decodeSaveRecord(recordBytes);
   const versionId = versionIdOf(recordBytes);
-  const { kind, leaves } = decodeTree(await objects.read("tree", record.objects.tree));
+  const trees = await readTrees(objects, record);
+  const { kind, leaves } = trees[0] as VersionTree;
   const root = treeRoot(leaves);
   if (kind !== record.kind || root !== record.root) {
     throw new StemmaError(
@@ -58,14 +60,15 @@ export async function checkVersion(
   const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
   decodeNames(await objects.read("names", record.objects.names), leaves.length);
   decodeEnvironment(await objects.read("environment", record.objects.environment));
-  if (record.objects.architecture !== undefined)
-    checkLeavesFit(
-      decodeArchitecture(await objects.read("architecture", record.objects.architecture)),
-      leaves,
-    );
+  const architecture =
+    record.objects.architecture === undefined
+      ? undefined
+      : decodeArchitecture(await objects.read("architecture", record.objects.architecture));
+  for (const tree of trees) checkTree(versionId, record, { tree, architecture });
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
-  checkDeclarations(objects, record, leaves);
+  const allLeaves = leavesOfTrees(trees);
+  checkDeclarations(objects, record, allLeaves);
   let tensorBytes = 0;
   let ownBytes = 0;
   leaves.forEach((leaf, index) => {
@@ -73,7 +76,23 @@ export async function checkVersion(
     tensorBytes += bytes;
     if (indices[index] === 0) ownBytes += bytes;
   });
-  return { versionId, record, leaves, tensorBytes, ownBytes };
+  return { versionId, record, allLeaves, tensorBytes, ownBytes };
+}
+
+/** A checkpoint is a model like the version's own; an optimizer's state has named tensors. */
+function checkTree(
+  versionId: Hash,
+  { kind }: SaveRecord,
+  { tree, architecture }: { readonly tree: VersionTree; readonly architecture: Architecture | undefined },
+): void {
+  const expected = tree.part === "optimizer" ? "opaque" : kind;
+  if (tree.kind !== expected)
+    throw new StemmaError(
+      "TREE_MALFORMED",
+      `The tree ${tree.tree} (${tree.part}) of ${versionId} is of kind ${tree.kind}; it has to be ${expected}. Have the sender save the model again.`,
+      { versionId, id: tree.tree },
+    );
+  if (architecture !== undefined && expected === "architecture") checkLeavesFit(architecture, tree.leaves);
 }
 
 /** See FleetRepository.record. */
@@ -100,7 +119,7 @@ export async function recordVersion(
 /** The fact that records a version. It does not name packs, because packs are rewritten. */
 export function recordedFact(
   atMs: number,
-  { versionId, record, tensorBytes, ownBytes, generation }: Omit<CheckedVersion, "leaves">,
+  { versionId, record, tensorBytes, ownBytes, generation }: Omit<CheckedVersion, "allLeaves">,
   version: number,
 ): Fact & { readonly type: "recorded" } {
   return {
@@ -124,9 +143,10 @@ export async function appendRecorded(
   checked: CheckedVersion,
   recordBytes: Uint8Array,
 ): Promise<VersionSummary> {
-  const { versionId, record, leaves } = checked;
+  const { versionId, record, allLeaves: leaves } = checked;
+  const version = { state: "kept", versionId, record, leaves } as const;
   await context.queue.submit({
-    requiredObjects: [...referencesOf({ state: "kept", versionId, record, leaves })],
+    requiredObjects: [...requiredReferencesOf(version, mayBeAbsent(context.state.redacted))],
     decide: (draft) => {
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
       // Now everything is in the store, including what was missing when the version was checked.

@@ -2,6 +2,10 @@
 import { StemmaError } from "../../../shared/errors.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import { objectsOf, treesOf } from "../../../shared/model/record-objects.js";
+import { mayBeAbsent } from "../../../shared/objects/references.js";
+import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { appendFacts } from "../state/append-facts.js";
@@ -11,6 +15,8 @@ import type { VersionSummary } from "../fleet-repository.js";
 import { requireVersion } from "../state/version-table.js";
 
 export interface RecoverVersionOptions {
+  /** Default: the model. */
+  readonly part?: RecoveredPart | undefined;
   readonly environment?: EnvironmentPolicy | undefined;
   /** The environment to compare with; that of this process when absent. */
   readonly here?: Readonly<Record<string, string>> | undefined;
@@ -24,13 +30,15 @@ export async function recoverVersion(
 ): Promise<RecoveredModel> {
   requireKept(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
+    part: options.part,
     here: options.here ?? context.environment,
     ...(options.environment === undefined ? {} : { policy: options.environment }),
   });
 }
 
 /**
- * Reads the version back from disk, hashes every byte, compares the root and appends the fact `stored`.
+ * Reads everything that the version needs back from disk, hashes every byte, compares the roots and appends the
+ * fact `stored`.
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, ROOT_MISMATCH, OBJECT_HASH_MISMATCH
  */
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
@@ -47,8 +55,27 @@ export async function confirmStored(context: RepositoryContext, versionId: Hash)
       `${version.name}:${version.version} was read back from the disk with the root ${verifiedRoot}, but ${record.root} is recorded. \`stemma storage check\` finds what is damaged.`,
       { expected: record.root, actual: verifiedRoot },
     );
+  await readUsed(context, versionId, record);
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
   return requireVersion(context, versionId);
+}
+
+/** Reads the other trees of a version, and what it uses, from the disk. @throws as confirmStored */
+async function readUsed(
+  { objects, clock, state }: RepositoryContext,
+  versionId: Hash,
+  record: SaveRecord,
+): Promise<void> {
+  for (const tree of treesOf(record)) {
+    const part = tree.part === "checkpoint" ? { checkpoint: tree.iteration } : tree.part;
+    if (part === "model") continue;
+    await recoverModel(objects, versionId, clock, { part, policy: "ignore", holdBytes: 0, fromDisk: true });
+  }
+  const isOptional = mayBeAbsent(state.redacted);
+  for (const object of objectsOf(record)) {
+    if (!objects.has(object.id) && isOptional(object)) continue;
+    for await (const piece of objects.openStream(object.kind, object.id).chunks()) void piece;
+  }
 }
 
 /**

@@ -3,6 +3,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { ModelSource } from "../../../shared/model/model.js";
 import type { SaveBase } from "../../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../../shared/save/save-model.js";
+import { leavesOfSave, usedObjectIds } from "../../../shared/save/save-uses.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import { checkExactness } from "../state/exactness.js";
@@ -29,9 +30,12 @@ export async function saveVersion(
   // Tensors that are already in the store are not written again, so they must not be collected before the
   // fact refers to them.
   const lease = context.objects.lease(
-    [...model.leaves, ...bases.flatMap(({ leaves }) => leaves)]
-      .map(({ tensor }) => tensor)
-      .filter((id) => context.objects.has(id)),
+    [
+      ...[...leavesOfSave(model, options.uses), ...bases.flatMap(({ leaves }) => leaves)].map(
+        ({ tensor }) => tensor,
+      ),
+      ...usedObjectIds(options.uses),
+    ].filter((id) => context.objects.has(id)),
     saveLeaseMs,
   );
   try {
@@ -82,7 +86,9 @@ async function saveOnce(
       ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
       ...(options.provenance === undefined ? {} : { provenance: options.provenance }),
       ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+      ...(options.openings === undefined ? {} : { openings: options.openings }),
       ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
+      ...(options.uses === undefined ? {} : { uses: options.uses }),
     },
     context.clock,
   );
@@ -92,7 +98,7 @@ async function saveOnce(
     {
       versionId: saved.versionId,
       record: saved.record,
-      leaves: model.leaves,
+      allLeaves: leavesOfSave(model, options.uses),
       tensorBytes: saved.tensorBytes,
       ownBytes,
     },

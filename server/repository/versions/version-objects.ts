@@ -4,34 +4,21 @@
  * but a tree can name a stored tensor by its id and declare another dtype; such a version could not be recovered.
  */
 import { StemmaError } from "../../../shared/errors.js";
-import type { LeafTable, ObjectKind, SaveRecord } from "../../../shared/model/model.js";
+import type { LeafTable } from "../../../shared/model/model.js";
+import { declaredObjectsOf, type ReferringRecord } from "../../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
-
-/** The objects of a record that are not decoded when a version is checked. */
-export function opaqueObjectsOf({
-  objects,
-}: Pick<SaveRecord, "objects">): readonly (readonly [ObjectKind, Hash])[] {
-  const named: readonly (readonly [ObjectKind, Hash | undefined])[] = [
-    ["measurements", objects.measurements],
-    ["checkpoints", objects.checkpoints],
-    ["provenance", objects.provenance],
-    ...(objects.attachments ?? []).map(({ hash }) => ["attachment", hash] as const),
-  ];
-  return named.flatMap(([kind, id]) => (id === undefined ? [] : [[kind, id] as const]));
-}
 
 /**
- * Compares everything that is in the store; what is missing passes. Reads no object.
+ * Compares everything that is in the store; what is missing passes. Reads no object. `leaves`: of all trees.
  * @throws TREE_MALFORMED, OBJECT_KIND_MISMATCH
  */
 export function checkDeclarations(
   objects: Pick<ObjectReader, "stat">,
-  record: Pick<SaveRecord, "objects">,
+  record: ReferringRecord,
   leaves: LeafTable,
 ): void {
   for (const leaf of leaves) checkLeaf(objects, leaf);
-  for (const [kind, id] of opaqueObjectsOf(record)) {
+  for (const { kind, id } of declaredObjectsOf(record)) {
     const stored = objects.stat(id)?.kind;
     if (stored !== undefined && stored !== kind)
       throw new StemmaError(
