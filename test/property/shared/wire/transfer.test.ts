@@ -25,7 +25,10 @@ const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 1_500;
 const firstSeed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
 
 function sourceOf(random: () => number, byteLength: number): Uint8Array {
-  return Uint8Array.from({ length: byteLength }, () => Math.floor(random() * 256));
+  const bytes = new Uint8Array(byteLength);
+  // Uint8Array.from with a function takes ten times as long.
+  for (let at = 0; at < byteLength; at++) bytes[at] = random() * 256;
+  return bytes;
 }
 function encodingsOf(
   random: () => number,
