@@ -6,7 +6,7 @@
  */
 import { createHash, type Hash as NodeHash } from "node:crypto";
 import { isStemmaError } from "../errors.js";
-import { hashBytes, objectHasher, sha256, tensorHasher } from "../tensor/hash.js";
+import { objectHasher, sha256, sha256OfSmall, tensorHasher } from "../tensor/hash.js";
 import {
   decodeEntry,
   entryFixedBytes,
@@ -43,6 +43,7 @@ const searchedBytes = 64 * 1024 * 1024;
 const maxSearchHits = 10_000;
 /** Bytes that are hashed, at most, to find a flipped bit in an index: a few seconds. */
 const maxRepairBytes = 2 ** 31;
+const maxOneShotBytes = 4096;
 const pieceBytes = 4 * 1024 * 1024;
 
 /** Returns undefined where nothing of the index was found. @throws FILE_FAILED */
@@ -219,11 +220,16 @@ async function scanIn(
 }
 
 function decoded(decode: () => PackEntry): PackEntry | undefined {
+  // Most of thousands of attempts fail. Nobody sees their stacks, which take most of the time.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
   try {
     return decode();
   } catch (error) {
     if (isStemmaError(error)) return undefined;
     throw error;
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -243,20 +249,29 @@ function flippedBack(
   { offset, bytes }: IndexBytes,
   suspects: ScannedEntries["suspects"],
 ): RebuiltIndex | undefined {
-  const wanted = hashBytes(indexHashOf(source) as Parameters<typeof hashBytes>[0]);
+  const wantedHex = indexHashOf(source);
+  const wanted = Buffer.from(wantedHex, "hex");
   const copy = bytes.slice();
+  // To hash a short index whole takes less time than to copy the state of a hash.
+  const isWanted = (before: NodeHash, at: number): boolean =>
+    copy.length <= maxOneShotBytes
+      ? sha256OfSmall(copy) === wantedHex
+      : before.copy().update(copy.subarray(at)).digest().equals(wanted);
   let hashedBytes = 0;
+  const isTried = new Uint8Array(bytes.length);
   for (const { from, to } of suspects) {
     let before: NodeHash = createHash("sha256").update(copy.subarray(0, from));
     for (let at = from; at < to; at++) {
-      for (let bit = 0; bit < 8; bit++) {
-        copy[at] = (copy[at] as number) ^ (1 << bit);
-        const hash = before.copy().update(copy.subarray(at)).digest();
-        if (hash.equals(wanted)) return exactIndex(source, { offset, bytes: copy });
-        copy[at] = (copy[at] as number) ^ (1 << bit);
+      if (isTried[at] === 0) {
+        isTried[at] = 1;
+        for (let bit = 0; bit < 8; bit++) {
+          copy[at] = (copy[at] as number) ^ (1 << bit);
+          if (isWanted(before, at)) return exactIndex(source, { offset, bytes: copy });
+          copy[at] = (copy[at] as number) ^ (1 << bit);
+        }
+        hashedBytes += 8 * (bytes.length - at);
+        if (hashedBytes > maxRepairBytes) return undefined;
       }
-      hashedBytes += 8 * (bytes.length - at);
-      if (hashedBytes > maxRepairBytes) return undefined;
       before = before.update(copy.subarray(at, at + 1));
     }
   }
