@@ -44,6 +44,8 @@ export interface AgentParts {
   readonly log: Log;
   readonly train: typeof trainInChild;
   readonly runtime: string;
+  /** User id that owns agent.json, and so must own what external trainers run; undefined without user ids. */
+  readonly commandOwner: number | undefined;
   /** Called when the outbox can no longer store anything: the agent has to be started again. */
   readonly onFatal: (error: StemmaError) => void;
   readonly utcOffsetMinutes: () => number;
@@ -142,6 +144,8 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     ...common,
     activator,
     intakes,
+    random: parts.random,
+    commandOwner: parts.commandOwner,
     train: parts.train,
     isOnline: () => conversation.isWelcomed,
     utcOffsetMinutes: parts.utcOffsetMinutes,

@@ -3,6 +3,7 @@
  * agent. Also implements `stemma agent run`: signals, log, exit status.
  */
 import { arch, release, type } from "node:os";
+import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
@@ -20,6 +21,7 @@ import { Agent } from "./agent.js";
 import type { AgentParts } from "./compose-agent.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
+import { checkCommand } from "./external/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
@@ -84,6 +86,8 @@ interface Settings {
   readonly profile: Profile;
   /** What the settings were read from, for the run file. */
   readonly sources: Pick<RunFile, "enrolment" | "config" | "profile">;
+  /** User id that owns agent.json; without that file, that of this process. */
+  readonly commandOwner: number | undefined;
 }
 
 /**
@@ -99,6 +103,7 @@ export async function startAgent(
   const files = ports.files ?? nodeFiles();
   const settings = await readSettings(files, home, options);
   checkRecipes(settings.config, ports.checkRecipe ?? (await builtInRecipes()));
+  await checkTrainers(settings);
   const log = openAgentLog(options.log, settings.config);
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
@@ -144,7 +149,24 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
       config: pathOf(options.config),
       profile: typeof options.profile === "string" ? options.profile : undefined,
     },
+    commandOwner: await ownerOf(
+      typeof options.config === "object" ? undefined : pathOf(options.config ?? join(home, "agent.json")),
+    ),
   };
+}
+
+/** The user id of a file's owner; without the file, that of this process. */
+async function ownerOf(path: string | undefined): Promise<number | undefined> {
+  const own = process.getuid?.();
+  if (own === undefined || path === undefined) return own;
+  return (await stat(path).catch(() => undefined))?.uid ?? own;
+}
+
+/** @throws CONFIG_INVALID where others than the owner of agent.json could change what an external trainer runs */
+async function checkTrainers({ config, commandOwner }: Settings): Promise<void> {
+  for (const [line, { trainer }] of Object.entries(config.lines))
+    if (trainer !== undefined)
+      await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: commandOwner });
 }
 
 function openAgentLog(log: AgentOptions["log"], config: AgentConfig): Log {
@@ -214,7 +236,7 @@ async function startInHome(
 /** What an agent is made of in a home that this process has locked. */
 function partsOf(
   home: string,
-  { enrolment, config, profile }: Settings,
+  { enrolment, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
   { log, onFatal }: Pick<AgentParts, "log" | "onFatal">,
 ): AgentParts {
@@ -222,6 +244,7 @@ function partsOf(
     enrolment,
     config,
     profile,
+    commandOwner,
     ...ports,
     home,
     log,

@@ -100,6 +100,10 @@ const trainCodes = {
   ENGINE_HASH_MISMATCH: verification,
   MODEL_OPAQUE: usage,
   TRAINING_STOPPED: failed,
+  TRAINER_FAILED: failed,
+  TRAINER_TIMED_OUT: timedOut,
+  TRAINER_OUTPUT_INVALID: failed,
+  TRAINER_OUTPUT_TOO_LARGE: failed,
   TENSORS_LEAKED: failed,
 } as const;
 const wireCodes = {

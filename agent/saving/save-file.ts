@@ -82,6 +82,14 @@ export class FileSaver {
         samples: null,
         provenance: { kind: "submitted", exactness: "not replayable", fileBytes: size },
       });
+      const { versionId, sequence } = stored;
+      this.options.log.info("saved", {
+        line,
+        version: versionId,
+        sequence,
+        base,
+        text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,
+      });
       return { line, ...stored, isNew: true, base: base ?? null };
     } catch (error) {
       // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,

@@ -67,7 +67,7 @@ export async function storeModel(
   model: ModelSource,
   details: ModelDetails,
 ): Promise<StoredModel> {
-  const { outbox, enrolment, config, profile, log } = options;
+  const { outbox, enrolment, config, profile } = options;
   const { line, base, metrics, attachments, samples, invocation } = details;
   await requireSpace(options, model, details);
   const { metric, metadata, measurements } = metrics;
@@ -93,15 +93,6 @@ export async function storeModel(
     attachments,
   });
   const { versionId, record, plan, tensorBytes, newTensorBytes } = saved;
-  log.info("saved", {
-    line,
-    version: versionId,
-    sequence: record.sequence,
-    base,
-    newBytes: newTensorBytes,
-    tensorBytes,
-    text: `${line}: model ${record.sequence} (${versionId.slice(0, 12)}) was saved, which another program trained`,
-  });
   return {
     versionId,
     sequence: record.sequence,

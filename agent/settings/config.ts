@@ -9,6 +9,7 @@ import { logLevels } from "../../shared/adapters/log-forms.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { externalTrainerSchema } from "./external-trainer.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 /** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
@@ -33,12 +34,14 @@ const datasetSchema = z.strictObject({
     .optional(),
 });
 
-const lineSchema = z.strictObject({
+const lineFields = z.strictObject({
   /** Name of the models this line saves; `<line>-<device>` when absent. */
   name: z.string().min(1).max(128).optional(),
   /** Training recipe; a line without one only receives models. */
   recipe: z.string().min(1).max(64).optional(),
   parameters: z.record(z.string().max(64), scalar).default({}),
+  /** A program of the device's own that trains this line instead of a recipe. */
+  trainer: externalTrainerSchema.optional(),
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
   /**
@@ -59,6 +62,11 @@ const lineSchema = z.strictObject({
     .default({}),
   /** Folder whose *.jsonl files are read as samples and removed; `<home>/inbox/<line>` when absent. */
   watch: z.string().refine(isAbsolute, "must be an absolute path").optional(),
+});
+
+const lineSchema = lineFields.refine(({ recipe, trainer }) => recipe === undefined || trainer === undefined, {
+  message: "a line has either a recipe or a trainer, not both",
+  path: ["trainer"],
 });
 
 export const configSchema = z.strictObject({

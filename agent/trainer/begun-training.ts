@@ -9,6 +9,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { backoffMs, type Backoff } from "../resources/backoff.js";
 import type { DiskVerdict } from "../resources/disk-budget.js";
+import { isExternalRecipe } from "../settings/external-trainer.js";
 import type { Profile } from "../settings/profile.js";
 import { onDuty } from "./schedule.js";
 
@@ -43,12 +44,13 @@ export type AgainDecision =
 export function decideAgain(input: AgainInput): AgainDecision {
   const { line, begun, training, nowMs, utcOffsetMinutes } = input;
   const isScheduled = begun.because !== "asked";
-  if (isScheduled && input.recipe !== begun.job.recipe)
+  // An external trainer goes on only by the command that began it, whoever asked for it.
+  if ((isScheduled || isExternalRecipe(begun.job.recipe)) && input.recipe !== begun.job.recipe)
     return {
       do: "give-up",
       error: new StemmaError(
         "TRAINING_REFUSED",
-        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its recipe ${begun.job.recipe} (lines.${line}.recipe). It is given up; the line trains with its new settings when it is due.`,
+        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its recipe ${begun.job.recipe} (lines.${line}.recipe, or trainer.exec). It is given up; the line trains with its new settings when it is due.`,
         { line, invocation: begun.invocation },
       ),
     };

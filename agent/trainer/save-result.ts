@@ -22,12 +22,13 @@ import { settingsOf } from "./training-settings.js";
 export interface Trained {
   readonly versionId: Hash;
   readonly sequence: number;
+  /** Null where an external trainer stated none. */
   readonly metric: {
     readonly name: string;
     readonly unit: string;
     readonly before: number;
     readonly after: number;
-  };
+  } | null;
 }
 
 export interface SaveResultOptions {

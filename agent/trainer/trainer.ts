@@ -11,7 +11,7 @@ import { judgeDisk, type DiskVerdict } from "../resources/disk-budget.js";
 import { decideAgain } from "./begun-training.js";
 import { decideTraining, pauseAfterFailuresMs, type ScheduleDecision } from "./schedule.js";
 import type { Trained } from "./save-result.js";
-import { isOwnSamples, recipeOf, type TrainingRequest } from "./training-job.js";
+import { configuredRecipe, isOwnSamples, recipeOf, type TrainingRequest } from "./training-job.js";
 import { TrainingRuns, type Running, type TrainingRunsOptions } from "./training-runs.js";
 
 export interface TrainerOptions extends TrainingRunsOptions {
@@ -221,7 +221,7 @@ export class Trainer {
       line,
       begun,
       savedIterations: await this.#runs.savedIterations(line, begun),
-      recipe: config.lines[line]?.recipe,
+      recipe: configuredRecipe(config.lines[line]),
       training: profile.training,
       nowMs: clock.now(),
       utcOffsetMinutes: utcOffsetMinutes(),
@@ -279,9 +279,9 @@ export class Trainer {
   async #decide(line: string, requested: boolean): Promise<ScheduleDecision> {
     const { config, profile, outbox, activator, clock, intakes } = this.options;
     const settings = config.lines[line];
-    if (!requested && settings?.recipe === undefined)
+    if (!requested && configuredRecipe(settings) === undefined)
       return { train: false, because: "not-due", text: "no recipe is set for this line" };
-    if (!requested && isOwnSamples(settings?.dataset)) {
+    if (!requested && isOwnSamples(settings?.dataset) && settings?.trainer?.samples !== false) {
       const samples = await intakes.get(line)?.status();
       if ((samples?.train ?? 0) === 0) return withoutSamples(samples);
     }

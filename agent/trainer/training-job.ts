@@ -5,13 +5,14 @@ import { createHash } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeForm } from "../../shared/train/datasets/sample-form.js";
-import { jobFormat, type TrainingJob } from "../../shared/train/training.js";
+import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { Intake } from "../intake/intake.js";
 import type { BegunJob } from "../outbox/agent-fact.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
+import { externalRecipe, requestedParameters } from "../settings/external-trainer.js";
 import { settingsOf } from "./training-settings.js";
 
 export interface TrainingRequest {
@@ -32,8 +33,28 @@ export interface JobRequest {
   readonly request: TrainingRequest;
 }
 
-/** The recipe that a line is trained with. @throws TRAINING_REFUSED where none is set */
+/** What trains a line by its settings: a recipe's name, or that of its external trainer; undefined: nothing. */
+export function configuredRecipe(settings: LineConfig | undefined): string | undefined {
+  return settings?.trainer === undefined ? settings?.recipe : externalRecipe(settings.trainer);
+}
+
+/**
+ * The recipe that a line is trained with.
+ * @throws TRAINING_REFUSED where none is set, or a recipe is named for a line with a trainer of its own;
+ * RECIPE_PARAMETERS_INVALID where that trainer may not be asked so
+ */
 export function recipeOf(config: AgentConfig, line: string, request: TrainingRequest): string {
+  const trainer = config.lines[line]?.trainer;
+  if (trainer !== undefined) {
+    if (request.recipe !== undefined)
+      throw new StemmaError(
+        "TRAINING_REFUSED",
+        `The line ${line} is trained by a program of the device's own (lines.${line}.trainer in agent.json), so no recipe can be named. Request the training without one.`,
+        { line },
+      );
+    requestedParameters(line, trainer, request.parameters);
+    return externalRecipe(trainer);
+  }
   const recipe = request.recipe ?? config.lines[line]?.recipe;
   if (recipe === undefined)
     throw new StemmaError(
@@ -56,7 +77,8 @@ export async function prepareJob(
   const { config, enrolment } = options;
   const settings = config.lines[line];
   const recipe = recipeOf(config, line, request);
-  const { dataset, samples, skipped } = await datasetOf(options, line, settings?.dataset);
+  const { dataset, samples, skipped } =
+    settings?.trainer?.samples === false ? withoutData : await datasetOf(options, line, settings?.dataset);
   const job = {
     base,
     recipe,
@@ -71,20 +93,28 @@ export async function prepareJob(
   return { job, skipped };
 }
 
+/** The data of a begun training. The home may have moved since it began; its samples moved with it. */
+export function placedDataset(
+  { intakes }: Pick<JobOptions, "intakes">,
+  line: string,
+  { dataset, samples }: Pick<BegunJob, "dataset" | "samples">,
+): DatasetReference {
+  const location = samples === null ? dataset.location : intakes.get(line)?.folder;
+  return location === undefined ? dataset : { ...dataset, location };
+}
+
 /** A training for the engine: what it is made of, and what this device may spend on it. */
 export function engineJobOf(
   { profile, intakes }: JobOptions,
   { line, invocation, job }: Pick<BegunTraining, "invocation" | "job"> & { readonly line: string },
   folder: string,
 ): TrainingJob {
-  const { recipe, parameters, dataset, seed, base, samples } = job;
-  // The home may have moved since the training began; its samples moved with it.
-  const location = samples === null ? dataset.location : intakes.get(line)?.folder;
+  const { recipe, parameters, seed, base } = job;
   return {
     format: jobFormat,
     recipe,
     parameters,
-    dataset: location === undefined ? dataset : { ...dataset, location },
+    dataset: placedDataset({ intakes }, line, job),
     seed,
     invocation,
     base: { folder, versionId: base },
@@ -92,6 +122,9 @@ export function engineJobOf(
     threads: settingsOf(profile).threads,
   };
 }
+
+/** An external trainer that has data of its own. */
+const withoutData = { dataset: { reader: "none", parameters: {} }, samples: null, skipped: 0 } as const;
 
 /**
  * The dataset of a line: its own samples, pinned to those that exist now, unless its settings name other

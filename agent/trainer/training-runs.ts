@@ -16,11 +16,22 @@ import type { EngineNotice, TrainingProgress } from "../../shared/train/training
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
+import { endLeftProcess } from "../external/job-folder.js";
+import { trainExternally, type ExternalTrainingOptions } from "../external/external-training.js";
+import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
 import { settingsOf } from "./training-settings.js";
-import { engineJobOf, prepareJob, type JobOptions, type TrainingRequest } from "./training-job.js";
+import {
+  engineJobOf,
+  placedDataset,
+  prepareJob,
+  recipeOf,
+  type JobOptions,
+  type TrainingRequest,
+} from "./training-job.js";
 
-export interface TrainingRunsOptions extends SaveResultOptions, JobOptions {
+export interface TrainingRunsOptions
+  extends SaveResultOptions, JobOptions, Pick<ExternalTrainingOptions, "random" | "commandOwner"> {
   readonly files: Files;
   readonly home: string;
   readonly activator: Activator;
@@ -83,6 +94,7 @@ export class TrainingRuns {
       ),
     );
     const folder = join(home, "work");
+    for (const name of await files.list(folder)) await endLeftProcess(join(folder, name));
     for (const name of await files.list(folder)) if (!kept.has(name)) await files.remove(join(folder, name));
   }
 
@@ -96,7 +108,8 @@ export class TrainingRuns {
         `The line ${line} has no model to start from. Assign one on the server.`,
         { line },
       );
-    await this.#requireArchitecture(line, base.versionId);
+    const recipe = recipeOf(this.options.config, line, request);
+    if (!isExternalRecipe(recipe)) await this.#requireArchitecture(line, base.versionId);
     const invocation = (outbox.state.lines.get(line)?.trainings ?? 0) + 1;
     const { job, skipped } = await prepareJob(this.options, { line, base: base.versionId, request });
     this.#reportSkipped(line, skipped);
@@ -170,6 +183,8 @@ export class TrainingRuns {
     let isCutShort = false;
     try {
       await files.makeFolder(workFolder);
+      if (isExternalRecipe(begun.job.recipe))
+        return await this.#runExternal(line, begun, { base, workFolder });
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
       // What the trained model needs is kept free; the state of the training may use the rest.
       const { left } = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * tensorBytes);
@@ -199,6 +214,35 @@ export class TrainingRuns {
       this.#running = undefined;
       if (!isCutShort) await files.remove(workFolder);
     }
+  }
+
+  /** A training by the line's own program (external/). */
+  async #runExternal(
+    line: string,
+    { invocation, job }: Begun,
+    { base, workFolder }: { readonly base: BaseFolder; readonly workFolder: string },
+  ): Promise<Trained> {
+    const trainer = this.options.config.lines[line]?.trainer;
+    if (trainer === undefined || externalRecipe(trainer) !== job.recipe)
+      throw new StemmaError(
+        "TRAINING_REFUSED",
+        `The command that began the training ${invocation} of ${line} is no longer set in agent.json (lines.${line}.trainer.exec). The line trains with its new settings when it is due.`,
+        { line },
+      );
+    const trained = await trainExternally(this.options, {
+      line,
+      invocation,
+      job: { ...job, dataset: placedDataset(this.options, line, job) },
+      trainer,
+      base,
+      workFolder,
+      signal: this.#abort.signal,
+      onProgress: (progress) => {
+        if (this.#running !== undefined) this.#running = { ...this.#running, progress };
+      },
+    });
+    this.options.onTrained(line, trained);
+    return trained;
   }
 
   async #afterError(line: string, begun: Begun, error: unknown): Promise<void> {

@@ -19,6 +19,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isStemmaError, StemmaError } from "../errors.js";
 import { claimReserve, keepReserve } from "./disk-reserve.js";
 import { fileError, systemCode } from "./file-error.js";
+import { startOfProcess } from "./process-start.js";
 
 /** The process that holds a home. */
 export interface LockHolder {
@@ -56,15 +57,6 @@ async function textOf(path: string): Promise<string> {
   } catch {
     return "";
   }
-}
-
-/**
- * Field 22 of /proc/<pid>/stat: start in clock ticks since boot; "" where the system has no such file. The
- * name in field 2 may contain spaces and brackets.
- */
-async function startOf(pid: number | "self"): Promise<string> {
-  const stat = await textOf(`/proc/${pid}/stat`);
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
 }
 
 async function processNamespace(): Promise<string> {
@@ -121,7 +113,7 @@ async function holderState(
   if (holder.processNamespace !== self.processNamespace)
     return holder.host === self.host ? "dead" : "unknown";
   if (!processExists(holder.pid)) return "dead";
-  const started = await startOf(holder.pid);
+  const started = await startOfProcess(holder.pid);
   return started === "" || started === holder.started ? "alive" : "dead";
 }
 
@@ -208,7 +200,7 @@ async function describeSelf(folder: string, nonce: string): Promise<LockHolder> 
   const socket = `${nonce}.sock`;
   return {
     pid: process.pid,
-    started: await startOf("self"),
+    started: await startOfProcess("self"),
     host: hostname(),
     boot: await textOf("/proc/sys/kernel/random/boot_id"),
     processNamespace: await processNamespace(),

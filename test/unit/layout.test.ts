@@ -56,6 +56,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/offers",
     "agent/session",
     "agent/saving",
+    "agent/external",
     "agent/trainer",
     "agent",
     "agent/cli",

@@ -41,7 +41,9 @@ export function addTrain(program: Command): void {
 }
 
 function describe(line: string, { versionId, sequence, metric }: Partial<Trained>): string {
-  if (metric === undefined) return `${line} trains as soon as it can`;
-  const change = `${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`;
-  return `${line}: model ${sequence} (${versionId?.slice(0, 12)}), ${metric.name} ${change}`;
+  if (versionId === undefined) return `${line} trains as soon as it can`;
+  const model = `${line}: model ${sequence} (${versionId.slice(0, 12)})`;
+  return metric === null || metric === undefined
+    ? model
+    : `${model}, ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`;
 }

@@ -56,6 +56,8 @@ async function openTrainer(t: TestContext, diskUse: () => DiskUse = () => freeDi
     ...common,
     config,
     activator,
+    random: nodeRandom(),
+    commandOwner: process.getuid?.(),
     train,
     enrolment: { fleet: "f", device: "d", lines: [line] } as unknown as Enrolment,
     intakes: new Map(),

@@ -1,0 +1,238 @@
+/**
+ * One training by an external trainer, from its folder to the version in the outbox. A failure saves nothing and
+ * has a code.
+ */
+import { join } from "node:path";
+import * as z from "zod";
+import { StemmaError } from "../../shared/errors.js";
+import type { Clock, Files, Random } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
+import type { BegunJob, Metric } from "../outbox/agent-fact.js";
+import { judgeDisk } from "../resources/disk-budget.js";
+import { modelOfLine } from "../saving/line-model.js";
+import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
+import type { ExternalTrainer } from "../settings/external-trainer.js";
+import {
+  endLeftProcess,
+  noteProcess,
+  prepareJobFolder,
+  type ExternalJob,
+  type GivenSamples,
+  type JobFolders,
+} from "./job-folder.js";
+import { readOutput } from "./read-output.js";
+import { runCommand } from "./run-command.js";
+import { checkCommand, identifyCommand, type CommandIdentity } from "./trusted-command.js";
+
+export interface ExternalTrainingOptions extends StoreModelOptions {
+  readonly files: Files;
+  readonly random: Random;
+  readonly clock: Clock;
+  /** User id that owns agent.json; undefined where the system has no user ids. */
+  readonly commandOwner: number | undefined;
+  onEvent(name: string, text: string, line: string): void;
+}
+
+export interface ExternalTraining {
+  readonly line: string;
+  readonly invocation: number;
+  readonly job: BegunJob;
+  readonly trainer: ExternalTrainer;
+  /** The installed base. */
+  readonly base: { readonly versionId: Hash; readonly folder: string };
+  /** A folder of its own; the caller removes it. */
+  readonly workFolder: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: TrainingProgress) => void;
+}
+
+export type TrainedExternally = StoredModel & { readonly metric: Metric | null };
+
+/** What a trainer may write without a setting, in addition to twice its base. */
+const defaultOutputBytes = 256 * 1024 * 1024;
+
+/**
+ * @throws TRAINER_FAILED, TRAINER_TIMED_OUT, TRAINER_OUTPUT_INVALID, TRAINER_OUTPUT_TOO_LARGE, SAFETENSORS_MALFORMED,
+ * SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH, DATASET_EMPTY, CONFIG_INVALID (the command), DISK_BUDGET_EXHAUSTED;
+ * TRAINING_STOPPED when it was cut short
+ */
+export async function trainExternally(
+  options: ExternalTrainingOptions,
+  training: ExternalTraining,
+): Promise<TrainedExternally> {
+  const { line, trainer, workFolder, signal, onProgress } = training;
+  const { clock } = options;
+  const startedMs = clock.monotonic();
+  await endLeftProcess(workFolder);
+  await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: options.commandOwner });
+  const command = await identifyCommand(trainer);
+  const job = await jobOf(options, training);
+  const { folders, samples } = await prepareJobFolder(workFolder, job, options);
+  await runCommand(
+    {
+      exec: trainer.exec,
+      folder: folders.output,
+      environment: environmentOf(trainer, job, folders),
+      watched: { folders: [folders.output, folders.scratch], maxBytes: job.maxOutputBytes },
+      timeoutSeconds: job.timeoutSeconds,
+    },
+    {
+      clock,
+      signal,
+      onLine: (text) => {
+        const progress = progressOf(text);
+        if (progress !== undefined) onProgress(progress);
+        else if (text !== "") options.log.debug("trainer-output", { line, text: text.slice(0, 2000) });
+      },
+      onStarted: (pid) => noteProcess(workFolder, pid),
+    },
+  );
+  return await saveOutput(options, training, {
+    folder: folders.output,
+    command,
+    samples,
+    durationMs: Math.round(clock.monotonic() - startedMs),
+  });
+}
+
+async function jobOf(
+  { profile, outbox, diskUse }: ExternalTrainingOptions,
+  { line, invocation, job, trainer, base }: ExternalTraining,
+): Promise<ExternalJob> {
+  const baseBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
+  const { allowed, left, reason } = judgeDisk(profile.disk, await diskUse(), "train", baseBytes);
+  if (!allowed)
+    throw new StemmaError(
+      "DISK_BUDGET_EXHAUSTED",
+      `The line ${line} cannot train now: ${reason}. It goes on when the server has released models, or with a larger budget.`,
+      { line },
+    );
+  return {
+    line,
+    invocation,
+    seed: job.seed,
+    parameters: job.parameters,
+    base,
+    dataset: trainer.samples ? job.dataset : undefined,
+    memoryLimitMb: profile.training.memoryLimitMb,
+    threads: profile.training.threads,
+    timeoutSeconds: trainer.timeoutSeconds,
+    maxOutputBytes: Math.min(trainer.maxOutputBytes ?? 2 * baseBytes + defaultOutputBytes, left),
+  };
+}
+
+/** All that the program gets from its surroundings; nothing of the agent's own environment. */
+function environmentOf(
+  { environment }: ExternalTrainer,
+  { memoryLimitMb, threads }: ExternalJob,
+  { input, output, scratch }: JobFolders,
+): Record<string, string> {
+  return {
+    PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    LANG: "C.UTF-8",
+    OMP_NUM_THREADS: String(threads),
+    ...environment,
+    HOME: scratch,
+    TMPDIR: scratch,
+    STEMMA_INPUT: input,
+    STEMMA_OUTPUT: output,
+    STEMMA_MEMORY_LIMIT_MB: String(memoryLimitMb),
+  };
+}
+
+const count = z.number().int().min(0).optional();
+const progressSchema = z.object({
+  type: z.literal("progress"),
+  iteration: count,
+  iterations: count,
+  epoch: count,
+  epochs: count,
+  loss: z.number().optional(),
+});
+
+/** A line of its output as a report of progress; undefined for any other line. */
+function progressOf(text: string): TrainingProgress | undefined {
+  if (!text.startsWith("{")) return undefined;
+  try {
+    const { type: _, ...numbers } = progressSchema.parse(JSON.parse(text));
+    const known = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== undefined));
+    return { phase: "training", ...known };
+  } catch {
+    return undefined;
+  }
+}
+
+interface Finished {
+  readonly folder: string;
+  readonly command: CommandIdentity;
+  readonly samples: GivenSamples | undefined;
+  readonly durationMs: number;
+}
+
+async function saveOutput(
+  options: ExternalTrainingOptions,
+  { line, invocation, job, base }: ExternalTraining,
+  { folder, command, samples, durationMs }: Finished,
+): Promise<TrainedExternally> {
+  const { model: opened, metrics, attachments, dropped } = await readOutput(folder);
+  const { file, requireUnchanged } = opened;
+  try {
+    const where = join(folder, "model.safetensors");
+    const model = await modelOfLine(options.outbox, { file, where, line, base: base.versionId });
+    await requireUnchanged();
+    const stored = await storeModel(options, model, {
+      line,
+      base: base.versionId,
+      metrics: {
+        ...metrics,
+        metadata: {
+          ...metrics.metadata,
+          "trainer.program": command.program,
+          "trainer.command": command.sha256,
+          "training.ms": durationMs,
+          ...(samples === undefined ? {} : { "training.samples": samples.train }),
+        },
+      },
+      attachments,
+      samples: job.samples,
+      invocation,
+      provenance: {
+        kind: "external trainer",
+        exactness: "not replayable",
+        command,
+        parameters: job.parameters,
+        random: { seed: job.seed, invocation },
+        dataset: samples === undefined ? null : { reader: job.dataset.reader, samples },
+        base: { versionId: base.versionId },
+        durationMs,
+      },
+      environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
+    });
+    if (dropped.length > 0)
+      options.onEvent(
+        "attachments-dropped",
+        `model ${stored.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: too large, too many, or not regular files.`,
+        line,
+      );
+    const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
+    options.log.info("trained", {
+      line,
+      version: versionId,
+      sequence,
+      newBytes: newTensorBytes,
+      tensorBytes,
+      ms: durationMs,
+      text: `${line} trained model ${sequence} with ${command.program}${described(metrics.metric)}`,
+    });
+    return { ...stored, metric: metrics.metric };
+  } finally {
+    await file.close();
+  }
+}
+
+function described(metric: Metric | null): string {
+  return metric === null
+    ? ""
+    : `: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`;
+}

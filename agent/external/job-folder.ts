@@ -1,0 +1,212 @@
+/**
+ * The folder that an external trainer works in (docs/own-models.md, "An external trainer"): read-only copies of
+ * base and samples and the job as JSON, and an empty folder for what it leaves.
+ *
+ *     <work>/input/job.json
+ *     <work>/input/base/           model.safetensors, architecture.json and names.json
+ *     <work>/input/samples/        train.safetensors, validation.safetensors, held-out.safetensors
+ *     <work>/output-<random>/      its current directory: model.safetensors, metrics.json, attachments/
+ *     <work>/scratch/              its HOME and TMPDIR
+ *     <work>/process.json          the process, so that one whose agent was killed is ended
+ */
+import { constants } from "node:fs";
+import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileError } from "../../shared/files/file-error.js";
+import { startOfProcess } from "../../shared/files/process-start.js";
+import type { Files, Random } from "../../shared/ports.js";
+import { safetensorsChunks, type NamedSource } from "../../shared/tensor/safetensors.js";
+import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
+import type { SamplePart, SampleSet } from "../../shared/train/datasets/dataset.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import type { TrainerParameters } from "../settings/external-trainer.js";
+import { signalGroup } from "./run-command.js";
+
+export interface ExternalJob {
+  readonly line: string;
+  readonly invocation: number;
+  readonly seed: string;
+  readonly parameters: TrainerParameters;
+  readonly base: { readonly versionId: Hash; readonly folder: string };
+  /** undefined: the trainer gets no samples. */
+  readonly dataset: DatasetReference | undefined;
+  readonly memoryLimitMb: number;
+  readonly threads: number;
+  readonly timeoutSeconds: number;
+  readonly maxOutputBytes: number;
+}
+
+export interface JobFolders {
+  readonly input: string;
+  readonly output: string;
+  readonly scratch: string;
+}
+
+/** What the trainer got, for the provenance. */
+export interface GivenSamples {
+  readonly hash: Hash;
+  readonly train: number;
+  readonly validation: number;
+  readonly heldOut: number;
+}
+
+const readOnly = 0o400;
+const baseFiles = ["model.safetensors", "architecture.json", "names.json"];
+const parts = [
+  ["train", "train"],
+  ["validation", "validation"],
+  ["heldOut", "held-out"],
+] as const;
+
+/**
+ * Makes the folders of a try. The output has a new name each time: a process that an earlier try left cannot write
+ * there.
+ * @throws the readers' errors (DATASET_EMPTY, DATASET_MALFORMED), DISK_FULL, FILE_FAILED
+ */
+export async function prepareJobFolder(
+  workFolder: string,
+  job: ExternalJob,
+  { files, random }: { readonly files: Files; readonly random: Random },
+): Promise<{ readonly folders: JobFolders; readonly samples: GivenSamples | undefined }> {
+  const folders = {
+    input: join(workFolder, "input"),
+    output: join(workFolder, `output-${Buffer.from(random.bytes(8)).toString("hex")}`),
+    scratch: join(workFolder, "scratch"),
+  };
+  try {
+    await rm(workFolder, { recursive: true, force: true });
+    for (const folder of [
+      folders.output,
+      folders.scratch,
+      join(folders.input, "base"),
+      join(folders.input, "samples"),
+    ])
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+    const base = await copyBase(job.base.folder, join(folders.input, "base"));
+    const loaded = job.dataset === undefined ? undefined : await loadDataset(job.dataset, files);
+    const samples = loaded === undefined ? null : await writeSamples(files, folders.input, loaded.set);
+    const { line, invocation, seed, parameters, memoryLimitMb, threads, timeoutSeconds, maxOutputBytes } =
+      job;
+    await writeInput(
+      join(folders.input, "job.json"),
+      `${JSON.stringify(
+        {
+          format: 1,
+          line,
+          invocation,
+          seed,
+          parameters,
+          base: { versionId: job.base.versionId, ...base },
+          samples,
+          memoryLimitMb,
+          threads,
+          timeoutSeconds,
+          maxOutputBytes,
+        },
+        null,
+        2,
+      )}\n`,
+    );
+    return {
+      folders,
+      samples:
+        loaded === undefined
+          ? undefined
+          : {
+              hash: loaded.hash,
+              train: loaded.set.train.count,
+              validation: loaded.set.validation.count,
+              heldOut: loaded.set.heldOut.count,
+            },
+    };
+  } catch (error) {
+    throw fileError(error, "prepare", workFolder);
+  }
+}
+
+/** Copies, because the slot of a version must never change; the file system shares the bytes where it can. */
+async function copyBase(from: string, to: string): Promise<Record<string, string>> {
+  const present = new Set(await readdir(from));
+  const paths: Record<string, string> = {};
+  for (const name of baseFiles.filter((each) => present.has(each))) {
+    await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
+    await chmod(join(to, name), readOnly);
+    paths[name.slice(0, name.indexOf("."))] = `base/${name}`;
+  }
+  return paths;
+}
+
+async function writeSamples(files: Files, input: string, set: SampleSet): Promise<object> {
+  const { task, inputShape, targetSize, classes } = set;
+  const described: Record<string, object> = {};
+  for (const [member, name] of parts) {
+    const part = set[member];
+    // A file of safetensors has no place for a tensor without elements.
+    if (part.count > 0) await writePart(files, join(input, "samples", `${name}.safetensors`), { set, part });
+    described[member] = {
+      count: part.count,
+      file: part.count > 0 ? `samples/${name}.safetensors` : null,
+    };
+  }
+  return { task, inputShape, targetSize, classes, ...described };
+}
+
+async function writePart(
+  files: Files,
+  path: string,
+  { set, part }: { readonly set: SampleSet; readonly part: SamplePart },
+): Promise<void> {
+  const { count, inputs, targets } = part;
+  const tensors: readonly NamedSource[] = [
+    { name: "inputs", source: floats([count, ...set.inputShape], inputs) },
+    { name: "targets", source: floats([count, set.targetSize], targets) },
+  ];
+  const file = await files.open(path, "create");
+  try {
+    let position = 0;
+    for await (const chunk of safetensorsChunks(tensors)) {
+      await file.write(chunk, position);
+      position += chunk.length;
+    }
+  } finally {
+    await file.close();
+  }
+  await chmod(path, readOnly);
+}
+
+function floats(shape: readonly number[], values: Float32Array): NamedSource["source"] {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  return sourceOfTensor({ dtype: "F32", shape, bytes });
+}
+
+async function writeInput(path: string, text: string): Promise<void> {
+  await writeFile(path, text, { mode: readOnly });
+}
+
+const processFile = "process.json";
+
+/** Notes the process of a try, so that it can be ended after this process was killed. */
+export async function noteProcess(workFolder: string, pid: number): Promise<void> {
+  const path = join(workFolder, processFile);
+  const started = await startOfProcess(pid);
+  try {
+    await writeFile(path, JSON.stringify({ pid, started }), { mode: 0o600 });
+  } catch (error) {
+    throw fileError(error, "write", path);
+  }
+}
+
+/** Ends the process group that a try left running, if it is still the same process. */
+export async function endLeftProcess(workFolder: string): Promise<void> {
+  try {
+    const text = await readFile(join(workFolder, processFile), "utf8");
+    const { pid, started } = JSON.parse(text) as { readonly pid?: unknown; readonly started?: unknown };
+    if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid <= 1) return;
+    // Without a start time (other systems than Linux) it cannot be told from another process.
+    if (typeof started === "string" && started !== "" && (await startOfProcess(pid)) === started)
+      signalGroup(pid, "SIGKILL");
+  } catch {
+    // No such file, or a torn one: nothing is known to run.
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * Reads what an external trainer left: model.safetensors, metrics.json and files in attachments/. All of it was
+ * written by another program: only regular files are read, never through links, and all within limits.
+ */
+import { lstat, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { openRegularFile, type RegularFile } from "../../shared/files/regular-file.js";
+import { maxAttachmentBytes } from "../../shared/train/result-attachments.js";
+import { parseMetrics, type Metrics } from "../saving/metrics.js";
+import type { Attachment } from "../saving/store-model.js";
+
+const modelName = "model.safetensors";
+const metricsName = "metrics.json";
+const maxMetricsBytes = 2 * 1024 * 1024;
+/** A save record names at most 256. */
+const maxAttachments = 200;
+
+export interface TrainerOutput {
+  /** Open; the caller closes it. */
+  readonly model: RegularFile;
+  readonly metrics: Metrics;
+  readonly attachments: readonly Attachment[];
+  /** Names of files in attachments/ that are too large, too many, or not regular files. */
+  readonly dropped: readonly string[];
+}
+
+/** @throws TRAINER_OUTPUT_INVALID where a file is missing, is not a regular file or cannot be understood */
+export async function readOutput(folder: string): Promise<TrainerOutput> {
+  const metrics = await readMetrics(folder);
+  const { attachments, dropped } = await readAttachments(join(folder, "attachments"));
+  return { model: await openOutput(folder, modelName), metrics, attachments, dropped };
+}
+
+async function openOutput(folder: string, name: string): Promise<RegularFile> {
+  try {
+    return await openRegularFile(join(folder, name), { followLinks: false });
+  } catch (cause) {
+    throw invalid(
+      isStemmaError(cause, "FILE_MISSING")
+        ? `left no ${name} in its current directory`
+        : `left a ${name} that cannot be read (${messageOf(cause)})`,
+      cause,
+    );
+  }
+}
+
+async function readMetrics(folder: string): Promise<Metrics> {
+  const bytes = await readWhole(await openOutput(folder, metricsName), maxMetricsBytes);
+  if (bytes === undefined) throw invalid(`left a ${metricsName} of more than ${maxMetricsBytes} bytes`);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw invalid(`left a ${metricsName} that is not JSON (${messageOf(cause)})`, cause);
+  }
+  return parseMetrics(value, `The ${metricsName} of the external trainer`, "TRAINER_OUTPUT_INVALID");
+}
+
+/** undefined where the file is larger; closes it. */
+async function readWhole({ file, size }: RegularFile, maxBytes: number): Promise<Uint8Array | undefined> {
+  try {
+    if (size > maxBytes) return undefined;
+    const bytes = new Uint8Array(size);
+    return bytes.subarray(0, await file.read(bytes, 0));
+  } finally {
+    await file.close();
+  }
+}
+
+async function readAttachments(folder: string): Promise<Pick<TrainerOutput, "attachments" | "dropped">> {
+  const attachments: Attachment[] = [];
+  const dropped: string[] = [];
+  // Not through a link either: it could point at a folder with secrets.
+  if ((await lstat(folder).catch(() => undefined))?.isDirectory() !== true) return { attachments, dropped };
+  let left = maxAttachmentBytes;
+  for (const name of (await readdir(folder)).sort()) {
+    const bytes =
+      attachments.length < maxAttachments ? await readAttachment(join(folder, name), left) : undefined;
+    if (bytes === undefined) dropped.push(name);
+    else {
+      attachments.push({ name, bytes });
+      left -= bytes.length;
+    }
+  }
+  return { attachments, dropped };
+}
+
+/** undefined where it is larger, or not a regular file. */
+async function readAttachment(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+  try {
+    return await readWhole(await openRegularFile(path, { followLinks: false }), maxBytes);
+  } catch (error) {
+    if (isStemmaError(error)) return undefined;
+    throw error;
+  }
+}
+
+function invalid(problem: string, cause?: unknown): StemmaError {
+  return new StemmaError(
+    "TRAINER_OUTPUT_INVALID",
+    `The external trainer ended well but ${problem}. Nothing was saved; docs/own-models.md describes what it has to leave.`,
+    { cause },
+  );
+}

@@ -1,0 +1,115 @@
+/**
+ * Checks that only the owner of agent.json (or root) can change the program that an external trainer runs: the
+ * program itself, files among its arguments, and every folder above them. Hashes them for the provenance.
+ */
+import { createHash } from "node:crypto";
+import { lstat, open, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute } from "node:path";
+import type { Stats } from "node:fs";
+import { StemmaError } from "../../shared/errors.js";
+import { commandHash, type ExternalTrainer } from "../settings/external-trainer.js";
+
+/** Files among the arguments are hashed up to this size. */
+const maxHashedBytes = 256 * 1024 * 1024;
+const groupMayWrite = 0o020;
+const allMayWrite = 0o002;
+const isSticky = 0o1000;
+
+/** A command as the provenance names it: no path of the device. */
+export interface CommandIdentity {
+  /** Hash of the program's path and its arguments. */
+  readonly sha256: string;
+  /** File name of the program. */
+  readonly program: string;
+  /** Content of the program and of files among its arguments, by the position of the argument. */
+  readonly files: readonly { readonly argument: number; readonly sha256: string }[];
+}
+
+export interface TrustedCommandOptions {
+  /** The field of agent.json, for messages. */
+  readonly field: string;
+  /** User id that owns agent.json; undefined where the system has no user ids. */
+  readonly owner: number | undefined;
+}
+
+/**
+ * @throws CONFIG_INVALID naming the field, where the program is missing or another user may change it
+ */
+export async function checkCommand(
+  trainer: Pick<ExternalTrainer, "exec">,
+  options: TrustedCommandOptions,
+): Promise<void> {
+  const [program = "", ...others] = trainer.exec;
+  await checkFile(program, options, true);
+  for (const path of others) if (isAbsolute(path)) await checkFile(path, options, false);
+}
+
+async function checkFile(
+  path: string,
+  { field, owner }: TrustedCommandOptions,
+  isProgram: boolean,
+): Promise<void> {
+  const refuse = (problem: string): StemmaError =>
+    new StemmaError(
+      "CONFIG_INVALID",
+      `The agent's configuration is not usable: ${field}: ${problem} Correct that and start the agent again.`,
+      { field, path },
+    );
+  let real: string;
+  let found: Stats;
+  try {
+    real = await realpath(path);
+    found = await stat(real);
+  } catch {
+    // An argument may be a path that the program itself makes.
+    if (!isProgram) return;
+    throw refuse(`there is no program ${path}.`);
+  }
+  if (isProgram && (!found.isFile() || (found.mode & 0o111) === 0))
+    throw refuse(`${path} is not a program that can be run (chmod +x).`);
+  if (!found.isFile()) return;
+  // The link's own folders too: who may replace the link chooses the program.
+  for (const start of new Set([real, path]))
+    for (let each = start; ; each = dirname(each)) {
+      const problem = whoElseMayChange(await lstat(each), each === start, owner);
+      if (problem !== undefined)
+        throw refuse(`${each} ${problem}, so others than the owner of agent.json could change what runs.`);
+      if (each === dirname(each)) break;
+    }
+}
+
+/** Why others than the owner may change a file, or what a folder contains; undefined where they may not. */
+function whoElseMayChange(found: Stats, isLeaf: boolean, owner: number | undefined): string | undefined {
+  if (owner === undefined) return undefined;
+  if (found.uid !== owner && found.uid !== 0) return `belongs to the user ${found.uid}`;
+  // A link has no permissions of its own; in a sticky folder such as /tmp nobody replaces another user's files.
+  const isSafe = found.isSymbolicLink() || (!isLeaf && (found.mode & isSticky) !== 0);
+  if (isSafe) return undefined;
+  if ((found.mode & allMayWrite) !== 0) return "can be written to by all users";
+  // Root's own group-writable folders (/usr/local on some systems) are root's decision.
+  return found.uid !== 0 && (found.mode & groupMayWrite) !== 0 ? "can be written to by its group" : undefined;
+}
+
+/** Identifies a command by what it is now. @throws FILE_FAILED where a file cannot be read */
+export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): Promise<CommandIdentity> {
+  const files: { argument: number; sha256: string }[] = [];
+  for (const [argument, path] of exec.entries()) {
+    const sha256 = isAbsolute(path) ? await hashOfFile(path) : undefined;
+    if (sha256 !== undefined) files.push({ argument, sha256 });
+  }
+  return { sha256: commandHash({ exec }), program: basename(exec[0] ?? ""), files };
+}
+
+/** undefined for what is not a file, or is too large. */
+async function hashOfFile(path: string): Promise<string | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isFile() !== true || found.size > maxHashedBytes) return undefined;
+  const handle = await open(path, "r");
+  try {
+    const hash = createHash("sha256");
+    for await (const part of handle.createReadStream({ autoClose: false })) hash.update(part as Buffer);
+    return hash.digest("hex");
+  } finally {
+    await handle.close();
+  }
+}

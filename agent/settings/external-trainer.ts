@@ -1,0 +1,126 @@
+/**
+ * The settings of an external trainer: a program of the device's own that trains a line in place of the engine.
+ * Which program runs is written in agent.json alone; a request may only choose parameters within the limits that
+ * are set there, and nothing of a request reaches the command line. (docs/own-models.md)
+ */
+import { createHash } from "node:crypto";
+import { isAbsolute } from "node:path";
+import * as z from "zod";
+import { StemmaError } from "../../shared/errors.js";
+
+const scalar = z.union([z.string().max(4096), z.number(), z.boolean()]);
+const argument = z
+  .string()
+  .max(4096)
+  .refine((text) => !text.includes("\0"), "must not contain a zero byte");
+
+export const externalTrainerSchema = z.strictObject({
+  /** The program, by its absolute path, and its fixed arguments; no shell reads them. */
+  exec: z
+    .array(argument)
+    .min(1)
+    .max(64)
+    .refine(([program = ""]) => isAbsolute(program), "must begin with the absolute path of a program"),
+  /** Seconds after which it is ended. */
+  timeoutSeconds: z.number().int().min(1).max(604_800).default(3600),
+  /** Bytes that it may write; when absent, twice its base and 256 MiB. */
+  maxOutputBytes: z
+    .number()
+    .int()
+    .min(4096)
+    .max(2 ** 50)
+    .optional(),
+  /** Whether it gets the line's samples or data set; one that has data of its own does not need them. */
+  samples: z.boolean().default(true),
+  /** Environment variables, in addition to those that every trainer gets. */
+  environment: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), argument).default({}),
+  /** Parameters that a request may set, each with its bounds or its allowed values. */
+  allow: z
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/),
+      z.union([
+        z.strictObject({ min: z.number(), max: z.number(), whole: z.boolean().default(false) }),
+        z.array(scalar).min(1).max(256),
+      ]),
+    )
+    .default({}),
+});
+
+export type ExternalTrainer = z.infer<typeof externalTrainerSchema>;
+export type TrainerParameters = Readonly<Record<string, string | number | boolean>>;
+
+const prefix = "exec:";
+
+/** Hash of the program's path and its arguments. */
+export function commandHash({ exec }: Pick<ExternalTrainer, "exec">): string {
+  return createHash("sha256").update("stemma-command-1\0").update(exec.join("\0")).digest("hex");
+}
+
+/** What stands in the place of a recipe's name: a training goes on only by the command that began it. */
+export function externalRecipe(trainer: Pick<ExternalTrainer, "exec">): string {
+  return `${prefix}${commandHash(trainer).slice(0, 16)}`;
+}
+
+/** Whether a training was begun by an external trainer. */
+export function isExternalRecipe(recipe: string): boolean {
+  return recipe.startsWith(prefix);
+}
+
+/**
+ * Checks the parameters of a request against what agent.json allows.
+ * @param requested as it came, from a person or over the wire
+ * @throws RECIPE_PARAMETERS_INVALID naming the parameter
+ */
+export function requestedParameters(
+  line: string,
+  { allow }: Pick<ExternalTrainer, "allow">,
+  requested: unknown,
+): TrainerParameters {
+  if (requested === undefined || requested === null) return {};
+  if (typeof requested !== "object" || Array.isArray(requested))
+    throw refused(line, "The parameters are not an object of names and values.");
+  const names = Object.keys(allow);
+  return Object.fromEntries(
+    Object.entries(requested).map(([name, value]: [string, unknown]) => {
+      const limits = Object.hasOwn(allow, name) ? allow[name] : undefined;
+      if (limits === undefined)
+        throw refused(
+          line,
+          `A request may not set the parameter "${name.slice(0, 64)}"; it may set ${names.length === 0 ? "none" : names.join(", ")} (lines.${line}.trainer.allow in agent.json).`,
+        );
+      return [name, valueWithin(line, { name, limits, value })];
+    }),
+  );
+}
+
+interface RequestedValue {
+  readonly name: string;
+  readonly limits: ExternalTrainer["allow"][string];
+  readonly value: unknown;
+}
+
+function valueWithin(line: string, { name, limits, value }: RequestedValue): string | number | boolean {
+  if (Array.isArray(limits)) {
+    const found = limits.find((allowed) => allowed === value);
+    if (found !== undefined) return found;
+    throw refused(
+      line,
+      `The parameter "${name}" may be ${limits.map((one) => JSON.stringify(one)).join(", ")}.`,
+    );
+  }
+  const { min, max, whole } = limits;
+  if (typeof value === "number" && value >= min && value <= max && (!whole || Number.isInteger(value)))
+    return value;
+  throw refused(
+    line,
+    `The parameter "${name}" may be a ${whole ? "whole " : ""}number from ${min} to ${max}.`,
+  );
+}
+
+function refused(line: string, problem: string): StemmaError {
+  return new StemmaError(
+    "RECIPE_PARAMETERS_INVALID",
+    `${problem} Correct the request; ${line} is trained by a program of the device's own.`,
+    { line },
+  );
+}

@@ -1,0 +1,283 @@
+/**
+ * Trainings by programs of the device's own, with a real outbox: what the program gets, what becomes of what it
+ * leaves, and that no output of it does any harm.
+ */
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { trainExternally, type TrainedExternally } from "../../../../agent/external/external-training.js";
+import type { SampleRange } from "../../../../agent/outbox/agent-fact.js";
+import { Outbox } from "../../../../agent/outbox/outbox.js";
+import { parseConfig } from "../../../../agent/settings/config.js";
+import {
+  externalRecipe,
+  externalTrainerSchema,
+  requestedParameters,
+} from "../../../../agent/settings/external-trainer.js";
+import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
+import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { decodeEnvironment } from "../../../../shared/model/environment.js";
+import { decodeMetadata } from "../../../../shared/model/metadata.js";
+import { recoverModel } from "../../../../shared/recover/recover-model.js";
+import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
+import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import { testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+
+const line = "cam";
+const example = join(import.meta.dirname, "../../../../../examples/own-trainer.mjs");
+
+interface Setup {
+  readonly exec: readonly string[];
+  readonly settings?: Readonly<Record<string, unknown>>;
+  readonly parameters?: Readonly<Record<string, number>>;
+  readonly dataset?: { readonly reader: string; readonly location?: string };
+}
+
+async function openTraining(t: TestContext) {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-external-"));
+  const files = nodeFiles();
+  const log = new WaitableLog();
+  const outbox = await Outbox.open({
+    files,
+    folder: join(folder, "outbox"),
+    clock: nodeClock(),
+    random: nodeRandom(),
+    log,
+  });
+  t.after(async () => {
+    await outbox.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const save = async (tensors: readonly (Tensor & { readonly name: string })[]): Promise<Hash> =>
+    (
+      await outbox.saveTrained(opaqueModelSource(tensors), {
+        name: "m",
+        fleet: "f",
+        device: "d",
+        line,
+        base: undefined,
+        metric: null,
+        samples: null,
+        environment: { backend: "none" },
+      })
+    ).versionId;
+  const train = async (
+    base: Hash,
+    { exec, settings = {}, parameters = {}, dataset }: Setup,
+  ): Promise<TrainedExternally> => {
+    const trainer = externalTrainerSchema.parse({ exec, samples: dataset !== undefined, ...settings });
+    return await trainExternally(
+      {
+        outbox,
+        files,
+        random: nodeRandom(),
+        clock: nodeClock(),
+        log,
+        profile: testProfile(),
+        config: parseConfig({ format: 1 }, "test"),
+        enrolment: { fleet: "f", device: "d" },
+        version: "test",
+        commandOwner: process.getuid?.(),
+        diskUse: () =>
+          Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+        clockErrorMs: () => null,
+        onEvent: (name, text) => log.warn(name, { text }),
+      },
+      {
+        line,
+        invocation: 3,
+        job: {
+          base,
+          recipe: externalRecipe(trainer),
+          parameters,
+          dataset: { parameters: {}, ...(dataset ?? { reader: "none" }) },
+          seed: "7",
+          samples: dataset === undefined ? null : ({ from: 0, to: 5 } satisfies SampleRange),
+        },
+        trainer,
+        base: { versionId: base, folder: join(folder, "slot") },
+        workFolder: join(folder, "work"),
+        signal: new AbortController().signal,
+        onProgress: (progress) => log.debug("progress", { ...progress }),
+      },
+    );
+  };
+  return { folder, outbox, log, save, train };
+}
+
+/** An opaque model of two floats, saved and installed. */
+async function tinyBase({ folder, save }: Awaited<ReturnType<typeof openTraining>>): Promise<Hash> {
+  const versionId = await save([{ name: "a", dtype: "F32", shape: [2], bytes: new Uint8Array(8) }]);
+  const header = Buffer.from('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}');
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  await nodeFiles().makeFolder(join(folder, "slot"));
+  await writeFile(
+    join(folder, "slot", "model.safetensors"),
+    Buffer.concat([length, header, Buffer.alloc(8)]),
+  );
+  return versionId;
+}
+
+const shell = (script: string): readonly string[] => ["/bin/sh", "-c", script];
+/** Changes the last byte of the base. */
+const tune =
+  'head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors; printf x >> model.safetensors; ';
+const hasCode = (code: ErrorCode) => (error: unknown) => isStemmaError(error, code);
+
+describe("a training by a program of the device's own", { timeout: 30_000 }, () => {
+  it("gives it base, samples, seed and parameters, and saves what it leaves", async (t) => {
+    const setup = await openTraining(t);
+    const { folder, outbox, log, train } = setup;
+    const program = join(folder, "own-trainer.mjs");
+    await writeFile(program, await readFile(example), { mode: 0o644 });
+    const samples = Array.from({ length: 60 }, (_, at) => {
+      const values = [Math.sin(at), Math.cos(3 * at)];
+      return JSON.stringify({ label: 2 * (values[0] ?? 0) - (values[1] ?? 0), shape: [2], values });
+    });
+    await writeFile(join(folder, "samples.jsonl"), samples.join("\n"));
+    const floats = (count: number): Uint8Array => new Uint8Array(4 * count);
+    const base = await setup.save([
+      { name: "bias", dtype: "F32", shape: [1], bytes: floats(1) },
+      { name: "weight", dtype: "F32", shape: [1, 2], bytes: floats(2) },
+    ]);
+    await nodeFiles().makeFolder(join(folder, "slot"));
+    const { execFileSync } = await import("node:child_process");
+    execFileSync(process.execPath, [example, "--new", join(folder, "slot", "model.safetensors"), "2", "1"]);
+    const trained = await train(base, {
+      exec: [process.execPath, program],
+      parameters: { epochs: 4 },
+      dataset: { reader: "samples", location: join(folder, "samples.jsonl") },
+    });
+    assert.ok(trained.metric !== null && trained.metric.after < trained.metric.before / 2);
+    assert.equal(
+      log.count("progress", ({ epoch, epochs }) => epoch === 4 && epochs === 4),
+      1,
+    );
+    const entry = outbox.entry(trained.versionId);
+    assert.deepEqual([entry?.bases, entry?.samples], [[base], { from: 0, to: 5 }]);
+    const { record } = await outbox.record(trained.versionId);
+    const recovered = await recoverModel(outbox.objects, trained.versionId, nodeClock());
+    assert.equal(recovered.verifiedRoot, record.root);
+    const { objects } = record;
+    const metadata = decodeMetadata(await outbox.objects.read("metadata", objects.metadata as Hash));
+    assert.deepEqual(
+      [metadata["epochs"], metadata["trainer.program"], typeof metadata["training.samples"]],
+      [4, "node", "number"],
+    );
+    const provenance = JSON.parse(
+      new TextDecoder().decode(await outbox.objects.read("provenance", objects.provenance as Hash)),
+    ) as Record<string, Record<string, unknown>>;
+    assert.equal(provenance["exactness"], "not replayable");
+    assert.deepEqual(provenance["random"], { seed: "7", invocation: 3 });
+    assert.equal((provenance["command"]?.["files"] as readonly object[]).length, 2);
+    assert.doesNotMatch(JSON.stringify(provenance), new RegExp(folder), "no path of the device");
+    const environment = decodeEnvironment(await outbox.objects.read("environment", objects.environment));
+    assert.equal(environment["backend"], "external");
+    const [attachment] = objects.attachments ?? [];
+    const notes = await outbox.objects.read("attachment", attachment?.hash as Hash);
+    assert.match(new TextDecoder().decode(notes), /from the seed 7/);
+  });
+
+  it("fails with a code where it leaves something else, and saves nothing", async (t) => {
+    const setup = await openTraining(t);
+    const { outbox, train } = setup;
+    const base = await tinyBase(setup);
+    const otherShape =
+      'printf \'\\070\\0\\0\\0\\0\\0\\0\\0{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  1234\' > model.safetensors; ';
+    for (const [script, code] of [
+      [":", "TRAINER_OUTPUT_INVALID"],
+      ["echo '{}' > metrics.json", "TRAINER_OUTPUT_INVALID"],
+      [tune, "TRAINER_OUTPUT_INVALID"],
+      [`${tune} echo NaN > metrics.json`, "TRAINER_OUTPUT_INVALID"],
+      [`${tune} echo '{"loss": []}' > metrics.json`, "TRAINER_OUTPUT_INVALID"],
+      [`${tune} mkfifo metrics.json`, "TRAINER_OUTPUT_INVALID"],
+      [`${tune} ln -s /etc/hostname metrics.json`, "TRAINER_OUTPUT_INVALID"],
+      ["echo '{}' > metrics.json; ln -s /dev/zero model.safetensors", "TRAINER_OUTPUT_INVALID"],
+      ['echo "{}" > metrics.json; ln -s "$STEMMA_INPUT/base/model.safetensors" .', "TRAINER_OUTPUT_INVALID"],
+      ["echo '{}' > metrics.json; mkdir model.safetensors", "TRAINER_OUTPUT_INVALID"],
+      [
+        'echo "{}" > metrics.json; head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors',
+        "SAFETENSORS_TRUNCATED",
+      ],
+      ["echo '{}' > metrics.json; echo '{}' > model.safetensors", "SAFETENSORS_MALFORMED"],
+      [`echo '{}' > metrics.json; ${otherShape}`, "ARCHITECTURE_MISMATCH"],
+      [`${tune} echo '{}' > metrics.json; exit 1`, "TRAINER_FAILED"],
+    ] as const)
+      await assert.rejects(train(base, { exec: shell(script) }), hasCode(code), `${script}: ${code}`);
+    assert.equal(outbox.newest(line)?.versionId, base);
+  });
+
+  it("leaves attachments out that are links, pipes or folders, and says so", async (t) => {
+    const setup = await openTraining(t);
+    const base = await tinyBase(setup);
+    const { versionId } = await setup.train(base, {
+      exec: shell(
+        `${tune} echo '{}' > metrics.json; mkdir -p attachments/inner; cd attachments; echo a > a; ln -s /etc/hostname b; mkfifo c`,
+      ),
+    });
+    const { record } = await setup.outbox.record(versionId);
+    assert.deepEqual(
+      record.objects.attachments?.map(({ name }) => name),
+      ["a"],
+    );
+    const { fields } = await setup.log.until("attachments-dropped");
+    assert.match(String(fields["text"]), /without b, c, inner/);
+    const linked = `${tune} echo '{}' > metrics.json; ln -s /etc attachments`;
+    const second = await setup.train(base, { exec: shell(linked) });
+    assert.equal((await setup.outbox.record(second.versionId)).record.objects.attachments, undefined);
+  });
+
+  it("cannot change its inputs' originals, and gets nothing but the model where that is set", async (t) => {
+    const setup = await openTraining(t);
+    const base = await tinyBase(setup);
+    const script = `${tune} echo '{}' > metrics.json; cd "$STEMMA_INPUT"; cat job.json >&2; chmod u+w base/*; echo x > base/model.safetensors; exit 1`;
+    await assert.rejects(setup.train(base, { exec: shell(script) }), (error) => {
+      assert.ok(isStemmaError(error, "TRAINER_FAILED"));
+      const job = JSON.parse(String(error.details["stderr"])) as Record<string, unknown>;
+      assert.deepEqual([job["seed"], job["invocation"], job["samples"]], ["7", 3, null]);
+      return true;
+    });
+    const model = await readFile(join(setup.folder, "slot", "model.safetensors"));
+    await modelSourceOfSafetensors(fileOfBytes(model), "the slot");
+  });
+});
+
+describe("parameters that a request names for such a training", () => {
+  const trainer = externalTrainerSchema.parse({
+    exec: ["/bin/true"],
+    allow: { epochs: { min: 1, max: 9, whole: true }, rate: { min: 0, max: 1 }, mode: ["fast", true] },
+  });
+
+  it("are accepted within what agent.json allows", () => {
+    const wanted = { epochs: 9, rate: 0.5, mode: "fast" };
+    assert.deepEqual(requestedParameters(line, trainer, wanted), wanted);
+    assert.deepEqual(requestedParameters(line, trainer, undefined), {});
+  });
+
+  it("are refused with their name where they are not", () => {
+    for (const wanted of [
+      { epochs: 10 },
+      { epochs: 1.5 },
+      { epochs: "3" },
+      { epochs: Number.NaN },
+      { rate: [0.5] },
+      { mode: "slow" },
+      { mode: { toString: "fast" } },
+      { other: 1 },
+      JSON.parse('{"__proto__": 1}') as object,
+      { constructor: 1 },
+      ["epochs"],
+      "epochs=3",
+    ])
+      assert.throws(
+        () => requestedParameters(line, trainer, wanted),
+        hasCode("RECIPE_PARAMETERS_INVALID"),
+        JSON.stringify(wanted),
+      );
+  });
+});
