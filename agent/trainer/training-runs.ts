@@ -168,7 +168,7 @@ export class TrainingRuns {
     if (record.kind === "opaque")
       throw new StemmaError(
         "MODEL_OPAQUE",
-        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch.`,
+        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch, or let a program of your own train it (lines.${line}.trainer in agent.json).`,
         { line },
       );
   }
