@@ -275,6 +275,7 @@ export class IncomingUpload {
             spools,
             limits,
             versionId,
+            device: this.device,
             leaves: trees.flat(),
             missing,
             generation: this.accepted.generation,

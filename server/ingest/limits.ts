@@ -20,7 +20,7 @@ export const ingestLimitsSchema = z.strictObject({
       "Bytes of all tensors of one model, as announced and as its tree states. A larger model is refused.",
     ),
   maxUsesBytes: count()
-    .default(16 * GiB)
+    .default(8 * GiB)
     .describe(
       "Bytes of everything that one model's record `uses`: data sets, recipe, and the tensors of checkpoints and optimizer state. More is refused.",
     ),
@@ -69,6 +69,9 @@ export const ingestLimitsSchema = z.strictObject({
   spoolBytes: count()
     .default(16 * GiB)
     .describe("Bytes on disk of unfinished uploads of a fleet."),
+  spoolBytesPerDevice: count()
+    .default(12 * GiB)
+    .describe("Bytes of unfinished uploads of one device, so that no device takes all of `spoolBytes`."),
   spoolMs: count()
     .default(7 * 24 * hourMs)
     .describe("Milliseconds that an unfinished upload is kept on disk without progress."),

@@ -39,6 +39,7 @@ export interface ResumeOptions {
   readonly spools: SpoolFolder;
   readonly limits: Pick<IngestLimits, "maxModelBytes" | "maxUsesBytes">;
   readonly versionId: Hash;
+  readonly device: string;
   /** Leaves of all trees of the version; empty while one is not here. */
   readonly leaves: LeafTable;
   /** Tensors and streams that are still missing: the saved list has to contain them all, of the same sizes. */
@@ -55,7 +56,8 @@ export interface ResumeOptions {
  */
 export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTransfer | undefined> {
   const { maxModelBytes, maxUsesBytes } = options.limits;
-  const found = await options.spools.resume(options.versionId, maxModelBytes + maxUsesBytes);
+  const { versionId, device } = options;
+  const found = await options.spools.resume(versionId, maxModelBytes + maxUsesBytes, device);
   if (found === undefined) return undefined;
   const { spool, state } = found;
   try {

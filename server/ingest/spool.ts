@@ -32,10 +32,14 @@ export interface Resumed {
 }
 
 export interface SpoolFolder {
-  /** A new spool for a version; an earlier one is removed. Undefined where the quota is reached. */
-  create(versionId: Hash, byteLength: number): Promise<Spool | undefined>;
-  /** What an earlier run of the server left of this version's transfer. */
-  resume(versionId: Hash, maxBytes: number): Promise<Resumed | undefined>;
+  /**
+   * A new spool for a version that a device sends; an earlier one is removed. Where space is short, spools that
+   * nobody uses now go, those without progress for the longest time first: that costs a transfer, never a model.
+   * Undefined where the device's share is used up, or the space that is in use leaves too little.
+   */
+  create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined>;
+  /** What an earlier run of the server left of this version's transfer, which this device goes on with. */
+  resume(versionId: Hash, maxBytes: number, device: string): Promise<Resumed | undefined>;
   /** Removes spools that were not used for too long, and files that do not belong here. */
   expire(): Promise<void>;
   readonly bytes: number;
@@ -45,7 +49,7 @@ const maxStateBytes = 64 * 1024 * 1024;
 /** Max bytes of small streams in memory; further ones go to files. */
 const maxMemoryBytes = 64 * 1024 * 1024;
 type Ports = { readonly files: Files; readonly clock: Pick<Clock, "now">; readonly log: Log };
-type SpoolLimits = Pick<IngestLimits, "spoolBytes" | "spoolMs" | "memorySpoolBytes">;
+type SpoolLimits = Pick<IngestLimits, "spoolBytes" | "spoolBytesPerDevice" | "spoolMs" | "memorySpoolBytes">;
 
 /** A small stream: its bytes, and the state that an interrupted transfer left. */
 interface MemoryStream {
@@ -73,6 +77,10 @@ class BoundedSpoolFolder implements SpoolFolder {
   readonly #inMemory = new Map<string, MemoryStream>();
   /** Versions whose spool is in use. */
   readonly #open = new Set<string>();
+  /** Devices that sent versions, as far as this process knows them. */
+  readonly #devices = new Map<string, string>();
+  /** Time of the last use of a version's file. */
+  readonly #usedMs = new Map<string, number>();
 
   constructor(
     private readonly ports: Ports,
@@ -92,14 +100,19 @@ class BoundedSpoolFolder implements SpoolFolder {
     for (const name of await files.list(this.folder)) {
       if (!name.endsWith(".data")) continue;
       const stat = await files.stat(join(this.folder, name));
-      this.#fileBytes.set(name.slice(0, -".data".length), stat?.size ?? 0);
+      const versionId = name.slice(0, -".data".length);
+      this.#fileBytes.set(versionId, stat?.size ?? 0);
+      this.#usedMs.set(versionId, stat?.modifiedMs ?? 0);
     }
   }
 
-  async create(versionId: Hash, byteLength: number): Promise<Spool | undefined> {
+  async create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined> {
     const { limits, ports } = this;
     await this.#remove(versionId);
+    if (this.#bytesOf(device) + byteLength > limits.spoolBytesPerDevice) return undefined;
+    await this.#makeSpace(byteLength);
     if (this.bytes + byteLength > limits.spoolBytes) return undefined;
+    this.#devices.set(versionId, device);
     if (byteLength <= limits.memorySpoolBytes && this.#memoryBytes + byteLength <= maxMemoryBytes) {
       const stream = { bytes: new Uint8Array(byteLength), state: undefined, touchedMs: ports.clock.now() };
       this.#inMemory.set(versionId, stream);
@@ -119,7 +132,28 @@ class BoundedSpoolFolder implements SpoolFolder {
     }
   }
 
-  async resume(versionId: Hash, maxBytes: number): Promise<Resumed | undefined> {
+  #bytesOf(device: string): number {
+    let bytes = 0;
+    for (const [versionId, owner] of this.#devices)
+      if (owner === device)
+        bytes += this.#fileBytes.get(versionId) ?? this.#inMemory.get(versionId)?.bytes.length ?? 0;
+    return bytes;
+  }
+
+  /** Removes unused files as far as it helps. */
+  async #makeSpace(byteLength: number): Promise<void> {
+    const unused = [...this.#fileBytes].filter(([versionId]) => !this.#open.has(versionId));
+    const left = unused.reduce((bytes, [, size]) => bytes - size, this.bytes);
+    if (left + byteLength > this.limits.spoolBytes) return;
+    unused.sort(([a], [b]) => (this.#usedMs.get(a) ?? 0) - (this.#usedMs.get(b) ?? 0));
+    for (const [versionId] of unused) {
+      if (this.bytes + byteLength <= this.limits.spoolBytes) return;
+      this.ports.log.info("spool-evicted", { versionId });
+      await this.#remove(versionId);
+    }
+  }
+
+  async resume(versionId: Hash, maxBytes: number, device: string): Promise<Resumed | undefined> {
     if (this.#open.has(versionId)) return undefined;
     const stream = this.#inMemory.get(versionId);
     if (stream !== undefined)
@@ -136,6 +170,7 @@ class BoundedSpoolFolder implements SpoolFolder {
       const byteLength = await file.size();
       if (byteLength > maxBytes) throw new RangeError("longer than a transfer may be");
       this.#fileBytes.set(versionId, byteLength);
+      this.#devices.set(versionId, device);
       return { spool: this.#fileSpool(versionId, file, byteLength), state };
     } catch (error) {
       await file?.close();
@@ -150,7 +185,7 @@ class BoundedSpoolFolder implements SpoolFolder {
     const { files, clock, log } = this.ports;
     for (const [versionId, { touchedMs }] of this.#inMemory)
       if (!this.#open.has(versionId) && clock.now() - touchedMs >= this.limits.spoolMs)
-        this.#inMemory.delete(versionId);
+        await this.#remove(versionId);
     for (const name of await files.list(this.folder)) {
       const versionId = name.split(".")[0] ?? "";
       if (this.#open.has(versionId)) continue;
@@ -160,6 +195,8 @@ class BoundedSpoolFolder implements SpoolFolder {
       log.info("spool-expired", { name });
       await files.remove(join(this.folder, name));
       this.#fileBytes.delete(versionId);
+      this.#devices.delete(versionId);
+      this.#usedMs.delete(versionId);
     }
   }
 
@@ -174,6 +211,8 @@ class BoundedSpoolFolder implements SpoolFolder {
     const isOnDisk = this.#fileBytes.delete(versionId);
     this.#open.delete(versionId);
     this.#inMemory.delete(versionId);
+    this.#devices.delete(versionId);
+    this.#usedMs.delete(versionId);
     if (!isOnDisk) return;
     const statePath = this.#statePath(versionId);
     for (const path of [statePath, `${statePath}.tmp`, this.#dataPath(versionId)])
@@ -194,6 +233,7 @@ class BoundedSpoolFolder implements SpoolFolder {
       },
       close: async () => {
         this.#open.delete(versionId);
+        this.#usedMs.set(versionId, this.ports.clock.now());
         await file.close();
       },
     };

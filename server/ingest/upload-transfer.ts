@@ -186,12 +186,13 @@ export class UploadTransfer {
 
   async #createSpool(): Promise<Spool> {
     const byteLength = this.receiver.machine.progress.byteLength ?? 0;
-    const spool = await this.parts.spools.create(this.parts.versionId, byteLength);
+    const { spools, versionId, device } = this.parts;
+    const spool = await spools.create(versionId, byteLength, device);
     this.#opening = undefined;
     if (spool === undefined)
       throw new StemmaError(
         "QUOTA_EXCEEDED",
-        "The server's space for unfinished transfers is used up. The device tries again later; if this stays, raise the server's limit or free its disk.",
+        `The server's space for unfinished transfers is used up, or this device's share of it, and ${byteLength} bytes more do not fit. The device tries again later; if this stays, raise the server's limits (spoolBytes, spoolBytesPerDevice) or free its disk.`,
       );
     return spool;
   }

@@ -5,23 +5,24 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";
+import { announcementOf } from "../../agent/outbox/announcement.js";
 import type { Uploads } from "../../agent/outbox/uploads.js";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
-import type { LeafTable } from "../../shared/model/model.js";
+import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
+import type { Leaf, StreamedKind } from "../../shared/model/model.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { keyOfSeed } from "../../shared/trust/keys.js";
-import { signAnnounce } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
 import type { Body, BodyOf, BodyType, ManifestPart, ObjectRef, Want } from "../../shared/wire/messages.js";
 import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../shared/wire/topics.js";
 import { runSender, type RunningSender } from "../../shared/wire/transfer/run-sender.js";
-import type { StreamObject } from "../../shared/wire/transfer/stream.js";
+import { storedStreamObject, type StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Block } from "../../shared/wire/messages.js";
 
 /** Replaces an outgoing message of a transfer: [] loses it, two entries repeat it. */
@@ -42,7 +43,7 @@ export class ScriptedDevice {
   readonly messages: Body[] = [];
   readonly envelopes: { readonly correlation: string; readonly body: Body }[] = [];
   readonly store: ObjectPruner;
-  readonly models = new Map<Hash, SavedModel & { readonly leaves: LeafTable }>();
+  readonly models = new Map<Hash, SavedModel & { readonly leaves: readonly Leaf[] }>();
   readonly senders = new Map<string, RunningSender>();
   sentBlocks = 0;
   isClosed = false;
@@ -147,6 +148,8 @@ export class ScriptedDevice {
       readonly device?: string;
       readonly fleet?: string;
       readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+      readonly uses?: SaveUses;
+      readonly openings?: Uint8Array;
     },
   ): Promise<SavedModel> {
     const source = opaqueModelSource(
@@ -169,32 +172,25 @@ export class ScriptedDevice {
         bases,
         environment: { backend: "none" },
         ...(about.attachments === undefined ? {} : { attachments: about.attachments }),
+        ...(about.uses === undefined ? {} : { uses: about.uses }),
+        ...(about.openings === undefined ? {} : { openings: about.openings }),
       },
       nodeClock(),
     );
-    this.models.set(saved.versionId, { ...saved, leaves: source.leaves });
+    this.models.set(saved.versionId, { ...saved, leaves: leavesOfSave(source, about.uses) });
     return saved;
   }
 
   async announce(
     saved: SavedModel,
-    options: { readonly inline?: boolean; readonly signature?: string; readonly tensorBytes?: number } = {},
+    { inline, ...changed }: Partial<BodyOf<"announce">> & { readonly inline?: boolean } = {},
   ): Promise<void> {
-    const objects =
-      options.inline === false
-        ? []
-        : await Promise.all(
-            smallRefs(saved).map(async ({ kind, id }) => ({ kind, data: await this.store.read(kind, id) })),
-          );
-    const signature =
-      options.signature ?? signAnnounce(keyOfSeed(this.enrolment.deviceSeed), saved.versionId);
-    await this.send({
-      type: "announce",
-      record: saved.recordBytes,
-      signature,
-      objects,
-      tensorBytes: options.tensorBytes ?? saved.tensorBytes,
-    });
+    const announcement = await announcementOf(
+      this.store,
+      saved.versionId,
+      keyOfSeed(this.enrolment.deviceSeed),
+    );
+    await this.send({ ...announcement, ...(inline === false && { objects: [] }), ...changed });
   }
 
   async send(body: Body, correlation = ""): Promise<void> {
@@ -360,15 +356,22 @@ export class ScriptedDevice {
   }
 
   #streamOf(
-    saved: { readonly leaves: LeafTable },
+    saved: { readonly leaves: readonly Leaf[] },
     want: Want,
   ): { readonly objects: readonly StreamObject[]; readonly coded: boolean } {
     if (want.reason === "objects")
       return { coded: true, objects: want.objects.map((ref) => this.#small(ref)) };
     return {
       coded: false,
-      objects: want.tensorIndices.map((index) => this.store.openTensor(saved.leaves[index]?.tensor as Hash)),
+      objects: [
+        ...want.tensorIndices.map((index) => this.store.openTensor(saved.leaves[index]?.tensor as Hash)),
+        ...want.objects.map(({ kind, id }) => this.streamedObject(kind as StreamedKind, id)),
+      ],
     };
+  }
+  /** What it sends for an object that streams; a test can replace it by other bytes. */
+  streamedObject(kind: StreamedKind, id: Hash): StreamObject {
+    return storedStreamObject(this.store.openStream(kind, id));
   }
   #small({ kind, id }: ObjectRef): StreamObject {
     const store = this.store;
@@ -380,17 +383,4 @@ export class ScriptedDevice {
       },
     };
   }
-}
-
-function smallRefs({ record: { objects } }: SavedModel): {
-  readonly kind: "tree" | "names" | "owner-map" | "environment" | "attachment";
-  readonly id: Hash;
-}[] {
-  return [
-    { kind: "tree", id: objects.tree },
-    { kind: "names", id: objects.names },
-    { kind: "owner-map", id: objects.ownerMap },
-    { kind: "environment", id: objects.environment },
-    ...(objects.attachments ?? []).map(({ hash }) => ({ kind: "attachment" as const, id: hash })),
-  ];
 }

@@ -14,10 +14,11 @@ const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 async function open(
   files: Files,
   now = (): number => Date.now(),
-  more: Partial<{ spoolBytes: number; spoolMs: number; memorySpoolBytes: number }> = {},
+  more: Partial<{ spoolBytesPerDevice: number; spoolMs: number; memorySpoolBytes: number }> = {},
 ): Promise<SpoolFolder> {
   return openSpoolFolder({ files, clock: { now }, log: silentLog() }, folder, {
     spoolBytes: 1000,
+    spoolBytesPerDevice: 1000,
     spoolMs: 60_000,
     memorySpoolBytes: 0,
     ...more,
@@ -36,30 +37,30 @@ for (const [where, memorySpoolBytes] of [
   describe(`a spool ${where}`, () => {
     it("returns what was written in any order, and continues after a pause", async () => {
       const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
-      const spool = await spools.create(hash(1), 10);
+      const spool = await spools.create(hash(1), 10, "car");
       assert.ok(spool);
       await spool.write(5, text("world"));
       await spool.write(0, text("hello"));
       assert.equal(await all(spool.chunks(2, 6)), "llowor");
       await spool.saveState(text("place"));
       await spool.close();
-      const resumed = await spools.resume(hash(1), 1000);
+      const resumed = await spools.resume(hash(1), 1000, "car");
       assert.ok(resumed);
       assert.equal(Buffer.from(resumed.state).toString(), "place");
       assert.equal(await all(resumed.spool.chunks(0, 10)), "helloworld");
-      assert.equal(await spools.resume(hash(1), 1000), undefined, "it is in use");
+      assert.equal(await spools.resume(hash(1), 1000, "car"), undefined, "it is in use");
       await resumed.spool.remove();
-      assert.equal(await spools.resume(hash(1), 1000), undefined);
+      assert.equal(await spools.resume(hash(1), 1000, "car"), undefined);
       assert.equal(spools.bytes, 0);
     });
 
     it("is refused at the quota, and accepted again after another was removed", async () => {
       const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { memorySpoolBytes });
-      const first = await spools.create(hash(1), 600);
+      const first = await spools.create(hash(1), 600, "car");
       assert.ok(first);
-      assert.equal(await spools.create(hash(2), 600), undefined);
+      assert.equal(await spools.create(hash(2), 600, "car"), undefined);
       await first.remove();
-      assert.ok(await spools.create(hash(2), 600));
+      assert.ok(await spools.create(hash(2), 600, "car"));
       assert.equal(spools.bytes, 600);
     });
   });
@@ -69,38 +70,66 @@ describe("the spool folder", () => {
   it("finds existing files after a restart, and counts their size", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     const before = await open(files);
-    const spool = await before.create(hash(1), 700);
+    const spool = await before.create(hash(1), 700, "car");
     await spool?.write(0, text("x"));
     await spool?.saveState(text("s"));
     const after = await open(files);
     assert.equal(after.bytes, 700);
-    assert.equal(await after.create(hash(2), 400), undefined);
-    assert.equal((await after.resume(hash(1), 1000))?.spool.byteLength, 700);
+    assert.equal((await after.resume(hash(1), 1000, "car"))?.spool.byteLength, 700);
+    assert.equal(await after.create(hash(2), 400, "bus"), undefined, "the first is in use");
+  });
+
+  it("gives each device a share, also of what it resumed", async () => {
+    const files = memoryFiles({ now: () => Date.now() });
+    const before = await open(files);
+    const first = await before.create(hash(1), 300, "car");
+    await first?.write(0, text("x"));
+    await first?.saveState(text("s"));
+    const after = await open(files, undefined, { spoolBytesPerDevice: 500 });
+    assert.equal((await after.resume(hash(1), 1000, "car"))?.spool.byteLength, 300);
+    assert.equal(await after.create(hash(2), 300, "car"), undefined);
+    assert.ok(await after.create(hash(2), 200, "car"));
+    assert.ok(await after.create(hash(3), 500, "bus"));
+  });
+
+  it("removes unused spools where space is short, those without progress for the longest time first", async () => {
+    let now = 1000;
+    const spools = await open(memoryFiles({ now: () => now }), () => now);
+    for (const at of [1, 2, 3]) {
+      const spool = await spools.create(hash(at), 300, "car");
+      await spool?.saveState(text("s"));
+      now += 10;
+      if (at > 1) await spool?.close();
+    }
+    assert.ok(await spools.create(hash(4), 400, "bus"));
+    assert.equal(await spools.resume(hash(2), 1000, "car"), undefined, "it was the oldest that nobody used");
+    assert.ok(await spools.resume(hash(3), 1000, "car"));
+    assert.equal(await spools.create(hash(5), 300, "bus"), undefined, "those in use stay");
   });
 
   it("does not resume files without state, longer than allowed, or without data", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     const spools = await open(files);
-    const stateless = await spools.create(hash(1), 10);
+    const stateless = await spools.create(hash(1), 10, "car");
     await stateless?.close();
-    assert.equal(await spools.resume(hash(1), 1000), undefined);
-    const long = await spools.create(hash(2), 500);
+    assert.equal(await spools.resume(hash(1), 1000, "car"), undefined);
+    const long = await spools.create(hash(2), 500, "car");
     await long?.saveState(text("s"));
     await long?.close();
-    assert.equal(await spools.resume(hash(2), 400), undefined);
-    const lost = await spools.create(hash(3), 10);
+    assert.equal(await spools.resume(hash(2), 400, "car"), undefined);
+    const lost = await spools.create(hash(3), 10, "car");
     await lost?.saveState(text("s"));
     await lost?.close();
     await files.remove(`${folder}/${hash(3)}.data`);
-    assert.equal(await spools.resume(hash(3), 1000), undefined);
+    assert.equal(await spools.resume(hash(3), 1000, "car"), undefined);
   });
 
   it("removes files unused for too long and foreign files, but none in use", async () => {
     const files = memoryFiles({ now: () => Date.now() });
     let later = 0;
     const spools = await open(files, () => Date.now() + later);
-    const kept = await spools.create(hash(1), 10);
-    const old = await spools.create(hash(2), 10);
+    const kept = await spools.create(hash(1), 10, "car");
+    const old = await spools.create(hash(2), 10, "car");
     await old?.saveState(text("s"));
     await old?.close();
     await (await files.open(`${folder}/stray.txt`, "create")).close();
