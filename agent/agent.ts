@@ -22,7 +22,7 @@ import { unreleased } from "./outbox/outbox-state.js";
 import { usedBytes } from "./resources/disk-budget.js";
 import { runServerCommand } from "./server-commands.js";
 import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
-import { lineStatus, type AgentStatus } from "./status.js";
+import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
@@ -130,6 +130,7 @@ export class Agent {
         welcomed: conversation.isWelcomed,
         lastError: link.lastError,
       },
+      history: historyStatus(state),
       training: trainer.running ?? null,
       uploads: uploads.progress(),
       unreleased: unreleased(state).length,

@@ -231,7 +231,6 @@ function composeLink(
       onOpen: (session) => {
         log.info("connected", { session, text: `connected in session ${session}` });
         later.conversation().onOpen(session);
-        later.downloads().reconnected();
       },
       onClosed: () => {
         later.conversation().onClosed();
@@ -306,6 +305,9 @@ function composeConversation(
       },
     },
     {
+      onWelcomed: () => {
+        downloads.reconnected();
+      },
       onReceipt: (line, receipt) => {
         reactions.onReceipt(line, receipt.kind);
       },

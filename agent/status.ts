@@ -32,6 +32,14 @@ export interface LineStatus {
   /** Why the line does not train now; null while it trains. */
   readonly standstill: string | null;
 }
+export interface HistoryStatus {
+  /** Facts of the server's journal that this device has verified. */
+  readonly seen: number;
+  /** Why the server is not believed; null while it is. */
+  readonly distrust: { readonly text: string; readonly atMs: number } | null;
+  /** Versions deleted here that a restore of the server may have lost. */
+  readonly lost: OutboxState["lost"];
+}
 export interface AgentStatus {
   readonly fleet: string;
   readonly device: string;
@@ -44,11 +52,17 @@ export interface AgentStatus {
     readonly lastError: string;
   };
   readonly training: Running | null;
+  /** What this device has seen of the server's history. */
+  readonly history: HistoryStatus;
   /** Transfers to the server under way. */
   readonly uploads: readonly UploadProgress[];
   readonly unreleased: number;
   readonly disk: { readonly usedBytes: number; readonly budgetBytes: number };
   readonly lines: readonly LineStatus[];
+}
+
+export function historyStatus({ seen, distrust = undefined, lost }: OutboxState): HistoryStatus {
+  return { seen: seen?.length ?? 0, distrust: distrust ?? null, lost };
 }
 
 /** The lines' part of the status; versions that were forgotten are left out. */

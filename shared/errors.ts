@@ -62,6 +62,7 @@ const journalCodes = {
   JOURNAL_STOPPED: failed,
   FACT_INVALID: failed,
   HEAD_SIGNATURE_INVALID: verification,
+  HISTORY_UNPROVEN: verification,
 } as const;
 const fileCodes = {
   FILE_MISSING: notFound,

@@ -3,7 +3,14 @@
  * them, because a device that reconnects reports its state again. Types only.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Activation, KeptReceipt, LineState, OutboxEntry, OutboxState } from "./outbox-state.js";
+import type {
+  Activation,
+  KeptReceipt,
+  LineState,
+  OutboxEntry,
+  OutboxState,
+  SeenHead,
+} from "./outbox-state.js";
 import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 
 interface At {
@@ -47,6 +54,8 @@ export type AgentFact =
       readonly backedUpTo: number;
       readonly name: string;
       readonly version: number;
+      /** The server's journal head in the receipt, which continues the newest one seen. */
+      readonly head?: SeenHead;
     })
   | (At & {
       readonly type: "refused";
@@ -95,8 +104,23 @@ export type AgentFact =
       readonly code: string;
       readonly message: string;
     })
-  /** The newest journal head of the server that this device has verified. */
-  | (At & { readonly type: "seen"; readonly length: number; readonly chain: Hash })
+  /**
+   * The newest journal head of the server, proven to continue the one before. `restores`: leaf hashes of facts
+   * `restored` in it that were not known. Without `root`, of an earlier release, it is no head.
+   */
+  | (At & {
+      readonly type: "seen";
+      readonly length: number;
+      readonly chain: Hash;
+      readonly root?: Hash;
+      readonly restores?: readonly Hash[];
+      /** Public key of the server. */
+      readonly server?: string;
+    })
+  /** The device is enrolled with another server from here on; `restored` to position 0 goes before it. */
+  | (At & { readonly type: "server"; readonly publicKey: string })
+  /** The server's history is another one than this device has seen; ends with the next `seen`. */
+  | (At & { readonly type: "distrusted"; readonly text: string })
   /**
    * The server was restored to an older state: everything it had recorded from `position` on is announced
    * again.
@@ -106,7 +130,11 @@ export type AgentFact =
   | (At & { readonly type: "compacted"; readonly part: CompactedPart });
 
 export interface CompactedPart {
-  readonly outbox?: Pick<OutboxState, "seen" | "restoredAt" | "backedUpTo">;
+  /** Members that an earlier release did not write are absent. */
+  readonly outbox?: Pick<OutboxState, "backedUpTo"> &
+    Partial<Pick<OutboxState, "server" | "knownRestores" | "distrust" | "lost">> & {
+      readonly seen?: Partial<SeenHead> | undefined;
+    };
   readonly line?: Omit<LineState, "versions" | "activations">;
   readonly version?: OutboxEntry;
   readonly activations?: readonly Activation[];

@@ -12,6 +12,7 @@ import type {
   LineState,
   OutboxEntry,
   OutboxState,
+  SeenHead,
   Standing,
 } from "./outbox-state.js";
 
@@ -23,13 +24,34 @@ const standings: readonly Standing[] = ["pending", "recorded", "stored", "releas
  */
 const keptActivations = 1024;
 
+/** Restores that are remembered, and losses that are listed. */
+const maxKnownRestores = 1024;
+const maxLost = 1000;
+
+type OutboxRest = Pick<OutboxState, "backedUpTo" | "seen" | "server" | "knownRestores" | "distrust" | "lost">;
+
+function restOf(state: OutboxState): OutboxRest {
+  const { backedUpTo, seen, server, knownRestores, distrust, lost } = state;
+  return { backedUpTo, seen, server, knownRestores, distrust, lost };
+}
+
+/** A head with a root; earlier releases wrote none, and nothing can be proven from their heads. */
+function headOf({ length, chain, root }: Partial<SeenHead>): SeenHead | undefined {
+  return length === undefined || chain === undefined || root === undefined
+    ? undefined
+    : { length, chain, root };
+}
+
 export const emptyOutbox: OutboxState = {
   entries: new Map(),
   lines: new Map(),
   receipts: new Map(),
   backedUpTo: 0,
   seen: undefined,
-  restoredAt: [],
+  server: undefined,
+  knownRestores: [],
+  distrust: undefined,
+  lost: [],
 };
 
 type MutableLine = { -readonly [Key in keyof LineState]: LineState[Key] } & {
@@ -42,7 +64,7 @@ export class OutboxFold {
   readonly #entries: Map<Hash, OutboxEntry>;
   readonly #lines: Map<string, MutableLine>;
   readonly #receipts: Map<Hash, KeptReceipt>;
-  #rest: Pick<OutboxState, "backedUpTo" | "seen" | "restoredAt">;
+  #rest: OutboxRest;
 
   constructor(from: OutboxState = emptyOutbox) {
     this.#entries = new Map(from.entries);
@@ -53,8 +75,7 @@ export class OutboxFold {
       ]),
     );
     this.#receipts = new Map(from.receipts);
-    const { backedUpTo, seen, restoredAt } = from;
-    this.#rest = { backedUpTo, seen, restoredAt };
+    this.#rest = restOf(from);
   }
 
   /** The state now. Its maps and lists change with the facts that are applied later. */
@@ -97,7 +118,14 @@ export class OutboxFold {
         this.#applyTraining(fact);
         break;
       case "seen":
-        this.#rest = { ...this.#rest, seen: { length: fact.length, chain: fact.chain } };
+        this.#see(fact, fact.restores);
+        this.#rest = { ...this.#rest, server: fact.server };
+        break;
+      case "server":
+        this.#rest = { ...this.#rest, server: fact.publicKey };
+        break;
+      case "distrusted":
+        this.#rest = { ...this.#rest, distrust: { text: fact.text, atMs: fact.atMs } };
         break;
       case "restored":
         this.#restore(fact.position);
@@ -148,6 +176,12 @@ export class OutboxFold {
       backedUp: entry.backedUp || position < this.#rest.backedUpTo,
     }));
     this.#noteBackup(fact.backedUpTo);
+    if (fact.head !== undefined) this.#see(fact.head);
+  }
+
+  #see(head: Partial<SeenHead>, restores: readonly Hash[] = []): void {
+    const knownRestores = [...this.#rest.knownRestores, ...restores].slice(-maxKnownRestores);
+    this.#rest = { ...this.#rest, seen: headOf(head), knownRestores, distrust: undefined };
   }
 
   /** A receipt states up to where a backup exists: this holds for every version before it. */
@@ -228,19 +262,24 @@ export class OutboxFold {
           position: undefined,
           version: undefined,
         });
-    for (const receipt of this.#receipts.values())
-      if (receipt.position >= position) this.#receipts.delete(receipt.versionId);
+    const lost = [...this.#receipts.values()].filter((receipt) => receipt.position >= position);
+    for (const { versionId } of lost) this.#receipts.delete(versionId);
     this.#rest = {
+      ...this.#rest,
       backedUpTo: Math.min(this.#rest.backedUpTo, position),
       seen: undefined,
-      restoredAt: [...this.#rest.restoredAt, position],
+      distrust: undefined,
+      lost: [...this.#rest.lost, ...lost].slice(-maxLost),
     };
   }
 
   /** Takes over a part of the state that a compaction wrote. */
   #addCompacted(part: CompactedPart): void {
     // JSON leaves out members that are undefined; a state has all of them.
-    if (part.outbox !== undefined) this.#rest = { ...part.outbox, seen: part.outbox.seen };
+    if (part.outbox !== undefined) {
+      const { backedUpTo, seen, server, knownRestores = [], distrust, lost = [] } = part.outbox;
+      this.#rest = { backedUpTo, seen: headOf(seen ?? {}), server, knownRestores, distrust, lost };
+    }
     if (part.line !== undefined)
       this.#lines.set(part.line.line, { ...emptyLine(part.line.line), ...part.line });
     if (part.version !== undefined) {
@@ -344,8 +383,7 @@ const partLength = 1000;
 
 /** The facts that give a state again. */
 export function compactedFacts(state: OutboxState, atMs: number): AgentFact[] {
-  const { seen, restoredAt, backedUpTo } = state;
-  const parts: CompactedPart[] = [{ outbox: { seen, restoredAt, backedUpTo } }];
+  const parts: CompactedPart[] = [{ outbox: restOf(state) }];
   for (const { versions: _, activations, ...line } of state.lines.values()) {
     parts.push({ line });
     for (let at = 0; at < activations.length; at += partLength)

@@ -95,9 +95,27 @@ export interface OutboxState {
   readonly receipts: ReadonlyMap<Hash, KeptReceipt>;
   /** The position of the server's journal up to which a backup exists, as the newest receipts state it. */
   readonly backedUpTo: number;
-  readonly seen: { readonly length: number; readonly chain: Hash } | undefined;
-  /** Positions of restores of the server that were handled already. */
-  readonly restoredAt: readonly number[];
+  /** The newest verified head of the server's journal; every receipt here is before it. */
+  readonly seen: SeenHead | undefined;
+  /** Public key of the server whose head that is. */
+  readonly server: string | undefined;
+  /**
+   * Leaf hashes of the facts `restored` that this device has seen in the server's journal, newest last. None of
+   * them explains a later loss.
+   */
+  readonly knownRestores: readonly Hash[];
+  /** Why the server is not believed now. */
+  readonly distrust: { readonly text: string; readonly atMs: number } | undefined;
+  /** Versions that were deleted here and that restores of the server may have lost; newest last. */
+  readonly lost: readonly KeptReceipt[];
+}
+
+/** A head of the server's journal. */
+export interface SeenHead {
+  readonly length: number;
+  readonly chain: Hash;
+  /** RFC 6962 root. */
+  readonly root: Hash;
 }
 
 // Queries.
@@ -181,7 +199,11 @@ export function keptVersions(
       versionId: entry.versionId,
       line,
       sequence: orderOf(state, line, entry.versionId),
-      released: entry.standing === "released" && (releasedWhen === "stored" || entry.backedUp),
+      // A server with another history may have lost what it released.
+      released:
+        entry.standing === "released" &&
+        (releasedWhen === "stored" || entry.backedUp) &&
+        state.distrust === undefined,
       active: activeVersion(state, line) === entry.versionId,
       needed: neededBases.has(entry.versionId),
     })),

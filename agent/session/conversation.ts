@@ -9,7 +9,7 @@ import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js"
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { verifyHead, verifyReceipt } from "../../shared/trust/signatures.js";
+import { verifyReceipt } from "../../shared/trust/signatures.js";
 import type {
   BodyOf,
   Body,
@@ -26,11 +26,12 @@ import type {
 import type { ClockError } from "./clock-error.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { activeVersion, lostByRestore, unreleased } from "../outbox/outbox-state.js";
+import { activeVersion, unreleased } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import { Announcements } from "./announcements.js";
-import { runCommand } from "./run-command.js";
-import { judgeHistory } from "./server-history.js";
+import { receiptFact } from "./receipt-fact.js";
+import { refuseCommand, runCommand } from "./run-command.js";
+import { isNotAdmitted, ServerTrust } from "./server-trust.js";
 import { WakeTimer } from "./wake-timer.js";
 import { movingMs, WantAnswers } from "./want-answers.js";
 
@@ -49,6 +50,8 @@ export interface ConversationOptions {
 }
 
 export interface ConversationHandlers {
+  /** The server has proven its history in this session, and is believed. */
+  onWelcomed(): void;
   /** A receipt of one of this line's versions is kept. */
   onReceipt(line: string, receipt: Receipt): void;
   /**
@@ -70,6 +73,8 @@ export interface ConversationHandlers {
 const echoMs = 60_000;
 /** Milliseconds after which a birth without a welcome is repeated. */
 const welcomeMs = 30_000;
+/** Least milliseconds between two births of a session. */
+const birthPauseMs = 5000;
 /** Milliseconds after a receipt until the version is announced again, in case the next receipt was lost. */
 const nextReceiptMs = 120_000;
 
@@ -77,10 +82,10 @@ export class Conversation {
   readonly #wants: WantAnswers;
   readonly #announcements: Announcements;
   readonly #timer: WakeTimer;
+  readonly #trust: ServerTrust;
   #session = 0;
   #open = false;
   #welcomed = false;
-  #distrusted = false;
   /** Versions that lines had run at the welcome and the server did not know of. */
   #unreported: ReadonlySet<Hash> = new Set();
   #welcomedAtMs = 0;
@@ -109,6 +114,14 @@ export class Conversation {
         handlers.onEvent(name, text, line);
       },
     });
+    this.#trust = new ServerTrust({
+      enrolment,
+      outbox,
+      clock,
+      onEvent: (name, text, line) => {
+        handlers.onEvent(name, text, line);
+      },
+    });
     this.#wants = new WantAnswers({
       outbox,
       uploads: options.uploads,
@@ -133,7 +146,6 @@ export class Conversation {
     this.#session = session;
     this.#open = true;
     this.#welcomed = false;
-    this.#distrusted = false;
     this.#announcements.reset();
     this.#wants.clear();
     this.options.uploads.reconnected();
@@ -170,9 +182,12 @@ export class Conversation {
 
   async #handle({ body, correlation, session }: Envelope): Promise<void> {
     if (!this.#open || session !== this.#session) return;
+    if (body.type === "welcome") return this.#welcome(body);
+    if (!this.#welcomed && !isNotAdmitted(body)) {
+      this.#beforeWelcome(body, correlation);
+      return;
+    }
     switch (body.type) {
-      case "welcome":
-        return this.#welcome(body);
       case "want":
         return this.#wants.answer(body, correlation);
       case "blockRequest":
@@ -217,8 +232,7 @@ export class Conversation {
       type: "birth",
       ...birth(),
       heads,
-      seenJournalLength: state.seen?.length ?? 0,
-      seenJournalChain: state.seen?.chain,
+      ...this.#trust.birth(),
       unreleased: unreleased(state).length,
       clockMs: Math.round(clock.now()),
       clockErrorMs: clockError.errorMs(clock.monotonic()),
@@ -227,54 +241,38 @@ export class Conversation {
     this.#wakeAt(this.#bornAtMs + welcomeMs);
   }
 
+  /** Nothing that a server says is believed before it has proven its history. */
+  /** Nothing that a server says is believed before it has proven its history. */
+  #beforeWelcome(body: Body, correlation: string): void {
+    this.options.log.debug("not-believed", { type: body.type });
+    if (body.type === "command") this.options.send(refuseCommand(this.#trust.doubt), { correlation });
+  }
+
   async #welcome(welcome: Welcome): Promise<void> {
-    const { outbox, clock, clockError, enrolment, log } = this.options;
-    if (welcome.head !== undefined) verifyHead(enrolment.serverPublicKey, welcome.head);
-    clockError.compare(welcome.clockMs, this.#bornAtMs, clock.now(), clock.monotonic());
-    const history = judgeHistory(outbox.state, welcome);
-    this.#distrusted = history.verdict === "rewritten";
-    if (history.verdict === "rewritten") {
-      this.handlers.onEvent("server-history-rewritten", history.text, "");
+    const { clock, clockError, log } = this.options;
+    const belief = await this.#trust.welcome(welcome);
+    if (belief === "again") {
+      this.#sendBirth();
       return;
     }
-    if (history.verdict === "restored") await this.#serverWasRestored(history.position);
-    if (welcome.head !== undefined && welcome.head.length !== outbox.state.seen?.length)
-      await outbox.append({
-        type: "seen",
-        atMs: Math.round(clock.now()),
-        length: welcome.head.length,
-        chain: welcome.head.chain,
-      });
-    if (!this.#welcomed)
+    const isFirst = !this.#welcomed;
+    this.#welcomed = belief === "believed";
+    if (belief === "refused") return;
+    clockError.compare(welcome.clockMs, this.#bornAtMs, clock.now(), clock.monotonic());
+    if (isFirst) {
       log.info("welcomed", {
         session: this.#session,
         text: `the server ${welcome.serverVersion} answers in session ${this.#session}`,
       });
-    this.#welcomed = true;
+      this.handlers.onWelcomed();
+    }
     this.#welcomedAtMs = clock.monotonic();
     this.#unreported = this.#announcements.serverKnows(welcome.known);
     await this.#announceDue();
   }
 
-  async #serverWasRestored(position: number): Promise<void> {
-    const { outbox, clock } = this.options;
-    const lost = lostByRestore(outbox.state, position);
-    await outbox.append({ type: "restored", atMs: Math.round(clock.now()), position });
-    this.handlers.onEvent(
-      "server-restored",
-      `the server was restored to position ${position}; everything it recorded after that is announced again`,
-      "",
-    );
-    for (const entry of lost)
-      this.handlers.onEvent(
-        "model-lost",
-        `the model ${entry.name}:${entry.version ?? "?"} (${entry.versionId}) was released, is deleted here, and is after the state the server was restored to`,
-        entry.line,
-      );
-  }
-
   async #announceDue(): Promise<void> {
-    if (this.isWelcomed && !this.#distrusted) await this.#announcements.announceDue();
+    if (this.isWelcomed) await this.#announcements.announceDue();
   }
 
   #isEcho({ line, versionId }: Offer): boolean {
@@ -294,7 +292,6 @@ export class Conversation {
 
   async #receipt(receipt: Receipt): Promise<void> {
     const { outbox, enrolment, clock, uploads, log } = this.options;
-    if (this.#distrusted) return;
     verifyReceipt(
       {
         serverPublicKey: enrolment.serverPublicKey,
@@ -305,22 +302,20 @@ export class Conversation {
       },
       receipt,
     );
-    if (receipt.head !== undefined) verifyHead(enrolment.serverPublicKey, receipt.head);
+    const history = await this.#trust.receipt(receipt);
+    if (history === "older") return;
+    if (history !== "continued") {
+      this.#welcomed = false;
+      // A message with a newer head was lost: the answer to a birth proves what follows the newest one here.
+      if (history === "unanswered") this.#wakeAt(this.#bornAtMs + birthPauseMs);
+      return;
+    }
     const entry = outbox.entry(receipt.versionId);
     if (entry === undefined) return;
     this.#answered(receipt.versionId, { phase: "announced", retryInMs: nextReceiptMs });
-    const { type: _, kind, versionId, position, backedUpTo, name, version } = receipt;
+    const { kind, versionId, name, version } = receipt;
     const before = entry.standing;
-    await outbox.append({
-      type: "receipt",
-      atMs: Math.round(clock.now()),
-      kind,
-      versionId,
-      position,
-      backedUpTo,
-      name,
-      version,
-    });
+    await outbox.append(receiptFact(receipt, Math.round(clock.now())));
     const after = outbox.entry(versionId)?.standing;
     if (after !== before)
       log.info(kind, {
@@ -337,7 +332,7 @@ export class Conversation {
   async #refusal(refusal: Refusal): Promise<void> {
     const { outbox, clock, uploads } = this.options;
     const { code, message, versionId, transfer, retry, retryAfterMs } = refusal;
-    if (code === "DEVICE_QUARANTINED" || code === "DEVICE_REVOKED") {
+    if (isNotAdmitted(refusal)) {
       this.handlers.onEvent("not-admitted", message, "");
       this.options.onNotAdmitted(message);
       return;
@@ -395,7 +390,7 @@ export class Conversation {
 
   async #wake(): Promise<void> {
     if (!this.#open) return;
-    if (this.#welcomed || this.#distrusted) return this.#announceDue();
+    if (this.#welcomed) return this.#announceDue();
     this.#sendBirth();
   }
 }

@@ -1,34 +1,123 @@
 /**
- * Checks that the server has the history that this device has seen. Pure. A journal only grows: one that is
- * shorter, or different at the same length, is another history, and only a server that reports a restore may
- * have that (docs/design.md, "Backup").
+ * Checks that the server's journal begins with what this device has seen of it, before anything that the server
+ * says is believed. Pure. A journal only grows, so a newer head must come with a proof that it continues the
+ * newest one seen (RFC 6962 section 2.1.2). All receipts are before that head, so they are in the history with
+ * it. Without that proof only a restore that this device has not accepted yet explains the difference: the fact
+ * `restored`, proven to be in the journal. (docs/protocol.md, "Backups and history")
  */
-import type { Welcome } from "../../shared/wire/messages.js";
+import { StemmaError } from "../../shared/errors.js";
+import {
+  emptyRoot,
+  logLeaf,
+  toHash,
+  verifyConsistency,
+  verifyInclusion,
+  type LogRoot,
+} from "../../shared/journal/merkle-log.js";
+import { readProvenFact } from "../../shared/journal/proven-fact.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
 
+/** `learned`: leaf hashes of restores that this device did not know. */
 export type ServerHistory =
-  | { readonly verdict: "grown" }
+  | { readonly verdict: "continued"; readonly learned: readonly Hash[] }
   /** Everything recorded from `position` on has to be announced again. */
-  | { readonly verdict: "restored"; readonly position: number }
+  | { readonly verdict: "restored"; readonly position: number; readonly learned: readonly Hash[] }
+  /** The proof starts at another head than the newest one: the server answers an older birth. */
+  | { readonly verdict: "unanswered" }
   | { readonly verdict: "rewritten"; readonly text: string };
 
+type Known = Pick<OutboxState, "seen" | "knownRestores">;
+
+/** The head of a device that has seen none. */
+const noHead: LogRoot = { length: 0, root: emptyRoot };
+
 export function judgeHistory(
-  state: Pick<OutboxState, "seen" | "restoredAt">,
-  welcome: Pick<Welcome, "head" | "restored" | "restoredPosition">,
+  { seen = undefined, knownRestores }: Known,
+  { head, start, restores = [] }: Pick<Welcome, "head" | "start" | "restores">,
 ): ServerHistory {
-  const { seen, restoredAt } = state;
-  const { head, restored, restoredPosition } = welcome;
-  const wentBack =
-    seen !== undefined &&
-    head !== undefined &&
-    (head.length < seen.length || (head.length === seen.length && head.chain !== seen.chain));
-  // `restored` stays true forever; it matters once, or when the journal is not the one seen since.
-  if (restored && (wentBack || !restoredAt.includes(restoredPosition)))
-    return { verdict: "restored", position: restoredPosition };
-  if (wentBack)
-    return {
-      verdict: "rewritten",
-      text: `the server's journal has ${head.length} entries where ${seen.length} were seen before, and it does not report a restore; until it does, nothing is announced to it and nothing is deleted because of it`,
-    };
-  return { verdict: "grown" };
+  if (head === undefined) return rewritten("it names no signed head of its journal");
+  const shown = restores.map((fact) => provenRestore(fact, head));
+  if (shown.includes(undefined)) return rewritten("it sent a proof of a restore that does not hold");
+  const unknown = shown
+    .filter((one) => one !== undefined)
+    .filter(({ leaf }) => !knownRestores.includes(leaf));
+  const learned = unknown.map(({ leaf }) => leaf);
+  const from = seen ?? noHead;
+  if (isSame(from, head)) return { verdict: "continued", learned };
+  if (start !== undefined) {
+    if (start.length !== from.length) return { verdict: "unanswered" };
+    if (continues(from, start, head)) return { verdict: "continued", learned };
+    return rewritten("it sent a proof of its history that does not hold");
+  }
+  if (seen === undefined) return { verdict: "unanswered" };
+  const positions = unknown.map(({ position }) => position).filter((position) => position < seen.length);
+  if (positions.length > 0) return { verdict: "restored", position: Math.min(...positions), learned };
+  return rewritten(
+    `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device has seen, and it shows no restore that this device has not accepted already`,
+  );
+}
+
+function rewritten(why: string): ServerHistory {
+  const text = `this device does not believe the server: ${why}. Nothing is announced to it, nothing that it sends is acted on, and nothing is deleted because of it. If the server was put back to an older copy, its operator declares that with \`stemma journal declare-restore\`; if not, somebody may be impersonating it`;
+  return { verdict: "rewritten", text };
+}
+
+function isSame(a: LogRoot, b: LogRoot): boolean {
+  return a.length === b.length && a.root === b.root;
+}
+
+function continues(from: LogRoot, { hashes }: StartProof, to: LogRoot): boolean {
+  return verifyConsistency({ from: { length: from.length, root: from.root }, to, proof: hashes });
+}
+
+function isProven({ position, entry, hashes }: ProvenFact, { length, root }: WireHead): boolean {
+  return verifyInclusion({ leaf: logLeaf(entry), position, length, root, proof: hashes });
+}
+
+/** Undefined where the proof does not hold, or the fact is another one. */
+function provenRestore(
+  fact: ProvenFact,
+  head: WireHead,
+): { readonly leaf: Hash; readonly position: number } | undefined {
+  const content = readProvenFact(fact.entry);
+  if (content?.type !== "restored" || !isProven(fact, head)) return undefined;
+  return { leaf: toHash(logLeaf(fact.entry)), position: content.position };
+}
+
+/**
+ * How a receipt's head stands to the newest head seen. `older`: late, and told by a newer one already.
+ * `unanswered`: a message between the two was lost. `contradicts`: another history.
+ */
+export type ReceiptHistory = "continued" | "older" | "unanswered" | "contradicts";
+
+/**
+ * Checks that the version's fact is in the journal, and that the journal continues the newest head seen.
+ * @throws RECEIPT_INVALID where the receipt itself is not proven
+ */
+export function judgeReceipt(seen: LogRoot = noHead, receipt: Receipt): ReceiptHistory {
+  const { head, start, fact, position, versionId } = receipt;
+  const reject = (why: string): StemmaError =>
+    new StemmaError(
+      "RECEIPT_INVALID",
+      `A receipt "${receipt.kind}" for ${versionId} ${why}. It is ignored, and the model stays in the outbox.`,
+      { versionId, why },
+    );
+  if (head === undefined || start === undefined || fact === undefined) throw reject("comes without proofs");
+  const content = readProvenFact(fact.entry);
+  if (
+    content?.type !== "recorded" ||
+    content.versionId !== versionId ||
+    content.name !== receipt.name ||
+    content.version !== receipt.version
+  )
+    throw reject("comes with the fact of another version");
+  if (fact.position !== position || !isProven(fact, head))
+    throw reject("does not prove that the version is in the server's journal");
+  if (isSame(seen, head)) return "continued";
+  if (head.length < seen.length) return "older";
+  if (head.length === seen.length) return "contradicts";
+  if (start.length !== seen.length) return "unanswered";
+  return continues(seen, start, head) ? "continued" : "contradicts";
 }

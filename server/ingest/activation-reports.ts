@@ -61,7 +61,7 @@ export class ActivationReports {
     // With `after-outbox` a device activates a version before the server knows it, and reports again after
     // the version's receipt. After a restore, a report may name a version that was lost. It is recorded all
     // the same, so that the history does not claim that an older version ran then.
-    if (summary === undefined && repository.restoredTo() === null)
+    if (summary === undefined && repository.restores().length === 0)
       return {
         code: "MODEL_NOT_FOUND",
         message: `The version ${versionId} is not known here yet. Report its activation again after its receipt.`,

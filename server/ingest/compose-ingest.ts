@@ -19,6 +19,7 @@ import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
 import { FactQuota } from "./fact-quota.js";
+import { HistoryProofs } from "./history-proofs.js";
 import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
@@ -61,6 +62,7 @@ export interface IngestServices {
   readonly scheduler: UploadScheduler;
   readonly lines: LineIndex;
   readonly receipts: Receipts;
+  readonly proofs: HistoryProofs;
   readonly activations: ActivationReports;
   readonly quota: FactQuota;
 }
@@ -81,7 +83,8 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const sessions = new DeviceSessions();
   const sessionOf = (device: string) => sessions.get(device);
   const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
-  const receipts = new Receipts({ repository, signer, sender, events, sessionOf });
+  const proofs = new HistoryProofs(repository);
+  const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
   const lines = new LineIndex(repository.versions({ includeRetired: true }));
   const quota = new FactQuota({
     limits,
@@ -110,6 +113,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     sender,
     spools,
     receipts,
+    proofs,
     lines,
     offers,
     confirmations,

@@ -16,6 +16,11 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 export interface DeviceSession {
   readonly session: number;
   sequence: number;
+  /**
+   * Length of the newest journal head that was sent to it in this session, which the next one is proven to
+   * continue; undefined before its welcome.
+   */
+  provenLength?: number | undefined;
 }
 
 export interface DeviceSender {

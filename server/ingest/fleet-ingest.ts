@@ -222,7 +222,7 @@ export class FleetIngest {
 
   async #born(device: string, online: OnlineDevice, birth: Birth): Promise<void> {
     const { repository, clock, limits, serverVersion, events } = this.parts;
-    const { sender, offers } = this.services;
+    const { sender, offers, proofs } = this.services;
     const isFirst = online.birth === undefined;
     online.birth = birth;
     if (isFirst)
@@ -233,14 +233,19 @@ export class FleetIngest {
         session: online.session,
         profile: birth.profile,
       });
-    const restored = repository.restoredTo();
+    const history = await proofs.welcome(birth);
+    // Another connection may have taken over meanwhile.
+    if (this.services.sessions.get(device) !== online) return;
+    online.provenLength = history.head?.length;
+    if (history.start === undefined) this.#noteOtherHistory(device, birth);
+    const restored = repository.restores().at(-1);
     await sender.send(device, {
       type: "welcome",
       serverVersion,
       protocol: protocolVersion,
-      head: repository.journal.signedHead(),
+      ...history,
       clockMs: clock.now(),
-      restored: restored !== null,
+      restored: restored !== undefined,
       restoredPosition: restored?.position ?? 0,
       known: this.#headsOf(device),
       blockBytes: limits.blockBytes,
@@ -250,6 +255,17 @@ export class FleetIngest {
       device,
       birth.heads.flatMap(({ activeVersionId }) => activeVersionId ?? []),
     );
+  }
+
+  /** The device believes this server only if a restore explains it, which it has not seen yet. */
+  #noteOtherHistory(device: string, { seenJournalLength }: Birth): void {
+    const { repository, log } = this.parts;
+    log.error("history-differs", {
+      device,
+      seen: seenJournalLength,
+      length: repository.journal.head().length,
+      text: `${device} has seen ${seenJournalLength} facts of a history that this server does not have. After a restore it announces again what is missing. If this home was put back to an older copy without \`stemma storage restore\`, devices do not believe this server until you declare it: \`stemma journal declare-restore\` (docs/operating.md, "A home that was put back")`,
+    });
   }
 
   #headsOf(device: string): readonly LineHead[] {

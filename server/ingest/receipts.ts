@@ -1,10 +1,13 @@
 /** The server's signed receipts of a version. A receipt is made only after its fact is fsynced. */
+import { messageWithCode } from "../../shared/error-text.js";
+import type { Log } from "../../shared/ports.js";
 import { signReceipt } from "../../shared/trust/signatures.js";
 import type { Receipt, ReceiptKind } from "../../shared/wire/messages.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
 import type { DeviceSender, DeviceSession } from "./device-sender.js";
+import type { HistoryProofs } from "./history-proofs.js";
 
 /** The kinds of receipts that hold in this state, in the order in which they became true. */
 function receiptKindsOf(state: VersionSummary["state"]): readonly ReceiptKind[] {
@@ -26,7 +29,9 @@ export interface ReceiptsParts {
   readonly signer: ServerSigner;
   readonly sender: Pick<DeviceSender, "send">;
   readonly events: Pick<EventHub, "emit">;
-  sessionOf(device: string): Pick<DeviceSession, "session"> | undefined;
+  readonly log: Pick<Log, "error">;
+  readonly proofs: Pick<HistoryProofs, "receipt">;
+  sessionOf(device: string): DeviceSession | undefined;
 }
 
 export class Receipts {
@@ -51,22 +56,46 @@ export class Receipts {
         tensorBytes,
         tookMs: 0,
       });
-    await this.#send(record.device, summary, kind);
+    await this.#send(record.device, summary, [kind]);
   }
 
   /** Sends all receipts that hold for a version now. */
   async repeat(device: string, summary: VersionSummary): Promise<void> {
-    for (const kind of receiptKindsOf(summary.state)) await this.#send(device, summary, kind);
+    await this.#send(device, summary, receiptKindsOf(summary.state));
   }
 
-  async #send(device: string, summary: VersionSummary, kind: ReceiptKind): Promise<void> {
-    const online = this.parts.sessionOf(device);
-    if (online === undefined) return;
-    await this.parts.sender.send(device, this.#sign(summary, kind, online.session));
+  /** A device that was not welcomed in this session gets none: it announces again what has no receipt. */
+  async #send(device: string, summary: VersionSummary, kinds: readonly ReceiptKind[]): Promise<void> {
+    const { repository, sender, sessionOf, log } = this.parts;
+    if (sessionOf(device)?.provenLength === undefined) return;
+    let entry: Uint8Array;
+    try {
+      entry = await repository.journal.readEntry(summary.position);
+    } catch (error) {
+      const { versionId } = summary;
+      log.error("receipt-not-sent", { device, versionId, text: messageWithCode(error) });
+      return;
+    }
+    for (const kind of kinds) {
+      const online = sessionOf(device);
+      if (online?.provenLength === undefined) return;
+      // No await before it is sent: each head is proven from the one that was sent before.
+      const receipt = this.#sign(summary, kind, {
+        session: online.session,
+        from: online.provenLength,
+        entry,
+      });
+      online.provenLength = receipt.head?.length;
+      await sender.send(device, receipt);
+    }
   }
 
-  #sign(summary: VersionSummary, kind: ReceiptKind, session: number): Receipt {
-    const { repository, signer } = this.parts;
+  #sign(
+    summary: VersionSummary,
+    kind: ReceiptKind,
+    { session, from, entry }: { readonly session: number; readonly from: number; readonly entry: Uint8Array },
+  ): Receipt {
+    const { repository, signer, proofs } = this.parts;
     return signReceipt(signer, {
       kind,
       versionId: summary.versionId,
@@ -75,7 +104,7 @@ export class Receipts {
       generation: repository.device(summary.record.device)?.generation,
       session,
       position: summary.position,
-      head: repository.journal.signedHead(),
+      ...proofs.receipt(from, summary.position, entry),
       backedUpTo: repository.backedUpTo(),
       name: summary.name,
       version: summary.version,

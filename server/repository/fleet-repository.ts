@@ -9,9 +9,9 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
-import type { DatasetState } from "./state/state.js";
+import type { DatasetState, RestoreState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
-import type { Journal } from "../../shared/journal/journal.js";
+import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
 import type { ErrorCode } from "../../shared/errors.js";
@@ -210,7 +210,7 @@ export interface FleetRepository {
   readonly fleet: string;
   readonly home: string;
   readonly objects: ObjectPruner;
-  readonly journal: Journal;
+  readonly journal: Journal & JournalProofs;
   /** The same open repository; the facts that are appended through it are caused by `caller`. */
   as(caller: Caller): FleetRepository;
 
@@ -272,8 +272,8 @@ export interface FleetRepository {
   readonly retention: FleetRetention;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
-  /** Position and time of the last restore; null where the fleet was never restored. */
-  restoredTo(): { readonly position: number; readonly atMs: number } | null;
+  /** The restores of this fleet, oldest first; empty where it was never restored. */
+  restores(): readonly Readonly<RestoreState>[];
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   assignment(device: string, line: string): Hash | undefined;

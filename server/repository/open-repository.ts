@@ -203,10 +203,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     stats: () => fleetStats(context),
     backup: (folder) => backupFleet(context, home, folder),
     backedUpTo: () => backedUpTo(state),
-    restoredTo: () => {
-      const last = state.restores.at(-1);
-      return last === undefined ? null : { position: last.position, atMs: last.atMs };
-    },
+    restores: () => state.restores,
     as: (caller) => repositoryOf({ ...context, queue: context.queue.as(caller) }, home),
     close: async () => {
       await context.queue.settled();

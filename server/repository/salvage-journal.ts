@@ -27,6 +27,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
 import { headSigner, openRepositoryIn } from "./open-repository.js";
+import { restoredFact } from "./restored-fact.js";
 import { factCodec } from "./state/fact-codec.js";
 import { journalFolderOf, nextJournalFolderOf, setJournalAside, unrecordedVersions } from "./lost-journal.js";
 import { applyFact, emptyState } from "./state/state.js";
@@ -96,14 +97,8 @@ export async function salvageJournal(
   }
   if (dryRun || (head !== undefined && (await verifies(files, folder, head)))) return report;
   const isLossy = found.gaps > 0 || unrecorded.length > 0;
-  const by = caller === undefined ? {} : { by: caller };
-  const restored: Fact = {
-    type: "restored",
-    atMs: clock.now(),
-    position: found.verified.length,
-    lostFrom: found.verified.length,
-    ...by,
-  };
+  const lostFrom = found.verified.length;
+  const restored = restoredFact({ clock, random }, { position: lostFrom, lostFrom, by: caller });
   const setAside = await replaceJournal(home, folder, found, isLossy ? restored : undefined);
   // This verifies the new journal.
   const repository = await openRepositoryIn(home, fleet, folder);

@@ -123,5 +123,15 @@ export type Fact =
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */
   | (Caused & { readonly type: "redacted"; readonly object: Hash; readonly because: string })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
-  /** This store was restored to an older state: devices announce everything after `position` again. */
-  | (Caused & { readonly type: "restored"; readonly position: number; readonly lostFrom: number | null });
+  /**
+   * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`
+   * is the same where no backup holds what is before it (a salvage, a restore that a person declares). `id`: 32
+   * random hexadecimal digits, so that no other restore is the same fact: a device accepts each once. Absent in
+   * journals of earlier releases.
+   */
+  | (Caused & {
+      readonly type: "restored";
+      readonly position: number;
+      readonly lostFrom: number | null;
+      readonly id?: string;
+    });

@@ -31,6 +31,7 @@ import type {
   JournalEntry,
   JournalHead,
   JournalOpening,
+  JournalProofs,
   SignedHead,
 } from "./journal.js";
 import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
@@ -38,22 +39,8 @@ import type { JournalIndex } from "./journal-index.js";
 import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
 
 /** A journal on files, with the members that only its owner needs. */
-export interface FileJournal<F = Fact> extends Journal<F> {
+export interface FileJournal<F = Fact> extends Journal<F>, JournalProofs {
   readonly opening: JournalOpening;
-  /**
-   * The bytes of an entry, and the proof that they are in the log of the current head (`verifyInclusion`).
-   * Reads this entry only.
-   * @throws FACT_INVALID for a position that does not exist
-   */
-  prove(position: number): Promise<ProvenEntry>;
-  /**
-   * The proof that the log's first `from` entries are the start of the log of its first `to` entries
-   * (`verifyConsistency`); `to` is the complete log when absent. O(log n), without reading the disk.
-   * @throws FACT_INVALID where it has fewer entries
-   */
-  proveStart(from: number, to?: number): readonly Hash[];
-  /** Root of the first `length` entries. O(log n). @throws FACT_INVALID where it has fewer entries */
-  rootAt(length: number): Hash;
   /**
    * Copies the first `length` entries into an empty folder, durably; the copy opens as a journal with the
    * same chain.
@@ -61,12 +48,6 @@ export interface FileJournal<F = Fact> extends Journal<F> {
   copyTo(folder: string, length: number): Promise<{ readonly bytes: number }>;
   /** Bytes of all segments. */
   byteLength(): Promise<number>;
-}
-
-export interface ProvenEntry {
-  readonly entry: Uint8Array;
-  readonly proof: readonly Hash[];
-  readonly head: JournalHead;
 }
 
 /** An append that waits to be written. */
@@ -327,28 +308,36 @@ export class OpenedJournal<F> implements FileJournal<F> {
     return { ...head, publicKey: this.#signer.publicKey, signature: this.#signer.sign(headMessage(head)) };
   }
 
-  async prove(position: number): Promise<ProvenEntry> {
-    const head = this.head();
-    if (!Number.isInteger(position) || position < 0 || position >= head.length)
-      throw new StemmaError(
-        "FACT_INVALID",
-        `The journal in ${this.#folder} has no entry ${position}; it has ${head.length} entries, counted from 0. Name one of them.`,
-        { position, length: head.length },
-      );
-    const proof = this.#index.inclusionProof(position, head.length);
+  async readEntry(position: number): Promise<Uint8Array> {
+    this.#requireEntry(position);
     const offset = this.#index.offset(position);
-    return { entry: await readEntryAt(this.#files, this.#segments, { position, offset }), proof, head };
+    return await readEntryAt(this.#files, this.#segments, { position, offset });
+  }
+
+  proveEntry(position: number, length = this.#length): readonly Hash[] {
+    this.#requireEntries(length);
+    this.#requireEntry(position, length);
+    return this.#index.inclusionProof(position, length);
   }
 
   proveStart(from: number, to = this.#length): readonly Hash[] {
     this.#requireEntries(to);
-    this.#requireEntries(from);
+    if (from !== to) this.#requireEntry(from, to);
     return this.#index.consistencyProof(from, to);
   }
 
   rootAt(length: number): Hash {
     this.#requireEntries(length);
     return this.#index.root(length);
+  }
+
+  #requireEntry(position: number, length = this.#length): void {
+    if (!Number.isInteger(position) || position < 0 || position >= length)
+      throw new StemmaError(
+        "FACT_INVALID",
+        `The journal in ${this.#folder} has no entry ${position} among its first ${length}, counted from 0. Name one of them.`,
+        { position, length },
+      );
   }
 
   #requireEntries(length: number): void {

@@ -51,6 +51,26 @@ export interface JournalOpening {
   readonly tornBytes: number;
 }
 
+/** Proofs about a journal's log; merkle-log.ts checks them. */
+export interface JournalProofs {
+  /** The bytes of an entry, read alone. @throws FACT_INVALID where there is no such entry, JOURNAL_CORRUPT */
+  readEntry(position: number): Promise<Uint8Array>;
+  /**
+   * The proof that the entry at `position` is in the log of the first `length` entries (`verifyInclusion`); of
+   * all entries when absent. O(log n), without reading the disk.
+   * @throws FACT_INVALID where it has fewer entries
+   */
+  proveEntry(position: number, length?: number): readonly Hash[];
+  /**
+   * The proof that the log of the first `from` entries is the start of the log of the first `to` entries
+   * (`verifyConsistency`); of all entries when absent. O(log n), without reading the disk.
+   * @throws FACT_INVALID where it has fewer entries
+   */
+  proveStart(from: number, to?: number): readonly Hash[];
+  /** Root of the first `length` entries. O(log n). @throws FACT_INVALID where it has fewer entries */
+  rootAt(length: number): Hash;
+}
+
 export interface Journal<F = Fact> {
   /**
    * Appends facts together (all or none survive a crash); resolves with their positions once they are fsynced

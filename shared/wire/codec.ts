@@ -16,6 +16,9 @@ import {
   encodingsPerManifestPart,
   maxBlockBytes,
   maxListLength,
+  maxProofHashes,
+  maxProvenEntryBytes,
+  maxProvenRestores,
   maxReferences,
   maxStreamedObjects,
   maxTextLength,
@@ -73,6 +76,15 @@ const codingTerms: Fields<messages.CodingTerms> = {
   streamBytes: field.nonZero(field.u64),
 };
 const generation = field.nonZero(field.u32);
+const proofHashes = field.hashes(maxProofHashes);
+const startProof = field.optional(
+  field.message<messages.StartProof>({ length: field.u64, hashes: proofHashes }),
+);
+const provenFact = field.message<messages.ProvenFact>({
+  position: field.u64,
+  entry: field.bytes(maxProvenEntryBytes),
+  hashes: proofHashes,
+});
 const indices = field.list(field.u32, maxListLength);
 
 /** Every type of message, by its name in the envelope. */
@@ -90,6 +102,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     clockMs: field.i64,
     clockErrorMs: field.errorMs,
     generation,
+    seenJournalRoot: field.optionalHash,
   },
   welcome: {
     serverVersion: shortText,
@@ -101,6 +114,8 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     known: field.list(lineHead),
     blockBytes: field.u32,
     window: field.u32,
+    start: startProof,
+    restores: field.nonEmpty(field.list(provenFact, maxProvenRestores)),
   },
   announce: {
     record: messageBytes,
@@ -149,6 +164,8 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     version: field.u32,
     publicKey: field.publicKey,
     signature: field.signature,
+    start: startProof,
+    fact: field.optional(provenFact),
   },
   refusal: {
     code: shortText,

@@ -42,6 +42,14 @@ export const maxStreamedObjects = 257;
 /** Tensor indices in one part of a want: with four bytes each and its objects it stays below maxMessageBytes. */
 export const indicesPerWant = 12 * 1024;
 
+/**
+ * Proofs about the journal: hashes of one proof (a log of 2^53 entries needs 54), bytes of a proven entry, and
+ * proven restores in one welcome.
+ */
+export const maxProofHashes = 64;
+export const maxProvenEntryBytes = 16 * 1024;
+export const maxProvenRestores = 16;
+
 /** Longest names and texts, in UTF-16 code units. */
 export const maxNameLength = 64;
 export const maxTextLength = 4096;

@@ -51,6 +51,19 @@ export interface Birth {
   readonly clockErrorMs: number | null;
   /** As in `State`. */
   readonly generation?: number | undefined;
+  /** Of the same head as `seenJournalLength`. */
+  readonly seenJournalRoot?: Hash | undefined;
+}
+/** That the first `length` entries of a head's log are a log that the receiver knows (merkle-log.ts checks it). */
+export interface StartProof {
+  readonly length: number;
+  readonly hashes: readonly Hash[];
+}
+/** That an entry is at `position` in a head's log. */
+export interface ProvenFact {
+  readonly position: number;
+  readonly entry: Uint8Array;
+  readonly hashes: readonly Hash[];
 }
 /** A journal head with its signature; keys and signatures are lower-case hex (32 and 64 bytes). */
 export interface WireHead {
@@ -66,11 +79,16 @@ export interface Welcome {
   readonly protocol: number;
   readonly head?: WireHead | undefined;
   readonly clockMs: number;
+  /** For people: a device goes back only to the position of a proven fact in `restores`. */
   readonly restored: boolean;
   readonly restoredPosition: number;
   readonly known: readonly LineHead[];
   readonly blockBytes: number;
   readonly window: number;
+  /** From the head that the birth names to `head`; absent where the journal does not begin with it. */
+  readonly start?: StartProof | undefined;
+  /** The newest facts `restored` that the device may not know, oldest first. */
+  readonly restores?: readonly ProvenFact[] | undefined;
 }
 export interface SmallObject {
   readonly kind: ObjectKind;
@@ -185,6 +203,10 @@ export interface Receipt {
   readonly version: number;
   readonly publicKey: string;
   readonly signature: string;
+  /** From the head that was last sent to the device in this session to `head`. */
+  readonly start?: StartProof | undefined;
+  /** The fact `recorded` at `position`. */
+  readonly fact?: ProvenFact | undefined;
 }
 export interface Refusal {
   readonly type: "refusal";

@@ -203,6 +203,7 @@ export class Simulation implements SimulatedNetwork {
     if ("refused" in verdict) throw new Error(verdict.refused);
     ingest.connected(device.name);
     device.isConnected = true;
+    await this.inject(device.birth());
     return true;
   }
   async disconnect(device: SimulatedDevice): Promise<void> {

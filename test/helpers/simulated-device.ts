@@ -2,6 +2,7 @@
  * A device of the ingest simulation: it saves models in a store in memory, announces them, answers wants, and
  * keeps the receipts and refusals it gets.
  */
+import { judgeReceipt } from "../../agent/session/server-history.js";
 import { UploadCoding } from "../../agent/outbox/upload-coding.js";
 import { Uploads } from "../../agent/outbox/uploads.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
@@ -126,6 +127,22 @@ export class SimulatedDevice {
   nextSession(): number {
     return ++this.session;
   }
+  /** The first message of a session, which the simulated network neither loses nor delays. */
+  birth(): SimulatedMessage {
+    return this.#message({
+      type: "birth",
+      agentVersion: "0",
+      profile: "test",
+      runtime: "test",
+      oldestProtocol: 1,
+      heads: [],
+      seenJournalLength: 0,
+      unreleased: 0,
+      clockMs: 0,
+      clockErrorMs: null,
+      generation: 1,
+    });
+  }
   hasReceipt(versionId: Hash, kind: ReceiptKind): boolean {
     return this.receipts.get(versionId)?.has(kind) ?? false;
   }
@@ -198,7 +215,16 @@ export class SimulatedDevice {
       body.type === "block" && transfer !== undefined
         ? { kind: "block-up" as const, transfer }
         : { kind: "up" as const };
-    this.network.post({
+    this.network.post(this.#message(body, channel));
+  }
+
+  #message(
+    body: Body,
+    channel: { readonly kind: "up" } | { readonly kind: "block-up"; readonly transfer: string } = {
+      kind: "up",
+    },
+  ): SimulatedMessage {
+    return {
       isFromDevice: true,
       device: this.name,
       session: this.session,
@@ -211,7 +237,7 @@ export class SimulatedDevice {
         expiresMs: 0,
         body,
       }),
-    });
+    };
   }
 
   receive(payload: Uint8Array): void {
@@ -233,6 +259,7 @@ export class SimulatedDevice {
         },
         body,
       );
+      judgeReceipt(undefined, body);
       const kinds = this.receipts.get(body.versionId);
       if (kinds === undefined) this.receipts.set(body.versionId, new Set([body.kind]));
       else kinds.add(body.kind);

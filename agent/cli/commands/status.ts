@@ -25,6 +25,8 @@ export function addStatus(program: Command): void {
     });
 }
 
+const maxNamedLosses = 10;
+
 const columns = [
   { title: "LINE", value: (row: Row) => row.line },
   { title: "MODEL", value: (row: Row) => row.name },
@@ -45,6 +47,22 @@ const columns = [
   },
 ];
 
+/** What a person has to know of the server's history. */
+function historyLines({ distrust, lost }: AgentStatus["history"]): readonly string[] {
+  const named = lost.slice(-maxNamedLosses).map(({ name, version, versionId }) => {
+    return `${name}:${version ?? "?"} (${versionId.slice(0, 12)})`;
+  });
+  const more = lost.length > named.length ? ` and ${lost.length - named.length} more (--json)` : "";
+  return [
+    ...(distrust === null
+      ? []
+      : [`NOT BELIEVED since ${new Date(distrust.atMs).toISOString()}: ${distrust.text}`]),
+    ...(lost.length === 0
+      ? []
+      : [`deleted here, and perhaps lost at the server: ${named.join(", ")}${more}`]),
+  ];
+}
+
 /** The lines below the table: connection, disk, training, samples. */
 function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentStatus): string {
   const connection =
@@ -58,6 +76,7 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
   return [
     `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,
+    ...historyLines(status.history),
     ...status.lines.map(({ line, samples, standstill }) => {
       const counts =
         samples === null

@@ -1,7 +1,10 @@
-/** `stemma journal list|salvage`: what happened in a fleet; keeps what can be read of a damaged journal. */
+/**
+ * `stemma journal`: what happened in a fleet; keeps what can be read of a damaged journal; declares that a home
+ * was put back.
+ */
 import type { Command } from "commander";
 import { currentUser } from "../../../shared/adapters/current-user.js";
-import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { formatTime, parseTime, type Column } from "../../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
 import type { ListedFact } from "../../api/journal-schemas.js";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
@@ -21,6 +24,21 @@ the lost facts are lost. Exit status 5: something was lost.
 
   stemma journal salvage --fleet cars --dry-run
   stemma journal salvage --fleet cars
+`;
+
+const declareHelp = `
+Run it when this home was put back to an older copy without \`stemma storage restore\`
+(a snapshot of a disk or a virtual machine, a copied folder). Devices that have seen
+what is missing do not believe the server: the log has "history-differs", and their
+\`agent status\` says so. Stop the server, declare the restore, start the server. Each
+device accepts it once, announces again what it still has, and names what is lost.
+
+Give the time at which the copy was made, or the number of facts that it had. An
+earlier time or a smaller number is safe: more is announced again, and more is named
+that may be lost. Declare nothing that you cannot explain: devices believe it.
+
+  stemma journal declare-restore --fleet cars --copied-at 2026-11-20T03:00:00Z --dry-run
+  stemma journal declare-restore --fleet cars --copied-at 2026-11-20T03:00:00Z
 `;
 
 export function addJournalCommands(program: Command): void {
@@ -43,6 +61,47 @@ export function addJournalCommands(program: Command): void {
     .action(async ({ dryRun }: { dryRun: boolean }, command: Command) =>
       withContext(command, (context) => salvageCommand(dryRun, context)),
     );
+  journal
+    .command("declare-restore")
+    .option("--copied-at <time>", "when the copy was made that this home was put back to", parseTime)
+    .option("--position <count>", "instead of the time: number of facts that the copy had", Number)
+    .option("--dry-run", "show what would be declared, change nothing", false)
+    .description("tell devices that this home was put back to an older copy, so that they announce again")
+    .addHelpText("after", declareHelp)
+    .action(async (given: { dryRun: boolean; copiedAt?: number; position?: number }, command: Command) =>
+      withContext(command, (context) => declareCommand(given, context)),
+    );
+}
+
+async function declareCommand(
+  { dryRun, copiedAt, position }: { dryRun: boolean; copiedAt?: number; position?: number },
+  { output, options }: CommandContext,
+): Promise<void> {
+  const { openNodeHome } = await import("../../repository/node-home.js");
+  const { declareRestore } = await import("../../repository/declare-restore.js");
+  const home = await openNodeHome(options.home);
+  try {
+    const report = await declareRestore(home, options.fleet, {
+      dryRun,
+      copiedAtMs: copiedAt,
+      position,
+      caller: { who: currentUser(), through: "command" },
+    });
+    const timeOf = (atMs: number | null): string => (atMs === null ? "none" : new Date(atMs).toISOString());
+    output.print({
+      data: report,
+      names: [options.fleet],
+      text: [
+        `fleet ${report.fleet}: ${dryRun ? "would be declared" : "declared"} as put back to its first ${report.position} of ${report.length} facts`,
+        `last fact before: ${timeOf(report.beforeMs)}; first fact after: ${timeOf(report.afterMs)}`,
+        ...(dryRun
+          ? []
+          : ["start the server: devices announce again what came after, and name what is lost"]),
+      ].join("\n"),
+    });
+  } finally {
+    await home.close();
+  }
 }
 
 interface ListChoices {

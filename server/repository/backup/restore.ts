@@ -25,6 +25,7 @@ import type { CheckReport } from "../fleet-repository.js";
 import { changedPack, inspectBackup } from "./inspect-backup.js";
 import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
+import { restoredFact } from "../restored-fact.js";
 
 export interface RestoredFleet {
   readonly fleet: string;
@@ -152,7 +153,7 @@ async function restoreFleet(
   manifest: BackupManifest,
 ): Promise<RestoredFleet> {
   const { home } = target;
-  const { files, clock } = home.ports;
+  const { files } = home.ports;
   const from = fleetBackupFolder(folder, manifest.fleet);
   const final = home.fleetFolder(manifest.fleet);
   const partial = join(home.path, "fleets", `.restoring-${manifest.fleet}`);
@@ -164,7 +165,7 @@ async function restoreFleet(
       await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
   await writeDurably(files, join(partial, "journal", headName), encodeHeadSlot(manifest.head));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
-  const { versions, problems } = await recordRestore(target, manifest, partial, clock.now());
+  const { versions, problems } = await recordRestore(target, manifest, partial);
   await files.rename(partial, final);
   await files.syncFolder(join(home.path, "fleets"));
   return reportOf(manifest, versions, [...changed, ...problems]);
@@ -196,7 +197,6 @@ async function recordRestore(
   { home, caller }: Target,
   { fleet, head }: BackupManifest,
   partial: string,
-  atMs: number,
 ): Promise<{ readonly versions: number; readonly problems: CheckReport["problems"] }> {
   const repository = await openRepositoryIn(home, fleet, partial);
   try {
@@ -208,8 +208,8 @@ async function recordRestore(
         { fleet },
       );
     const { problems, repaired = [] } = await repository.check({ repair: true });
-    const asCaller = caller === undefined ? repository : repository.as(caller);
-    await asCaller.append({ type: "restored", atMs, position: head.length, lostFrom: null });
+    const restored = { position: head.length, lostFrom: null, by: caller };
+    await repository.append(restoredFact(home.ports, restored));
     const lost = repaired.flatMap(({ pack, lost: ids }) =>
       ids.map((id) => ({
         what: "object",

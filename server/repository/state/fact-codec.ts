@@ -9,22 +9,11 @@ import { StemmaError } from "../../../shared/errors.js";
 import { callerPaths, maxCallerText, type Caller } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FactCodec } from "../../../shared/journal/journal.js";
-import { hashBytes, hexOf, isHash } from "../../../shared/tensor/hash.js";
+import { readShortHash, shortenHash } from "../../../shared/journal/short-hash.js";
+import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
-const shortHash = /^[0-9A-Za-z_-]{43}$/;
-/** 43 characters have 258 bits, a hash has 256: the two spare bits of the last character must be zero. */
-function isShortHash(value: unknown): value is string {
-  return (
-    typeof value === "string" &&
-    shortHash.test(value) &&
-    Buffer.from(value, "base64url").toString("base64url") === value
-  );
-}
-const hash = z.preprocess(
-  (value) => (isShortHash(value) ? hexOf(Buffer.from(value, "base64url")) : value),
-  z.custom<Hash>(isHash, "not a hash"),
-);
+const hash = z.preprocess((value) => readShortHash(value) ?? value, z.custom<Hash>(isHash, "not a hash"));
 const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -106,7 +95,16 @@ const factSchemas = {
   },
   redacted: { ...at, object: hash, because: text, ...by },
   backup: { ...at, position: count, location: text, ...by },
-  restored: { ...at, position: count, lostFrom: count.nullable(), ...by },
+  restored: {
+    ...at,
+    position: count,
+    lostFrom: count.nullable(),
+    id: z
+      .string()
+      .regex(/^[0-9a-f]{32}$/)
+      .optional(),
+    ...by,
+  },
 } satisfies Record<Fact["type"], z.ZodRawShape>;
 
 /** The fact with who caused it, where its type can have that. */
@@ -158,12 +156,12 @@ export function checkFact(fact: Fact): Fact {
 /** Names of members whose values are hashes. */
 const hashMembers = new Set(["versionId", "hash", "object"]);
 
-function shortenHash(name: string, value: unknown): unknown {
-  return hashMembers.has(name) && isHash(value) ? Buffer.from(hashBytes(value)).toString("base64url") : value;
+function shortenHashes(name: string, value: unknown): unknown {
+  return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;
 }
 
 export const factCodec: FactCodec<Fact> = {
-  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortenHash)),
+  encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortenHashes)),
   decode(bytes) {
     let value: unknown;
     try {

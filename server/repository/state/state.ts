@@ -64,6 +64,18 @@ export interface RetentionState {
   readonly by?: string;
 }
 
+/** A fact `restored`, which is at `factPosition`. */
+export interface RestoreState {
+  readonly factPosition: number;
+  /**
+   * Number of journal entries that the backup had; of a salvage, that were read before the damage; of a declared
+   * restore, that are certainly not lost.
+   */
+  readonly position: number;
+  readonly atMs: number;
+  readonly isFromBackup: boolean;
+}
+
 export interface FleetState {
   /** Number of facts applied, which is the position of the next one. */
   length: number;
@@ -82,10 +94,9 @@ export interface FleetState {
   readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
   /**
-   * `position`: number of journal entries that the backup had, or, of a salvage, that were read before the
-   * damage.
+   * Oldest first.
    */
-  readonly restores: { readonly position: number; readonly atMs: number; readonly isSalvage: boolean }[];
+  readonly restores: RestoreState[];
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -152,7 +163,12 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;
     case "restored":
-      state.restores.push({ position: fact.position, atMs: fact.atMs, isSalvage: fact.lostFrom !== null });
+      state.restores.push({
+        factPosition: position,
+        position: fact.position,
+        atMs: fact.atMs,
+        isFromBackup: fact.lostFrom === null,
+      });
       return;
     default:
       state.unknownFacts++;
@@ -290,7 +306,7 @@ function applyRetention(state: FleetState, fact: FactOf<"retention">): void {
 
 /** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */
 export function backedUpTo(state: FleetState): number {
-  const restored = state.restores.filter(({ isSalvage }) => !isSalvage);
+  const restored = state.restores.filter(({ isFromBackup }) => isFromBackup);
   return [...state.backups, ...restored].reduce((most, { position }) => Math.max(most, position), 0);
 }
 

@@ -367,6 +367,9 @@ export namespace stemma {
             /** Birth generation. */
             generation: number;
 
+            /** Birth seenJournalRoot. */
+            seenJournalRoot: Uint8Array;
+
             /**
              * Creates a new Birth instance using the specified properties.
              * @param [properties] Properties to set
@@ -431,6 +434,9 @@ export namespace stemma {
 
                 /** Birth generation */
                 generation?: (number|null);
+
+                /** Birth seenJournalRoot */
+                seenJournalRoot?: (Uint8Array|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -569,6 +575,12 @@ export namespace stemma {
             /** Welcome window. */
             window: number;
 
+            /** Welcome start. */
+            start?: (stemma.v1.StartProof.$Properties|null);
+
+            /** Welcome restores. */
+            restores: stemma.v1.ProvenFact.$Properties[];
+
             /**
              * Creates a new Welcome instance using the specified properties.
              * @param [properties] Properties to set
@@ -628,12 +640,166 @@ export namespace stemma {
                 /** Welcome window */
                 window?: (number|null);
 
+                /** Welcome start */
+                start?: (stemma.v1.StartProof.$Properties|null);
+
+                /** Welcome restores */
+                restores?: (stemma.v1.ProvenFact.$Properties[]|null);
+
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
             }
 
             /** Shape of a Welcome. */
             type $Shape = stemma.v1.Welcome.$Properties;
+        }
+
+        /**
+         * Properties of a StartProof.
+         * @deprecated Use stemma.v1.StartProof.$Properties instead.
+         */
+        interface IStartProof extends stemma.v1.StartProof.$Properties {
+        }
+
+        /** Represents a StartProof. */
+        class StartProof {
+
+            /**
+             * Constructs a new StartProof.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.StartProof.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** StartProof length. */
+            length: number;
+
+            /** StartProof hashes. */
+            hashes: Uint8Array;
+
+            /**
+             * Creates a new StartProof instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns StartProof instance
+             */
+            static create(properties: stemma.v1.StartProof.$Shape): stemma.v1.StartProof & stemma.v1.StartProof.$Shape;
+            static create(properties?: stemma.v1.StartProof.$Properties): stemma.v1.StartProof;
+
+            /**
+             * Encodes the specified StartProof message. Does not implicitly {@link stemma.v1.StartProof.verify|verify} messages.
+             * @param message StartProof message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.StartProof.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes a StartProof message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.StartProof & stemma.v1.StartProof.$Shape} StartProof
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.StartProof & stemma.v1.StartProof.$Shape;
+        }
+
+        namespace StartProof {
+
+            /** Properties of a StartProof. */
+            interface $Properties {
+
+                /** StartProof length */
+                length?: (number|null);
+
+                /** StartProof hashes */
+                hashes?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of a StartProof. */
+            type $Shape = stemma.v1.StartProof.$Properties;
+        }
+
+        /**
+         * Properties of a ProvenFact.
+         * @deprecated Use stemma.v1.ProvenFact.$Properties instead.
+         */
+        interface IProvenFact extends stemma.v1.ProvenFact.$Properties {
+        }
+
+        /** Represents a ProvenFact. */
+        class ProvenFact {
+
+            /**
+             * Constructs a new ProvenFact.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.ProvenFact.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** ProvenFact position. */
+            position: number;
+
+            /** ProvenFact entry. */
+            entry: Uint8Array;
+
+            /** ProvenFact hashes. */
+            hashes: Uint8Array;
+
+            /**
+             * Creates a new ProvenFact instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns ProvenFact instance
+             */
+            static create(properties: stemma.v1.ProvenFact.$Shape): stemma.v1.ProvenFact & stemma.v1.ProvenFact.$Shape;
+            static create(properties?: stemma.v1.ProvenFact.$Properties): stemma.v1.ProvenFact;
+
+            /**
+             * Encodes the specified ProvenFact message. Does not implicitly {@link stemma.v1.ProvenFact.verify|verify} messages.
+             * @param message ProvenFact message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.ProvenFact.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes a ProvenFact message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.ProvenFact & stemma.v1.ProvenFact.$Shape} ProvenFact
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.ProvenFact & stemma.v1.ProvenFact.$Shape;
+        }
+
+        namespace ProvenFact {
+
+            /** Properties of a ProvenFact. */
+            interface $Properties {
+
+                /** ProvenFact position */
+                position?: (number|null);
+
+                /** ProvenFact entry */
+                entry?: (Uint8Array|null);
+
+                /** ProvenFact hashes */
+                hashes?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of a ProvenFact. */
+            type $Shape = stemma.v1.ProvenFact.$Properties;
         }
 
         /**
@@ -1588,6 +1754,12 @@ export namespace stemma {
             /** Receipt generation. */
             generation: number;
 
+            /** Receipt start. */
+            start?: (stemma.v1.StartProof.$Properties|null);
+
+            /** Receipt fact. */
+            fact?: (stemma.v1.ProvenFact.$Properties|null);
+
             /**
              * Creates a new Receipt instance using the specified properties.
              * @param [properties] Properties to set
@@ -1658,6 +1830,12 @@ export namespace stemma {
 
                 /** Receipt generation */
                 generation?: (number|null);
+
+                /** Receipt start */
+                start?: (stemma.v1.StartProof.$Properties|null);
+
+                /** Receipt fact */
+                fact?: (stemma.v1.ProvenFact.$Properties|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -467,6 +467,7 @@ export const stemma = $root.stemma = (() => {
             Birth.prototype.clockMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Birth.prototype.clockErrorMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Birth.prototype.generation = 0;
+            Birth.prototype.seenJournalRoot = $util.newBuffer([]);
 
             Birth.create = function(properties) {
                 return new Birth(properties);
@@ -502,6 +503,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(80).int64(message.clockErrorMs);
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(88).uint32(message.generation);
+                if (message.seenJournalRoot != null && $Object.hasOwnProperty.call(message, "seenJournalRoot") && message.seenJournalRoot.length)
+                    writer.uint32(98).bytes(message.seenJournalRoot);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -631,6 +634,15 @@ export const stemma = $root.stemma = (() => {
                                 message.generation = value;
                             else
                                 delete message.generation;
+                            continue;
+                        }
+                    case 12: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.seenJournalRoot = value;
+                            else
+                                delete message.seenJournalRoot;
                             continue;
                         }
                     }
@@ -779,6 +791,7 @@ export const stemma = $root.stemma = (() => {
 
             const Welcome = function (properties) {
                 this.known = [];
+                this.restores = [];
                 if (properties)
                     for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                         if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -794,6 +807,8 @@ export const stemma = $root.stemma = (() => {
             Welcome.prototype.known = $util.emptyArray;
             Welcome.prototype.blockBytes = 0;
             Welcome.prototype.window = 0;
+            Welcome.prototype.start = null;
+            Welcome.prototype.restores = $util.emptyArray;
 
             Welcome.create = function(properties) {
                 return new Welcome(properties);
@@ -825,6 +840,11 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(64).uint32(message.blockBytes);
                 if (message.window != null && $Object.hasOwnProperty.call(message, "window") && message.window !== 0)
                     writer.uint32(72).uint32(message.window);
+                if (message.start != null && $Object.hasOwnProperty.call(message, "start"))
+                    $root.stemma.v1.StartProof.encode(message.start, writer.uint32(82).fork(), _depth + 1).ldelim();
+                if (message.restores != null && message.restores.length)
+                    for (let i = 0; i < message.restores.length; ++i)
+                        $root.stemma.v1.ProvenFact.encode(message.restores[i], writer.uint32(90).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -935,6 +955,20 @@ export const stemma = $root.stemma = (() => {
                                 delete message.window;
                             continue;
                         }
+                    case 10: {
+                            if (wireType !== 2)
+                                break;
+                            message.start = $root.stemma.v1.StartProof.decode(reader, reader.size(), $undefined, _depth + 1, message.start);
+                            continue;
+                        }
+                    case 11: {
+                            if (wireType !== 2)
+                                break;
+                            if (!(message.restores && message.restores.length))
+                                message.restores = [];
+                            message.restores.push($root.stemma.v1.ProvenFact.decode(reader, reader.size(), $undefined, _depth + 1));
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -953,6 +987,214 @@ export const stemma = $root.stemma = (() => {
             };
 
             return Welcome;
+        })();
+
+        v1.StartProof = (function() {
+
+            const StartProof = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            StartProof.prototype.length = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            StartProof.prototype.hashes = $util.newBuffer([]);
+
+            StartProof.create = function(properties) {
+                return new StartProof(properties);
+            };
+
+            StartProof.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.length != null && $Object.hasOwnProperty.call(message, "length") && (typeof message.length === "object" ? message.length.low || message.length.high : message.length !== 0))
+                    writer.uint32(8).uint64(message.length);
+                if (message.hashes != null && $Object.hasOwnProperty.call(message, "hashes") && message.hashes.length)
+                    writer.uint32(18).bytes(message.hashes);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            StartProof.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.StartProof();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.length = value;
+                            else
+                                delete message.length;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.hashes = value;
+                            else
+                                delete message.hashes;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return StartProof;
+        })();
+
+        v1.ProvenFact = (function() {
+
+            const ProvenFact = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            ProvenFact.prototype.position = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            ProvenFact.prototype.entry = $util.newBuffer([]);
+            ProvenFact.prototype.hashes = $util.newBuffer([]);
+
+            ProvenFact.create = function(properties) {
+                return new ProvenFact(properties);
+            };
+
+            ProvenFact.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.position != null && $Object.hasOwnProperty.call(message, "position") && (typeof message.position === "object" ? message.position.low || message.position.high : message.position !== 0))
+                    writer.uint32(8).uint64(message.position);
+                if (message.entry != null && $Object.hasOwnProperty.call(message, "entry") && message.entry.length)
+                    writer.uint32(18).bytes(message.entry);
+                if (message.hashes != null && $Object.hasOwnProperty.call(message, "hashes") && message.hashes.length)
+                    writer.uint32(26).bytes(message.hashes);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            ProvenFact.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.ProvenFact();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.position = value;
+                            else
+                                delete message.position;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.entry = value;
+                            else
+                                delete message.entry;
+                            continue;
+                        }
+                    case 3: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.hashes = value;
+                            else
+                                delete message.hashes;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return ProvenFact;
         })();
 
         v1.SignedHead = (function() {
@@ -2332,6 +2574,8 @@ export const stemma = $root.stemma = (() => {
             Receipt.prototype.publicKey = $util.newBuffer([]);
             Receipt.prototype.signature = $util.newBuffer([]);
             Receipt.prototype.generation = 0;
+            Receipt.prototype.start = null;
+            Receipt.prototype.fact = null;
 
             Receipt.create = function(properties) {
                 return new Receipt(properties);
@@ -2370,6 +2614,10 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(98).bytes(message.signature);
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(104).uint32(message.generation);
+                if (message.start != null && $Object.hasOwnProperty.call(message, "start"))
+                    $root.stemma.v1.StartProof.encode(message.start, writer.uint32(114).fork(), _depth + 1).ldelim();
+                if (message.fact != null && $Object.hasOwnProperty.call(message, "fact"))
+                    $root.stemma.v1.ProvenFact.encode(message.fact, writer.uint32(122).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -2515,6 +2763,18 @@ export const stemma = $root.stemma = (() => {
                                 message.generation = value;
                             else
                                 delete message.generation;
+                            continue;
+                        }
+                    case 14: {
+                            if (wireType !== 2)
+                                break;
+                            message.start = $root.stemma.v1.StartProof.decode(reader, reader.size(), $undefined, _depth + 1, message.start);
+                            continue;
+                        }
+                    case 15: {
+                            if (wireType !== 2)
+                                break;
+                            message.fact = $root.stemma.v1.ProvenFact.decode(reader, reader.size(), $undefined, _depth + 1, message.fact);
                             continue;
                         }
                     }

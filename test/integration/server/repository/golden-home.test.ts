@@ -147,7 +147,7 @@ for (const name of backups) {
     const home = await openHome(path, nodeHomePorts());
     assert.equal(home.signer.publicKey, expected.publicKey);
     const repository = await openRepository(home, "golden");
-    assert.deepEqual(repository.restoredTo()?.position, expected.head.length);
+    assert.deepEqual(repository.restores().at(-1)?.position, expected.head.length);
     for (const { versionId, state } of expected.versions) {
       assert.equal(repository.get(versionId)?.state, state);
       if (state !== "retired")

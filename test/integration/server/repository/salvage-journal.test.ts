@@ -65,7 +65,7 @@ test("a journal that was cut or removed with its head file is refused, and salva
     assert.deepEqual(report.refused, []);
     assert.deepEqual(report.recordedAgain, dry.recordedAgain);
     const repository = await openRepository(home, "fleet-a");
-    assert.deepEqual(repository.restoredTo()?.position, count);
+    assert.deepEqual(repository.restores().at(-1)?.position, count);
     assert.equal(repository.backedUpTo(), 0);
     for (const [index, versionId] of versions.entries())
       assert.ok(await sameTensors(repository, versionId, tensorsOf(names[index]!, 1, 4)));
@@ -119,7 +119,7 @@ test("facts after damage are kept, what is lost is named, and devices announce a
     [versions[1]],
   );
   const repository = await openRepository(home, "fleet-a");
-  assert.equal(repository.restoredTo()?.position, 1);
+  assert.equal(repository.restores().at(-1)?.position, 1);
   assert.deepEqual(
     repository.versions().map(({ name }) => name),
     ["a", "c", "b"],

@@ -60,6 +60,9 @@ const codingTerms = {
   streamBytes: optional(u64.filter((value) => value > 0)),
 };
 
+const proofHashes = fc.array(hash, { maxLength: 8 });
+const startProof = record({ length: u64, hashes: proofHashes });
+const provenFact = record({ position: u64, entry: bytes, hashes: proofHashes });
 const generation = optional(u32.filter((value) => value > 0));
 
 export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf<Type>> } = {
@@ -77,6 +80,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     clockMs: i64,
     clockErrorMs: errorMs,
     generation,
+    seenJournalRoot: optional(hash),
   }),
   welcome: record({
     type: fc.constant("welcome"),
@@ -89,6 +93,8 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     known: some(lineHead),
     blockBytes: u32,
     window: u32,
+    start: optional(startProof),
+    restores: optional(fc.array(provenFact, { minLength: 1, maxLength: 3 })),
   }),
   announce: record({
     type: fc.constant("announce"),
@@ -146,6 +152,8 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     version: u32,
     publicKey: hexDigits(32),
     signature: hexDigits(64),
+    start: optional(startProof),
+    fact: optional(provenFact),
   }),
   refusal: record({
     type: fc.constant("refusal"),

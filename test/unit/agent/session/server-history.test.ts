@@ -1,77 +1,203 @@
-/** Whether a server's history is the one that this device has seen (docs/design.md, "Backup"). */
+/** Whether a server's history is the one that this device has seen: honest growth, restores, and lies. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { judgeHistory } from "../../../../agent/session/server-history.js";
-import { WantParts } from "../../../../agent/session/want-parts.js";
+import { judgeHistory, judgeReceipt } from "../../../../agent/session/server-history.js";
+import type { OutboxState, SeenHead } from "../../../../agent/outbox/outbox-state.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
-import type { Want, WireHead } from "../../../../shared/wire/messages.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { generateKey } from "../../../../shared/trust/keys.js";
+import type { Birth, Receipt, Welcome } from "../../../../shared/wire/messages.js";
+import { seededRandom } from "../../../helpers/manual-clock.js";
+import { TestHistory } from "../../../helpers/server-history.js";
 
-const head = (length: number, chain = "a"): WireHead => ({
-  length,
-  chain: sha256(chain),
-  root: sha256("r"),
-  publicKey: "",
-  signature: "",
+const key = generateKey(seededRandom("server-history.test"));
+type Known = Pick<OutboxState, "seen" | "knownRestores">;
+
+async function historyOf(length: number): Promise<TestHistory> {
+  const history = await TestHistory.start(key);
+  await history.grow(length);
+  return history;
+}
+const birthOf = (seen: SeenHead | undefined): Pick<Birth, "seenJournalLength" | "seenJournalRoot"> => ({
+  seenJournalLength: seen?.length ?? 0,
+  seenJournalRoot: seen?.root,
 });
-const seen = (length: number, chain = "a", restoredAt: readonly number[] = []) => ({
-  seen: { length, chain: sha256(chain) },
-  restoredAt,
-});
-const welcome = (length: number, chain = "a", restored = -1) => ({
-  head: head(length, chain),
-  restored: restored >= 0,
-  restoredPosition: Math.max(0, restored),
-});
+const seenOf = (history: TestHistory): SeenHead => history.journal.head();
+const welcomeOf = (history: TestHistory, { seen }: Known): Promise<Welcome> => history.welcome(birthOf(seen));
+const verdictOf = async (history: TestHistory, known: Known): Promise<string> =>
+  judgeHistory(known, await welcomeOf(history, known)).verdict;
 
 describe("the server's history", () => {
-  it("may grow, and may be new to this device", () => {
-    assert.equal(judgeHistory(seen(5), welcome(9, "b")).verdict, "grown");
-    assert.equal(judgeHistory(seen(5), welcome(5)).verdict, "grown");
-    assert.equal(judgeHistory({ seen: undefined, restoredAt: [] }, welcome(1)).verdict, "grown");
+  it("is believed by a device that has seen none, and while it grows", async () => {
+    const history = await historyOf(3);
+    assert.equal(await verdictOf(history, { seen: undefined, knownRestores: [] }), "continued");
+    for (let i = 0; i < 12; i++) {
+      const known = { seen: seenOf(history), knownRestores: [] };
+      await history.grow(i);
+      assert.equal(await verdictOf(history, known), "continued");
+    }
   });
-  it("is rejected if it is shorter or different without an announced restore", () => {
-    assert.equal(judgeHistory(seen(5), welcome(4)).verdict, "rewritten");
-    assert.equal(judgeHistory(seen(5), welcome(5, "b")).verdict, "rewritten");
+
+  it("is not believed when it went back, and not when it has grown past what was seen", async () => {
+    const history = await historyOf(9);
+    const copy = await history.copy(6);
+    await history.grow(1);
+    const known = { seen: seenOf(history), knownRestores: [] };
+    for (let grown = 0; grown < 12; grown++) {
+      assert.equal(await verdictOf(copy, known), "rewritten", `${copy.length} facts`);
+      await copy.append({ type: "session", atMs: 0, device: "thief", session: grown });
+    }
   });
-  it("is accepted from the restored position: once, and again after another restore", () => {
-    assert.deepEqual(judgeHistory(seen(9), welcome(6, "b", 5)), { verdict: "restored", position: 5 });
-    assert.deepEqual(judgeHistory(seen(9), welcome(20, "b", 5)), { verdict: "restored", position: 5 });
-    assert.equal(judgeHistory(seen(20, "b", [5]), welcome(22, "c", 5)).verdict, "grown");
-    assert.deepEqual(judgeHistory(seen(22, "c", [5]), welcome(7, "d", 5)), {
-      verdict: "restored",
-      position: 5,
-    });
+
+  it("is accepted after a restore, once", async () => {
+    const history = await historyOf(9);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    const restored = await history.restored(4);
+    await restored.grow(20);
+    const judged = judgeHistory(known, await welcomeOf(restored, known));
+    assert.ok(judged.verdict === "restored");
+    assert.equal(judged.position, 4);
+    const later: Known = { seen: seenOf(restored), knownRestores: judged.learned };
+    await restored.grow(1);
+    assert.equal(await verdictOf(restored, later), "continued");
+    const fork = await restored.copy(8);
+    await fork.append({ type: "session", atMs: 0, device: "v1", session: 99 });
+    await fork.grow(60);
+    assert.equal(await verdictOf(fork, later), "rewritten", "the same fact explains nothing again");
+    const second = await restored.restored(4);
+    await second.grow(40);
+    assert.equal(await verdictOf(second, later), "restored", "another restore to the same position");
+  });
+
+  it("remembers restores that lost nothing of this device, so that they explain no later loss", async () => {
+    const history = await historyOf(3);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    await history.grow(9);
+    const restored = await history.restored(10);
+    const judged = judgeHistory(known, await welcomeOf(restored, known));
+    assert.ok(judged.verdict === "continued");
+    assert.equal(judged.learned.length, 1);
+    await restored.grow(9);
+    const later = { seen: seenOf(restored), knownRestores: judged.learned };
+    const fork = await restored.copy(15);
+    await fork.append({ type: "session", atMs: 0, device: "v1", session: 99 });
+    await fork.grow(20);
+    assert.equal(await verdictOf(fork, later), "rewritten");
+  });
+
+  it("goes back to the earliest of the restores that this device has missed", async () => {
+    const history = await historyOf(20);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    const first = await history.restored(5);
+    await first.grow(30);
+    const second = await first.restored(15);
+    const judged = judgeHistory(known, await welcomeOf(second, known));
+    assert.ok(judged.verdict === "restored");
+    assert.deepEqual([judged.position, judged.learned.length], [5, 2]);
+  });
+
+  it("asks again where the proof starts at another head", async () => {
+    const history = await historyOf(3);
+    const older = seenOf(history);
+    await history.grow(4);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    await history.grow(4);
+    const answer = await history.welcome(birthOf(older));
+    assert.equal(judgeHistory(known, answer).verdict, "unanswered");
+    // The head that is known already needs no proof.
+    const again = { seen: seenOf(history), knownRestores: [] };
+    assert.equal(judgeHistory(again, answer).verdict, "continued");
+  });
+
+  it("is not believed with a proof that is wrong, too long, too short or for other sizes", async () => {
+    const history = await historyOf(11);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    await history.append({ type: "restored", atMs: 1, position: 2, lostFrom: 2 });
+    await history.grow(8);
+    const honest = await welcomeOf(history, known);
+    const { start, restores = [] } = honest;
+    assert.ok(start !== undefined && restores.length === 1);
+    const zeros = "0".repeat(64) as Hash;
+    const lies: Partial<Welcome>[] = [
+      { start: { ...start, hashes: start.hashes.with(0, zeros) } },
+      { start: { ...start, hashes: [...start.hashes, zeros] } },
+      { start: { ...start, hashes: start.hashes.slice(1) } },
+      { start: { ...start, hashes: [] } },
+      { start: { ...start, hashes: history.journal.proveStart(11, 15) } },
+      { start: undefined },
+      { head: undefined },
+      ...restores.flatMap((one) => [
+        { restores: [{ ...one, position: one.position + 1 }] },
+        { restores: [{ ...one, hashes: [] }] },
+        { restores: [{ ...one, entry: Buffer.from('{"type":"restored","position":0}') }] },
+        { restores: [{ ...one, entry: Buffer.from("{") }] },
+      ]),
+    ];
+    assert.equal(judgeHistory(known, honest).verdict, "continued");
+    for (const lie of lies)
+      assert.notEqual(judgeHistory(known, { ...honest, ...lie }).verdict, "continued", JSON.stringify(lie));
+    const asRestore = judgeHistory(known, { ...honest, start: undefined });
+    assert.ok(asRestore.verdict === "restored", "a server may declare a restore, each one once");
+    const later = { ...known, knownRestores: asRestore.learned };
+    assert.equal(judgeHistory(later, { ...honest, start: undefined }).verdict, "rewritten");
   });
 });
 
-describe("a want in parts", () => {
-  const want = (part: number, parts: number): Want => ({
-    type: "want",
-    reason: "tensors",
-    versionId: sha256("v"),
-    transfer: "0".repeat(16),
-    objects: [],
-    bases: [],
-    blockBytes: 0,
-    part,
-    parts,
-    more: part + 1 < parts,
-    tensorIndices: [part * 10, part * 10 + 1],
+describe("a receipt's history", () => {
+  const versionId = sha256("version");
+  const session = 7;
+  async function receiptAfter(
+    grown: number,
+  ): Promise<{ receipt: Receipt; seen: SeenHead; history: TestHistory }> {
+    const history = await historyOf(5);
+    const seen = seenOf(history);
+    history.sent = seen.length;
+    await history.grow(grown);
+    return { receipt: await history.receipt(versionId, "recorded", { session }), seen, history };
+  }
+  const isInvalid = (error: unknown): boolean => isStemmaError(error, "RECEIPT_INVALID");
+
+  it("continues the head that was sent before it, or asks for what was lost between", async () => {
+    const { receipt, seen, history } = await receiptAfter(4);
+    assert.equal(judgeReceipt(seen, receipt), "continued");
+    const { length } = history;
+    const next = await history.receipt(sha256("next"), "recorded", { session });
+    assert.equal(judgeReceipt(seen, next), "unanswered");
+    assert.equal(judgeReceipt(seenOf(history), next), "continued");
+    assert.equal(judgeReceipt(seenOf(history), receipt), "older");
+    assert.ok(history.length > length);
   });
-  it("is complete when all parts are there, in any order and with repetitions", () => {
-    const parts = new WantParts();
-    assert.equal(parts.join(want(2, 3)), undefined);
-    assert.equal(parts.join(want(0, 3)), undefined);
-    assert.equal(parts.join(want(0, 3)), undefined);
-    assert.deepEqual(parts.join(want(1, 3))?.tensorIndices, [0, 1, 10, 11, 20, 21]);
-    assert.deepEqual(parts.join(want(0, 1))?.tensorIndices, [0, 1]);
+
+  it("contradicts the head that was seen, where the server has another history", async () => {
+    const { seen, history } = await receiptAfter(4);
+    const fork = await history.copy(3);
+    await fork.append({ type: "session", atMs: 0, device: "thief", session: 1 });
+    fork.sent = seen.length;
+    await fork.grow(6);
+    assert.equal(judgeReceipt(seen, await fork.receipt(versionId, "recorded", { session })), "contradicts");
+    const same = { ...seenOf(fork), root: sha256("other") };
+    assert.equal(judgeReceipt(same, await fork.receipt(versionId, "recorded", { session })), "contradicts");
   });
-  it("refuses impossible parts", () => {
-    for (const bad of [want(3, 3), want(0, 100_000)])
-      assert.throws(
-        () => new WantParts().join(bad),
-        (error) => isStemmaError(error, "ENVELOPE_MALFORMED"),
-      );
+
+  it("is refused where its fact is not in the journal, or is another version's", async () => {
+    const { receipt, seen, history } = await receiptAfter(1);
+    const { fact } = receipt;
+    assert.ok(fact !== undefined);
+    const session9 = await history.journal.readEntry(0);
+    const lies: Partial<Receipt>[] = [
+      { fact: undefined },
+      { start: undefined },
+      { head: undefined },
+      { versionId: sha256("another") },
+      { version: 7 },
+      { name: "other" },
+      { position: fact.position - 1 },
+      { fact: { ...fact, position: fact.position - 1 } },
+      { fact: { ...fact, hashes: [] } },
+      { fact: { position: 0, entry: session9, hashes: history.journal.proveEntry(0) } },
+      { fact: { ...fact, entry: Buffer.from(Buffer.from(fact.entry).toString().replace('"m"', '"n"')) } },
+    ];
+    for (const lie of lies) assert.throws(() => judgeReceipt(seen, { ...receipt, ...lie }), isInvalid);
   });
 });

@@ -25,7 +25,8 @@ async function requireProven(journal: FileJournal<Numbered>, roots: readonly str
     assert.ok(verifyConsistency({ from: start, to: { length, root }, proof: journal.proveStart(from) }));
   }
   for (const position of [0, 1, 40, length - 1]) {
-    const { entry, proof } = await journal.prove(position);
+    const entry = await journal.readEntry(position);
+    const proof = journal.proveEntry(position);
     assert.deepEqual(JSON.parse(Buffer.from(entry).toString()), { n: position });
     assert.ok(verifyInclusion({ leaf: logLeaf(entry), position, length, proof, root }));
   }
@@ -57,7 +58,9 @@ describe("a journal's proofs", () => {
     for (const length of [2, -1, 0.5, 2 ** 53]) {
       assert.throws(() => journal.rootAt(length), isInvalid);
       assert.throws(() => journal.proveStart(length), isInvalid);
-      await assert.rejects(() => journal.prove(length), isInvalid);
+      assert.throws(() => journal.proveEntry(0, length), isInvalid);
+      assert.throws(() => journal.proveEntry(length), isInvalid);
+      await assert.rejects(() => journal.readEntry(length), isInvalid);
     }
     await journal.close();
   });
@@ -88,9 +91,12 @@ describe("a journal's proofs", () => {
     const journal = await open(counting);
     await journal.append(Array.from({ length: 500 }, (_, n) => ({ n })));
     opened = readBytes = 0;
-    for (let device = 0; device < 20_000; device++) journal.proveStart(device % 501);
+    for (let device = 0; device < 20_000; device++) {
+      journal.proveStart(device % 501);
+      journal.proveEntry(device % 500);
+    }
     assert.deepEqual({ opened, readBytes }, { opened: 0, readBytes: 0 });
-    for (let device = 0; device < 100; device++) await journal.prove((device * 7) % 500);
+    for (let device = 0; device < 100; device++) await journal.readEntry((device * 7) % 500);
     assert.equal(opened, 100);
     assert.ok(readBytes < 100 * 100, `${readBytes} bytes`);
     await journal.close();

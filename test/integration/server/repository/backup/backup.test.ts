@@ -61,7 +61,9 @@ for (const [place, makeHome] of places) {
     const restoredHome = await openHome(target, ports);
     assert.equal(restoredHome.signer.publicKey, home.signer.publicKey);
     const restored = await openRepository(restoredHome, "fleet-a");
-    assert.deepEqual(restored.restoredTo(), { position, atMs: ports.clock.now() });
+    assert.deepEqual(restored.restores(), [
+      { factPosition: position, position, atMs: ports.clock.now(), isFromBackup: true },
+    ]);
     assert.equal(restored.journal.head().length, position + 1);
     assert.equal(restored.backedUpTo(), position);
     for (const [index, summary] of summaries.entries()) {

@@ -1,0 +1,18 @@
+/** What the outbox keeps of a receipt whose signature and proofs were verified. */
+import type { Receipt } from "../../shared/wire/messages.js";
+import type { AgentFact } from "../outbox/agent-fact.js";
+
+export function receiptFact(receipt: Receipt, atMs: number): AgentFact {
+  const { kind, versionId, position, backedUpTo, name, version, head } = receipt;
+  return {
+    type: "receipt",
+    atMs,
+    kind,
+    versionId,
+    position,
+    backedUpTo,
+    name,
+    version,
+    ...(head === undefined ? {} : { head: { length: head.length, chain: head.chain, root: head.root } }),
+  };
+}

@@ -1,0 +1,162 @@
+/**
+ * Whether this device believes the server, durably: judges each welcome and receipt by server-history.ts, keeps
+ * the newest head, and reports a restore and a history that is not believed.
+ */
+import type { Clock } from "../../shared/ports.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { verifyHead } from "../../shared/trust/signatures.js";
+import type { Birth, Body, Receipt, Welcome, WireHead } from "../../shared/wire/messages.js";
+import type { AgentFact } from "../outbox/agent-fact.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { lostByRestore } from "../outbox/outbox-state.js";
+import { judgeHistory, judgeReceipt, type ReceiptHistory } from "./server-history.js";
+
+export interface ServerTrustOptions {
+  readonly enrolment: Pick<Enrolment, "serverPublicKey">;
+  readonly outbox: Pick<Outbox, "state" | "append">;
+  readonly clock: Pick<Clock, "now">;
+  onEvent(name: string, text: string, line: string): void;
+}
+
+/** Answers to older births in a row before the server is not believed. */
+const maxUnanswered = 3;
+/** Losses that are reported one by one; `stemma agent status --json` lists all. */
+const maxLossEvents = 100;
+
+export class ServerTrust {
+  /** Welcomes in a row that proved another head than the newest one. */
+  #unanswered = 0;
+
+  constructor(private readonly options: ServerTrustOptions) {}
+
+  /** Why the server is not believed now. */
+  get doubt(): string {
+    return (
+      this.options.outbox.state.distrust?.text ?? "the server has not proven its history in this session"
+    );
+  }
+
+  /** What a birth states of the newest head. */
+  birth(): Pick<Birth, "seenJournalLength" | "seenJournalChain" | "seenJournalRoot"> {
+    const seen = this.#isOtherServer ? undefined : this.options.outbox.state.seen;
+    return {
+      seenJournalLength: seen?.length ?? 0,
+      seenJournalChain: seen?.chain,
+      seenJournalRoot: seen?.root,
+    };
+  }
+
+  /**
+   * `again`: the welcome answers an older birth, and nothing follows from it.
+   * @throws HEAD_SIGNATURE_INVALID
+   */
+  async welcome(welcome: Welcome): Promise<"believed" | "again" | "refused"> {
+    const { enrolment, outbox } = this.options;
+    const { head } = welcome;
+    if (head !== undefined) verifyHead(enrolment.serverPublicKey, head);
+    if (this.#isOtherServer) await this.#serverChanged();
+    const history = judgeHistory(outbox.state, welcome);
+    if (history.verdict === "unanswered" && ++this.#unanswered <= maxUnanswered) return "again";
+    this.#unanswered = 0;
+    if (history.verdict === "unanswered") {
+      await this.#refuse(
+        "this device does not believe the server: it proves another history than is asked for",
+      );
+      return "refused";
+    }
+    if (history.verdict === "rewritten" || head === undefined) {
+      await this.#refuse(history.verdict === "rewritten" ? history.text : "");
+      return "refused";
+    }
+    const seen = this.#seenFact(head, history.learned);
+    if (history.verdict === "restored") await this.#restored(history.position, seen);
+    else if (isNews(outbox.state, head, history.learned)) await outbox.append(seen);
+    return "believed";
+  }
+
+  /**
+   * How the receipt's head stands to the newest one. Where it contradicts it, the server is not believed from
+   * here on.
+   * @throws RECEIPT_INVALID, HEAD_SIGNATURE_INVALID
+   */
+  async receipt(receipt: Receipt): Promise<ReceiptHistory> {
+    const { enrolment, outbox } = this.options;
+    if (receipt.head !== undefined) verifyHead(enrolment.serverPublicKey, receipt.head);
+    const history = judgeReceipt(outbox.state.seen, receipt);
+    if (history === "contradicts")
+      await this.#refuse(
+        `this device does not believe the server: a receipt names a head of ${receipt.head?.length} facts that does not continue the ${outbox.state.seen?.length} that this device has seen`,
+      );
+    return history;
+  }
+
+  #seenFact({ length, chain, root, publicKey }: WireHead, restores: readonly Hash[]): AgentSeen {
+    return { type: "seen", atMs: this.#now(), length, chain, root, restores, server: publicKey };
+  }
+
+  /** The device was enrolled with another server since the newest head. */
+  get #isOtherServer(): boolean {
+    const { enrolment, outbox } = this.options;
+    return outbox.state.server !== undefined && outbox.state.server !== enrolment.serverPublicKey;
+  }
+
+  /** Nothing that the server before has recorded counts at this one. */
+  async #serverChanged(): Promise<void> {
+    const { enrolment, outbox, onEvent } = this.options;
+    await outbox.append(
+      { type: "restored", atMs: this.#now(), position: 0 },
+      { type: "server", atMs: this.#now(), publicKey: enrolment.serverPublicKey },
+    );
+    onEvent(
+      "server-changed",
+      "this device is enrolled with another server now; all models that it still has are announced to it",
+      "",
+    );
+  }
+
+  async #refuse(text: string): Promise<void> {
+    const { outbox, onEvent } = this.options;
+    if (outbox.state.distrust?.text !== text)
+      await outbox.append({ type: "distrusted", atMs: this.#now(), text });
+    onEvent("server-history-rewritten", text, "");
+  }
+
+  async #restored(position: number, seen: AgentSeen): Promise<void> {
+    const { outbox, onEvent } = this.options;
+    const lost = lostByRestore(outbox.state, position);
+    await outbox.append({ type: "restored", atMs: this.#now(), position }, seen);
+    onEvent(
+      "server-restored",
+      `the server was restored to position ${position}; everything it recorded after that is announced again`,
+      "",
+    );
+    for (const entry of lost.slice(0, maxLossEvents))
+      onEvent(
+        "model-lost",
+        `the model ${entry.name}:${entry.version ?? "?"} (${entry.versionId}) was released and is deleted here, and it is after the state that the server was restored to. Look whether the server still has it: \`stemma model show ${entry.versionId.slice(0, 12)}\`; a newer backup may have it`,
+        entry.line,
+      );
+    if (lost.length > maxLossEvents)
+      onEvent(
+        "model-lost",
+        `and ${lost.length - maxLossEvents} more models, which \`stemma agent status --json\` on the device lists`,
+        "",
+      );
+  }
+
+  #now(): number {
+    return Math.round(this.options.clock.now());
+  }
+}
+
+type AgentSeen = Extract<AgentFact, { type: "seen" }>;
+
+function isNews({ seen, distrust }: Outbox["state"], head: WireHead, learned: readonly unknown[]): boolean {
+  return seen?.length !== head.length || learned.length > 0 || distrust !== undefined;
+}
+
+/** The server does not serve this device: true whether or not it is believed. */
+export function isNotAdmitted(body: Body): boolean {
+  return body.type === "refusal" && (body.code === "DEVICE_QUARANTINED" || body.code === "DEVICE_REVOKED");
+}

@@ -1,0 +1,85 @@
+/**
+ * Declares that a home was put back to an older copy by other means than `stemma storage restore`: a snapshot of
+ * the disk or of the virtual machine, a copy of the folder. Devices that have seen what is missing do not believe
+ * the server otherwise.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { Caller } from "../../shared/journal/caller.js";
+import type { FleetRepository } from "./fleet-repository.js";
+import type { Home } from "./home.js";
+import { openRepository } from "./open-repository.js";
+import { restoredFact } from "./restored-fact.js";
+
+export interface DeclaredRestore {
+  readonly fleet: string;
+  /** Facts before it are certainly in every device's history. */
+  readonly position: number;
+  /** Facts in the journal, without the declaration. */
+  readonly length: number;
+  /** When the last fact before `position` was recorded, and the first one after; null where there is none. */
+  readonly beforeMs: number | null;
+  readonly afterMs: number | null;
+  readonly declared: boolean;
+}
+
+/** Exactly one of both. */
+export interface DeclareOptions {
+  /** Facts that the copy certainly had. */
+  readonly position?: number | undefined;
+  /** When the copy was made, milliseconds since 1970. */
+  readonly copiedAtMs?: number | undefined;
+  readonly dryRun?: boolean | undefined;
+  /** Who declares it. */
+  readonly caller?: Caller | undefined;
+}
+
+/** @throws NOT_FOUND for a fleet that the home does not have, USAGE, JOURNAL_CORRUPT, DISK_FULL */
+export async function declareRestore(
+  home: Home,
+  fleet: string,
+  { position, copiedAtMs, dryRun = false, caller }: DeclareOptions,
+): Promise<DeclaredRestore> {
+  if ((position === undefined) === (copiedAtMs === undefined))
+    throw new StemmaError("USAGE", "Give either --position or --copied-at, not both.");
+  if (!(await home.fleets()).includes(fleet))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `The home ${home.path} has no fleet ${JSON.stringify(fleet)}. Name another with --fleet.`,
+      { fleet },
+    );
+  const repository = await openRepository(home, fleet);
+  try {
+    const { length } = repository.journal.head();
+    if (position !== undefined && (!Number.isInteger(position) || position < 0 || position > length))
+      throw new StemmaError(
+        "USAGE",
+        `The journal of ${fleet} has ${length} facts, so the copy cannot have had ${position}. Give the number of facts that the copy had, or a smaller one.`,
+        { length },
+      );
+    const fork = await findFork(repository, position, copiedAtMs ?? 0);
+    if (!dryRun)
+      await repository.append(
+        restoredFact(home.ports, { position: fork.position, lostFrom: fork.position, by: caller }),
+      );
+    return { fleet, ...fork, length, declared: !dryRun };
+  } finally {
+    await repository.close();
+  }
+}
+
+/** `position`, or that of the first fact after the copy was made; and the times of the facts around it. */
+async function findFork(
+  { journal }: Pick<FleetRepository, "journal">,
+  position: number | undefined,
+  copiedAtMs: number,
+): Promise<Pick<DeclaredRestore, "position" | "beforeMs" | "afterMs">> {
+  let length = 0;
+  let beforeMs: number | null = null;
+  for await (const { position: at, fact } of journal.entries()) {
+    const isAfter = position === undefined ? fact.atMs > copiedAtMs : at >= position;
+    if (isAfter) return { position: at, beforeMs, afterMs: fact.atMs };
+    beforeMs = fact.atMs;
+    length = at + 1;
+  }
+  return { position: length, beforeMs, afterMs: null };
+}
