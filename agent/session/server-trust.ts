@@ -103,12 +103,12 @@ export class ServerTrust {
 
   /** Nothing that the server before has recorded counts at this one. */
   async #serverChanged(): Promise<void> {
-    const { enrolment, outbox, onEvent } = this.options;
+    const { enrolment, outbox } = this.options;
     await outbox.append(
       { type: "restored", atMs: this.#now(), position: 0 },
       { type: "server", atMs: this.#now(), publicKey: enrolment.serverPublicKey },
     );
-    onEvent(
+    this.options.onEvent(
       "server-changed",
       "this device is enrolled with another server now; all models that it still has are announced to it",
       "",
@@ -116,29 +116,29 @@ export class ServerTrust {
   }
 
   async #refuse(text: string): Promise<void> {
-    const { outbox, onEvent } = this.options;
+    const { outbox } = this.options;
     if (outbox.state.distrust?.text !== text)
       await outbox.append({ type: "distrusted", atMs: this.#now(), text });
-    onEvent("server-history-rewritten", text, "");
+    this.options.onEvent("server-history-rewritten", text, "");
   }
 
   async #restored(position: number, seen: AgentSeen): Promise<void> {
-    const { outbox, onEvent } = this.options;
+    const { outbox } = this.options;
     const lost = lostByRestore(outbox.state, position);
     await outbox.append({ type: "restored", atMs: this.#now(), position }, seen);
-    onEvent(
+    this.options.onEvent(
       "server-restored",
       `the server was restored to position ${position}; everything it recorded after that is announced again`,
       "",
     );
     for (const entry of lost.slice(0, maxLossEvents))
-      onEvent(
+      this.options.onEvent(
         "model-lost",
         `the model ${entry.name}:${entry.version ?? "?"} (${entry.versionId}) was released and is deleted here, and it is after the state that the server was restored to. Look whether the server still has it: \`stemma model show ${entry.versionId.slice(0, 12)}\`; a newer backup may have it`,
         entry.line,
       );
     if (lost.length > maxLossEvents)
-      onEvent(
+      this.options.onEvent(
         "model-lost",
         `and ${lost.length - maxLossEvents} more models, which \`stemma agent status --json\` on the device lists`,
         "",

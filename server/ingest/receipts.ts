@@ -66,8 +66,8 @@ export class Receipts {
 
   /** A device that was not welcomed in this session gets none: it announces again what has no receipt. */
   async #send(device: string, summary: VersionSummary, kinds: readonly ReceiptKind[]): Promise<void> {
-    const { repository, sender, sessionOf, log } = this.parts;
-    if (sessionOf(device)?.provenLength === undefined) return;
+    const { repository, sender, log } = this.parts;
+    if (this.parts.sessionOf(device)?.provenLength === undefined) return;
     let entry: Uint8Array;
     try {
       entry = await repository.journal.readEntry(summary.position);
@@ -77,7 +77,7 @@ export class Receipts {
       return;
     }
     for (const kind of kinds) {
-      const online = sessionOf(device);
+      const online = this.parts.sessionOf(device);
       if (online?.provenLength === undefined) return;
       // No await before it is sent: each head is proven from the one that was sent before.
       const receipt = this.#sign(summary, kind, {
