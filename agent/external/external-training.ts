@@ -234,5 +234,5 @@ async function saveOutput(
 function described(metric: Metric | null): string {
   return metric === null
     ? ""
-    : `: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`;
+    : `: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`.trimEnd();
 }

@@ -19,7 +19,7 @@ const isSticky = 0o1000;
 export interface CommandIdentity {
   /** Hash of the program's path and its arguments. */
   readonly sha256: string;
-  /** File name of the program. */
+  /** File names of the program and of files among its arguments. */
   readonly program: string;
   /** Content of the program and of files among its arguments, by the position of the argument. */
   readonly files: readonly { readonly argument: number; readonly sha256: string }[];
@@ -93,11 +93,13 @@ function whoElseMayChange(found: Stats, isLeaf: boolean, owner: number | undefin
 /** Identifies a command by what it is now. @throws FILE_FAILED where a file cannot be read */
 export async function identifyCommand({ exec }: Pick<ExternalTrainer, "exec">): Promise<CommandIdentity> {
   const files: { argument: number; sha256: string }[] = [];
+  const names: string[] = [];
   for (const [argument, path] of exec.entries()) {
     const sha256 = isAbsolute(path) ? await hashOfFile(path) : undefined;
     if (sha256 !== undefined) files.push({ argument, sha256 });
+    if (sha256 !== undefined || argument === 0) names.push(basename(path));
   }
-  return { sha256: commandHash({ exec }), program: basename(exec[0] ?? ""), files };
+  return { sha256: commandHash({ exec }), program: names.join(" ").slice(0, 200), files };
 }
 
 /** undefined for what is not a file, or is too large. */

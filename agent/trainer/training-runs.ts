@@ -282,7 +282,7 @@ export class TrainingRuns {
       because,
       recipe: job.recipe,
       base: job.base,
-      text: `${line} trains with ${job.recipe} (${because}${how})`,
+      text: `${line} trains with ${isExternalRecipe(job.recipe) ? "its own program" : job.recipe} (${because}${how})`,
     });
   }
 }

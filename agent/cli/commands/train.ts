@@ -45,5 +45,5 @@ function describe(line: string, { versionId, sequence, metric }: Partial<Trained
   const model = `${line}: model ${sequence} (${versionId.slice(0, 12)})`;
   return metric === null || metric === undefined
     ? model
-    : `${model}, ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`;
+    : `${model}, ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`.trimEnd();
 }

@@ -167,7 +167,7 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
     const metadata = decodeMetadata(await outbox.objects.read("metadata", objects.metadata as Hash));
     assert.deepEqual(
       [metadata["epochs"], metadata["trainer.program"], typeof metadata["training.samples"]],
-      [4, "node", "number"],
+      [4, "node own-trainer.mjs", "number"],
     );
     const provenance = JSON.parse(
       new TextDecoder().decode(await outbox.objects.read("provenance", objects.provenance as Hash)),
