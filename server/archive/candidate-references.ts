@@ -10,8 +10,9 @@ export interface ArchiveLeaf {
   readonly name: string;
   readonly tensor: Hash;
 }
-/** A version whose tensors are kept. */
+/** A tree whose tensors are kept: the model of a version, one of its checkpoints, or its optimizer's state. */
 export interface ArchiveVersion {
+  /** Of a model: the version's id; of another tree an id of its own. */
   readonly versionId: Hash;
   /** name:version, for messages. */
   readonly label: string;

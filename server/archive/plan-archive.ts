@@ -131,7 +131,7 @@ function lowRankSearch(coder: ArchiveCoder, clock: Clock): LowRankSearch {
 }
 
 function summarise(
-  { versions, tensors }: ArchiveContent,
+  { models, tensors }: ArchiveContent,
   { plan, minCosts, currentCosts }: PlanResult,
   scheme: PlanningScheme,
   unreadable: number,
@@ -140,7 +140,7 @@ function summarise(
   const changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current);
   const rewrittenBytes = sum(changed.map(({ storageCost }) => storageCost));
   return {
-    versions: versions.length,
+    versions: models,
     tensors: all.length,
     unreadable,
     tensorBytes: sum(all.map(({ byteLength }) => byteLength)),

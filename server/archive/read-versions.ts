@@ -1,9 +1,15 @@
 /**
- * Reads what planning needs from a fleet: the kept versions with their leaves, and every distinct tensor's
- * header and current encoding. Reads trees and names, but no tensor bytes.
+ * Reads what planning needs from a fleet: the kept versions with the leaves of all their trees, and every
+ * distinct tensor's header and current encoding. Reads trees and names, but no tensor bytes.
+ *
+ * Each tree of a version is planned like a version: the model's base is the last checkpoint, each checkpoint's
+ * base the one before it, and the first one's bases are the version's. The bases of an optimizer's state are
+ * those of the version's bases.
  */
 import { decodeNames } from "../../shared/model/names.js";
+import { treesOf, type TreeReference } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
+import { sha256, zeroHash } from "../../shared/tensor/hash.js";
 import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -21,7 +27,10 @@ export interface ArchiveTensor {
   readonly current: TensorEncoding;
 }
 export interface ArchiveContent {
+  /** The trees of the kept versions; see ArchiveVersion. */
   readonly versions: readonly ArchiveVersion[];
+  /** How many of them are models. */
+  readonly models: number;
   readonly tensors: ReadonlyMap<Hash, ArchiveTensor>;
   /**
    * Tensors of kept versions that the store cannot decode now. They stay as they are, and so do other tensors
@@ -31,12 +40,12 @@ export interface ArchiveContent {
   readonly lineage: Lineage;
 }
 
-/** After this many versions, reading yields to other work. */
-const versionsBetweenYields = 16;
+/** After this many trees, reading yields to other work. */
+const treesBetweenYields = 16;
 
 /**
- * Reads all kept versions. A version with a tensor that cannot be decoded now is left out: its recreation
- * cost is unknown.
+ * Reads all trees of kept versions. A tree with a tensor that cannot be decoded now is left out: its
+ * recreation cost is unknown.
  * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
  */
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
@@ -49,40 +58,79 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
   for (const summary of summaries) {
     // A retired version counts as kept while it is held or in use; its tree is live then.
     if (!live.has(summary.record.objects.tree)) continue;
-    const version = await readVersion(source.objects, summary);
-    if (
-      version.leaves
-        .map(({ tensor }) => addTensor(source.objects, tensors, unreadable, tensor))
-        .every(Boolean)
-    )
-      versions.push(version);
-    if (++readCount % versionsBetweenYields === 0) await new Promise(setImmediate);
+    for (const tree of treesOf(summary.record)) {
+      const version = await readTree(source.objects, summary, tree);
+      if (
+        version.leaves
+          .map(({ tensor }) => addTensor(source.objects, tensors, unreadable, tensor))
+          .every(Boolean)
+      )
+        versions.push(version);
+      if (++readCount % treesBetweenYields === 0) await new Promise(setImmediate);
+    }
   }
   const needed = new Set(versions.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
   for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);
   const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
+  const modelIds = new Set(summaries.map(({ versionId }) => versionId));
   return {
     versions,
+    models: versions.filter(({ versionId }) => modelIds.has(versionId)).length,
     tensors,
     unreadable: [...unreadable],
     lineage: (versionId) => bases.get(versionId) ?? [],
   };
 }
 
-async function readVersion(
+/**
+ * The id of a tree in a plan: of the model the version's, so that lineage leads to it; of the others one that no
+ * version has.
+ */
+function planIdOf(versionId: Hash, tree: TreeReference): Hash {
+  if (tree.part === "model") return versionId;
+  return sha256(`${versionId} ${tree.part} ${tree.part === "checkpoint" ? tree.iteration : ""}`);
+}
+
+/** What a tree was most likely trained from, best first. */
+function basesOf({ versionId, record }: VersionSummary, tree: TreeReference): readonly Hash[] {
+  if (tree.part === "optimizer") return record.bases.map((base) => planIdOf(base, tree));
+  // Checkpoints come in the order of the training.
+  const checkpoints = treesOf(record).filter(({ part }) => part === "checkpoint");
+  const last = tree.part === "model" ? checkpoints.at(-1) : checkpoints[indexOfTree(checkpoints, tree) - 1];
+  return last === undefined ? record.bases : [planIdOf(versionId, last), ...record.bases];
+}
+
+function indexOfTree(trees: readonly TreeReference[], { part, ...tree }: TreeReference): number {
+  return trees.findIndex(
+    (other) =>
+      other.part === part &&
+      "iteration" in other &&
+      "iteration" in tree &&
+      other.iteration === tree.iteration,
+  );
+}
+
+async function readTree(
   objects: Pick<ObjectReader, "read">,
-  { versionId, name, version, position, record }: VersionSummary,
+  summary: VersionSummary,
+  tree: TreeReference,
 ): Promise<ArchiveVersion> {
-  const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
-  const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+  const { versionId, name, version, position, record } = summary;
+  const { leaves } = decodeTree(await objects.read("tree", tree.tree));
+  const names =
+    tree.part === "model"
+      ? decodeNames(await objects.read("names", record.objects.names), leaves.length).leaves
+      : [];
+  const series = [record.device, record.line, record.name];
   return {
-    versionId,
-    label: `${name}:${version}`,
-    bases: record.bases,
+    versionId: planIdOf(versionId, tree),
+    label: `${name}:${version}${tree.part === "model" ? "" : ` ${tree.part}`}`,
+    bases: basesOf(summary, tree),
     position,
-    architecture: record.architecture,
-    series: JSON.stringify([record.device, record.line, record.name]),
-    leaves: leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names.leaves[i] ?? path })),
+    architecture: tree.part === "optimizer" ? zeroHash : record.architecture,
+    // Models are neighbours of models: a checkpoint is near its own model, and optimizers are another series.
+    series: JSON.stringify(tree.part === "model" ? series : [...series, tree.part]),
+    leaves: leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names[i] ?? path })),
   };
 }
 
