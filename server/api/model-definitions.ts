@@ -12,6 +12,7 @@ import {
   trainReport,
 } from "./evaluation-schemas.js";
 import {
+  count,
   fleetParams,
   fleetPath,
   modelParams,
@@ -32,6 +33,7 @@ import {
   modelJson,
   modelsQuery,
   recoveryForm,
+  recoveryPart,
   recoveryReport,
   versionPage,
   versionSummary,
@@ -96,7 +98,14 @@ export const modelOperations = {
     method: "GET",
     path: `${modelPath}/tensors`,
     params: modelParams,
-    query: { environment: environmentPolicy.optional(), form: recoveryForm.optional() },
+    query: {
+      environment: environmentPolicy.optional(),
+      form: recoveryForm.optional(),
+      part: recoveryPart.optional(),
+      checkpoint: count
+        .optional()
+        .describe("The model after this many training steps, where the version has such a checkpoint"),
+    },
     responseType: "application/octet-stream",
     output: recoveryReport,
     details:

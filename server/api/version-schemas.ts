@@ -1,7 +1,7 @@
 /** Inputs and answers of the operations on models and their versions. */
 import * as z from "zod";
 import type { EnvironmentPolicy, EnvironmentVerdict } from "../../shared/model/environment.js";
-import type { Leaf, SaveRecord } from "../../shared/model/model.js";
+import { streamedKinds, type Leaf, type SaveRecord } from "../../shared/model/model.js";
 import type { ExportedModelJson } from "../../shared/model/model-json-export.js";
 import type { RecoverySteps } from "../../shared/recover/recovery.js";
 import type { Measurement } from "../../shared/train/training.js";
@@ -113,6 +113,15 @@ export const modelDescription = z
     measurements: (z.array(measurement) as unknown as z.ZodType<readonly Measurement[]>).exactOptional(),
     metadata: z.record(text, parameterValue).exactOptional(),
     provenance: z.unknown().exactOptional(),
+    uses: z
+      .array(
+        z.object({
+          kind: z.enum(streamedKinds),
+          id: hash,
+          byteLength: count.nullable().describe("null: not in this store"),
+        }),
+      )
+      .describe("Engine, recipe and data of the training; record.uses also has checkpoints and optimizer"),
     bases: z.array(namedVersion.extend({ state: text })),
     derived: z.array(namedVersion),
   })
@@ -185,6 +194,8 @@ export const recoveryReport = z
     steps: recoverySteps,
     environment: environmentVerdict,
     scheme: text.exactOptional().describe("The float scheme of a reduced model; absent: exact"),
+    part: z.literal("optimizer").exactOptional().describe("Absent: a model"),
+    checkpoint: count.exactOptional().describe("Training steps before this model; absent: the version's"),
   })
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
@@ -195,6 +206,12 @@ export type RecoveryForm = (typeof recoveryForms)[number];
 export const recoveryForm = z
   .enum(recoveryForms)
   .describe("safetensors (default), or tfjs: the weights' bytes as the model.json of the version has them");
+
+/** What of a version is recovered: its model, or the state of the optimizer after the training. */
+export const recoveryParts = ["model", "optimizer"] as const;
+export const recoveryPart = z
+  .enum(recoveryParts)
+  .describe("model (default), or optimizer: the optimizer's state after the training, as named tensors");
 
 export const modelJson = z
   .object({

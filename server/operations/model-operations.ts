@@ -3,6 +3,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
+import { streamedObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
 import { decodeNames } from "../../shared/model/names.js";
@@ -76,9 +77,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    recover: async ({ environment, form, ...reference }) => {
+    recover: async ({ environment, form, part, checkpoint, ...reference }) => {
       const { repository, summary } = await find(reference);
-      return recoverAsStream(repository, summary, { environment, form });
+      return recoverAsStream(repository, summary, { environment, form, part, checkpoint });
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);
@@ -165,8 +166,13 @@ async function describe(repository: FleetRepository, summary: VersionSummary): P
     repository.objects.has(record.objects.tree) &&
     repository.objects.has(record.objects.names) &&
     repository.objects.has(record.objects.ownerMap);
-  if (!hasContent) return { ...summary, leaves: [], environment: {}, bases, derived };
-  return { ...summary, ...(await contentOf(repository, summary)), bases, derived };
+  const uses = streamedObjectsOf(record).map(({ kind, id }) => ({
+    kind,
+    id,
+    byteLength: repository.objects.has(id) ? (repository.objects.stat(id)?.byteLength ?? null) : null,
+  }));
+  if (!hasContent) return { ...summary, leaves: [], environment: {}, uses, bases, derived };
+  return { ...summary, ...(await contentOf(repository, summary)), uses, bases, derived };
 }
 
 async function contentOf(

@@ -9,6 +9,7 @@ import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { environmentForTraining } from "../../shared/train/training-environment.js";
 import type { Environment, EnvironmentPolicy } from "../../shared/model/environment.js";
+import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { tensorIdOfSource } from "../../shared/tensor/hash.js";
@@ -29,7 +30,11 @@ async function presentEnvironment(record: SaveRecord): Promise<Environment> {
     : environmentForTraining(programVersion());
 }
 
-function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryReport {
+function reportOf(
+  summary: VersionSummary,
+  model: RecoveredModel,
+  part: RecoveredPart = "model",
+): RecoveryReport {
   return {
     versionId: summary.versionId,
     name: summary.name,
@@ -39,7 +44,9 @@ function reportOf(summary: VersionSummary, model: RecoveredModel): RecoveryRepor
     tensors: model.leaves.length,
     steps: model.steps,
     environment: model.environment,
-    ...(summary.record.scheme === undefined ? {} : { scheme: summary.record.scheme }),
+    ...(summary.record.scheme === undefined || part !== "model" ? {} : { scheme: summary.record.scheme }),
+    ...(part === "optimizer" ? { part } : {}),
+    ...(typeof part === "object" ? { checkpoint: part.checkpoint } : {}),
   };
 }
 
@@ -47,31 +54,52 @@ export interface RecoverOptions {
   readonly environment?: EnvironmentPolicy | undefined;
   /** tfjs: the tensors' bytes one after the other, in the order of the version's model.json. */
   readonly form?: RecoveryForm | undefined;
+  readonly part?: "model" | "optimizer" | undefined;
+  /** Iteration of a checkpoint. */
+  readonly checkpoint?: number | undefined;
 }
 
-/** @throws MODEL_RETIRED, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
+/** @throws NOT_ALLOWED where a checkpoint and the optimizer's state are asked for in one */
+function partOf({ part = "model", checkpoint, form }: RecoverOptions): RecoveredPart {
+  if (part === "optimizer" && checkpoint !== undefined)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Recover one after the other.",
+    );
+  if (part === "optimizer" && form === "tfjs")
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      "The optimizer's state has no layers, so it has no model.json. Recover it as safetensors.",
+    );
+  return checkpoint === undefined ? part : { checkpoint };
+}
+
+/** @throws MODEL_RETIRED, MODEL_PART_MISSING, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
 export async function recoverAsStream(
   repository: Pick<FleetRepository, "recover">,
   summary: VersionSummary,
-  { environment = "report", form = "safetensors" }: RecoverOptions = {},
+  options: RecoverOptions = {},
 ): Promise<RecoveryStream> {
+  const { environment = "report", form = "safetensors" } = options;
+  const part = partOf(options);
   if (form === "tfjs") requireArchitecture(summary);
   const model = await repository.recover(summary.versionId, {
+    part,
     environment,
     here: await presentEnvironment(summary.record),
   });
-  const expected = reportOf(summary, model);
+  const expected = reportOf(summary, model, part);
   if (form === "tfjs")
     return provenStream({
       expected,
       byteLength: model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
       chunks: weightsChunks(model.sources),
     });
-  const { tensors, options } = safetensorsOfModel(model);
+  const file = safetensorsOfModel(model);
   return provenStream({
     expected,
-    byteLength: safetensorsByteLength(tensors, options),
-    chunks: safetensorsChunks(tensors, options),
+    byteLength: safetensorsByteLength(file.tensors, file.options),
+    chunks: safetensorsChunks(file.tensors, file.options),
   });
 }
 

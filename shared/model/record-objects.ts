@@ -1,5 +1,5 @@
 /** The objects and the trees that a save record refers to. Pure. */
-import { streamedKinds, type ObjectKind, type SaveRecord } from "./model.js";
+import { streamedKinds, type ObjectKind, type SaveRecord, type StreamedKind } from "./model.js";
 import type { Hash } from "../tensor/tensor.js";
 
 /** What references depend on in a record. */
@@ -72,8 +72,12 @@ export function smallObjectsOf(record: ReferringRecord): readonly RecordObject[]
 }
 
 /** The objects that stream: engine, recipe, data. */
-export function streamedObjectsOf(record: ReferringRecord): readonly RecordObject[] {
-  return objectsOf(record).filter(({ streams }) => streams);
+export function streamedObjectsOf(
+  record: ReferringRecord,
+): readonly (RecordObject & { readonly kind: StreamedKind })[] {
+  return objectsOf(record).filter((object): object is RecordObject & { readonly kind: StreamedKind } =>
+    streamed.has(object.kind),
+  );
 }
 
 /** The streamed objects that a device sends: engines come to a server from its own builds or by approval. */

@@ -1,5 +1,5 @@
 /** `stemma model recover` (also `export`): a model as a file, or what a whole fleet ran at a moment. */
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
@@ -20,6 +20,8 @@ interface RecoverChoices {
   readonly folder?: string;
   readonly form: RecoveryForm;
   readonly environment: NonNullable<OperationInput<"recover">["environment"]>;
+  readonly checkpoint?: number;
+  readonly with?: "optimizer";
   readonly force: boolean;
 }
 
@@ -32,6 +34,10 @@ came through the pipe only if the command ends with status 0.
   stemma model recover pack-soh --file - | sha256sum
   stemma model recover pack-soh --form tfjs --folder web
       web/model.json and web/weights.bin, for tf.loadLayersModel
+  stemma model recover pack-soh --checkpoint 200 --file after-200.safetensors
+      the model after 200 training steps; an unknown number lists those that exist
+  stemma model recover pack-soh --with optimizer --file soh.safetensors
+      soh.safetensors and soh.optimizer.safetensors
   stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
 `;
 
@@ -61,6 +67,13 @@ export function addModelRecoverCommands(model: Command): void {
           "safetensors, or tfjs: a model.json and its weights (models with an architecture only)",
         ).default("safetensors"),
       )
+      .addOption(inputOption("--checkpoint <iteration>", shape.checkpoint))
+      .addOption(
+        new Option(
+          "--with <part>",
+          "optimizer: recover the optimizer's state after the training too, into a second file named after the first",
+        ).choices(["optimizer"]),
+      )
       .addOption(inputOption("--environment <policy>", shape.environment).default("report"))
       .addHelpText("after", help)
       .action(async (reference: string | undefined, choices: RecoverChoices, command: Command) =>
@@ -74,6 +87,7 @@ async function recoverCommand(
   choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
+  refuseMixed(reference, choices);
   if (reference === undefined) {
     if (choices.at === undefined || choices.form === "tfjs")
       throw new StemmaError(
@@ -87,24 +101,86 @@ async function recoverCommand(
     : recoverFile(reference, choices, context);
 }
 
+/** @throws USAGE for options that exclude each other */
+function refuseMixed(reference: string | undefined, choices: RecoverChoices): void {
+  if (choices.checkpoint === undefined && choices.with === undefined) return;
+  if (reference === undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--checkpoint and --with belong to one model. Name it, or leave them out to recover what a whole fleet ran.",
+    );
+  if (choices.checkpoint !== undefined && choices.with !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Leave out --checkpoint or --with.",
+    );
+  if (choices.with !== undefined && choices.file === "-")
+    throw new StemmaError("USAGE", "--with writes a second file. Name a file with --file PATH, not a pipe.");
+}
+
 async function recoverFile(
   reference: string,
-  { file, environment, force }: RecoverChoices,
+  choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
+  const { file, environment, checkpoint, force } = choices;
   const { operations, options } = context;
-  if (file === "-") return recoverToPipe(reference, environment, context);
+  if (file === "-") return recoverToPipe(reference, choices, context);
   const path = file === undefined ? undefined : resolve(file);
-  if (path !== undefined) await refuseExisting(path, force);
-  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference, environment });
+  const second = path === undefined ? undefined : optimizerPath(path);
+  for (const each of choices.with === undefined ? [path] : [path, second])
+    if (each !== undefined) await refuseExisting(each, force);
+  const opened = await operations();
+  const stream = await opened.recover({ fleet: options.fleet, model: reference, environment, checkpoint });
+  const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
-  printReport(context, report, path);
+  printReport(context, report, path, await optimizer?.write(second));
+}
+
+/** `soh.safetensors` gives `soh.optimizer.safetensors`. */
+function optimizerPath(model: string): string {
+  const extension = extname(model);
+  return join(dirname(model), `${basename(model, extension)}.optimizer.safetensors`);
+}
+
+/** The second file of `--with optimizer`; opened first, so that nothing is written where there is none. */
+interface OptimizerFile {
+  write(path: string | undefined): Promise<RecoveredFile>;
+}
+
+interface RecoveredFile {
+  readonly report: RecoveryReport;
+  readonly path: string | undefined;
+}
+
+/** @throws MODEL_PART_MISSING */
+async function openOptimizer(
+  choices: RecoverChoices,
+  context: CommandContext,
+  { versionId }: RecoveryReport,
+): Promise<OptimizerFile | undefined> {
+  if (choices.with === undefined) return undefined;
+  const stream = await (
+    await context.operations()
+  ).recover({
+    fleet: context.options.fleet,
+    // The id and not the name, which may point to a newer version by now.
+    model: versionId,
+    environment: choices.environment,
+    part: choices.with,
+  });
+  return {
+    write: async (path) => ({
+      path,
+      report: await writeStream(context, "the optimizer's state", stream, { path, overwrite: choices.force }),
+    }),
+  };
 }
 
 /** Writes the model to standard output, and the report to standard error. @throws USAGE on a terminal */
 async function recoverToPipe(
   reference: string,
-  environment: RecoverChoices["environment"],
+  { environment, checkpoint }: RecoverChoices,
   { operations, options, output }: CommandContext,
 ): Promise<void> {
   if (process.stdout.isTTY)
@@ -112,7 +188,9 @@ async function recoverToPipe(
       "USAGE",
       "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
     );
-  const stream = await (await operations()).recover({ fleet: options.fleet, model: reference, environment });
+  const stream = await (
+    await operations()
+  ).recover({ fleet: options.fleet, model: reference, environment, checkpoint });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
 }
@@ -120,14 +198,24 @@ async function recoverToPipe(
 /** Writes the weights first, so that a model.json never exists without its weights. */
 async function recoverForTfjs(
   reference: string,
-  { file, folder, environment, force }: RecoverChoices,
+  choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
+  const { file, folder, environment, checkpoint, force } = choices;
   const paths = tfjsPaths(file, folder);
-  for (const path of Object.values(paths)) await refuseExisting(path, force);
+  const second = optimizerPath(paths.json);
+  for (const path of [...Object.values(paths), ...(choices.with === undefined ? [] : [second])])
+    await refuseExisting(path, force);
   const { operations, options } = context;
   const opened = await operations();
-  const stream = await opened.recover({ fleet: options.fleet, model: reference, environment, form: "tfjs" });
+  const stream = await opened.recover({
+    fleet: options.fleet,
+    model: reference,
+    environment,
+    form: "tfjs",
+    checkpoint,
+  });
+  const optimizer = await openOptimizer(choices, context, stream.expected);
   const { versionId } = stream.expected;
   const json = await opened.modelJson({
     fleet: options.fleet,
@@ -137,7 +225,7 @@ async function recoverForTfjs(
   });
   const report = await writeStream(context, reference, stream, { path: paths.weights, overwrite: force });
   await writeDurably(nodeFiles(), paths.json, Buffer.from(`${JSON.stringify(json)}\n`));
-  printReport(context, report, paths.json);
+  printReport(context, report, paths.json, await optimizer?.write(second));
 }
 
 /** @throws USAGE where neither is given, or both */
@@ -170,23 +258,42 @@ async function writeStream(
   return report;
 }
 
-function printReport({ output }: CommandContext, report: RecoveryReport, path: string | undefined): void {
+function printReport(
+  { output }: CommandContext,
+  report: RecoveryReport,
+  path: string | undefined,
+  optimizer?: RecoveredFile,
+): void {
   if (report.scheme !== undefined)
     output.info(
       `stemma: note: ${nameOf(report)} is a reduced model (${report.scheme}): these are its own numbers, bit for bit, and not those that were trained`,
     );
   output.print({
-    data: { ...report, file: path ?? null },
+    data: {
+      ...report,
+      file: path ?? null,
+      ...(optimizer === undefined
+        ? {}
+        : { optimizer: { ...optimizer.report, file: optimizer.path ?? null } }),
+    },
     names: [report.versionId],
-    text: describeRecovery(report, path),
+    text: [
+      describeRecovery(report, path),
+      ...(optimizer === undefined ? [] : [describeRecovery(optimizer.report, optimizer.path)]),
+    ].join("\n"),
   });
+}
+
+function partText({ part, checkpoint }: RecoveryReport): string {
+  if (part === "optimizer") return " (the optimizer's state)";
+  return checkpoint === undefined ? "" : ` (after iteration ${checkpoint})`;
 }
 
 function describeRecovery(report: RecoveryReport, path: string | undefined): string {
   const { steps, environment } = report;
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
-    `${nameOf(report)} recovered exactly: ${report.tensors} tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
+    `${nameOf(report)}${partText(report)} recovered exactly: ${report.tensors} tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined

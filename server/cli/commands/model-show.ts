@@ -88,10 +88,35 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
       "size",
       `${formatBytes(description.tensorBytes)}, new in this version ${formatBytes(description.ownBytes)}`,
     ],
+    ...usesFacts(description),
     ...fact("measured", measurements && describeMeasurements(measurements)),
     ["environment", describeEnvironment(description.environment)],
     ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
   ];
+}
+
+/** Checkpoints and the optimizer's state, and what a replay of the training needs. */
+function usesFacts({ record, uses }: ModelDescription): readonly (readonly [string, string])[] {
+  const { checkpoints = [], optimizer } = record.uses ?? {};
+  const iterations = checkpoints.map(({ iteration }) => iteration);
+  return [
+    ...fact("checkpoints", iterations.length === 0 ? undefined : `after ${shortList(iterations)} iterations`),
+    ...fact("optimizer", optimizer && "its state is stored (model recover --with optimizer)"),
+    ...uses.map(
+      ({ kind, id, byteLength }) =>
+        [
+          kind,
+          `${id.slice(0, 16)}, ${byteLength === null ? "not in this store" : formatBytes(byteLength)}`,
+        ] as const,
+    ),
+  ];
+}
+
+const maxListed = 12;
+
+function shortList(numbers: readonly number[]): string {
+  const more = numbers.length - maxListed;
+  return `${numbers.slice(0, maxListed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** One line; an empty list where there is nothing to show. */

@@ -7,12 +7,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { openHome, type HomePorts } from "../../../../server/repository/home.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type { Files } from "../../../../shared/ports.js";
+import type { SaveUses } from "../../../../shared/save/save-uses.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { checkCrashStates, crashStateCount } from "../../../helpers/crash-states.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+import { streamOf } from "../../../helpers/object-stores.js";
 import {
   fineTuned,
   modelOf,
@@ -31,6 +34,14 @@ type Mark =
   | { readonly opened: string };
 
 const common = tensorsOf("common", 2, 4);
+/** "b" and "c" share an engine and data; each has a checkpoint and an optimizer's state of its own. */
+const hasUses = (model: string): boolean => model === "b" || model === "c";
+const usesOf = (model: string): SaveUses => ({
+  engine: { source: streamOf(Buffer.from("engine")) },
+  data: [{ source: streamOf(Buffer.from("data of both")) }, { source: streamOf(Buffer.from(model)) }],
+  optimizer: modelOf(tensorsOf(`optimizer of ${model}`, 1, 2)),
+  checkpoints: [{ iteration: 3, model: modelOf(modelOfSeed(`${model} after 3`)) }],
+});
 const modelOfSeed = (seed: string): readonly NamedTensor[] => fineTuned(common, seed, 2);
 
 function portsOn(files: Files, seed: string): HomePorts & { readonly clock: ReturnType<typeof manualClock> } {
@@ -43,7 +54,11 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   mark({ opened: home.signer.publicKey });
   const repository = await openRepository(home, "fleet-a");
   const save = async (model: string, bases: readonly Hash[] = []): Promise<Hash> => {
-    const { summary } = await repository.save(modelOf(modelOfSeed(model)), { name: "m", bases });
+    const { summary } = await repository.save(modelOf(modelOfSeed(model)), {
+      name: "m",
+      bases,
+      ...(hasUses(model) ? { uses: usesOf(model) } : {}),
+    });
     mark({ recorded: summary.versionId, model });
     return summary.versionId;
   };
@@ -95,6 +110,26 @@ async function restoredPosition(files: Files, ports: HomePorts): Promise<number>
   return restored.position;
 }
 
+/** The bytes of streamed objects are compared by the check of everything. */
+async function checkUses(
+  repository: FleetRepository,
+  { recorded, model }: { readonly recorded: Hash; readonly model: string },
+): Promise<void> {
+  const { optimizer, checkpoints = [] } = usesOf(model);
+  for (const [part, expected] of [
+    ["optimizer", optimizer],
+    [{ checkpoint: 3 }, checkpoints[0]?.model],
+  ] as const)
+    assert.deepEqual(
+      (await repository.recover(recorded, { part })).leaves.map(({ tensor }) => tensor),
+      expected?.leaves.map(({ tensor }) => tensor),
+    );
+  assert.deepEqual(
+    repository.get(recorded)?.record.uses?.data?.map((id) => repository.objects.has(id)),
+    [true, true],
+  );
+}
+
 /** No two processes draw the same random numbers. */
 let checks = 0;
 
@@ -112,11 +147,13 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
       const summary = repository.get(mark.recorded);
       assert.ok(summary !== undefined, `the acknowledged ${mark.model} is gone`);
       if (summary.state === "retired") assert.ok(retiring.has(mark.recorded));
-      else
+      else {
         assert.ok(
           await sameTensors(repository, mark.recorded, modelOfSeed(mark.model)),
           `${mark.model} came back altered`,
         );
+        if (hasUses(mark.model)) await checkUses(repository, mark);
+      }
     } else if ("retired" in mark) assert.equal(repository.get(mark.retired)?.state, "retired");
     else if ("stored" in mark) assert.notEqual(repository.get(mark.stored)?.state, "recorded");
     else if ("tagged" in mark) assert.equal(repository.resolve(`m:${mark.tagged}`).name, "m");

@@ -10,13 +10,19 @@ import type { ExportedModelJson } from "../../../../shared/model/model-json-expo
 import { startServer } from "../../../../server/main.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
-import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
+import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import type { ModelSource } from "../../../../shared/model/model.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { openRepository } from "../../../../server/repository/open-repository.js";
+import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
 
 describe("models on the command line", { timeout: 120_000 }, () => {
   let folder: string;
   let home: string;
+  /** Has a version with checkpoints and an optimizer's state. */
+  let trainedHome: string;
   const run = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home });
   const good = async (...args: string[]): Promise<ProgramResult> => {
     const ended = await run(...args);
@@ -41,6 +47,8 @@ describe("models on the command line", { timeout: 120_000 }, () => {
     ]);
     await writeFile(join(folder, "opaque.safetensors"), await collectBytes(opaque));
     await good("model", "import", join(folder, "opaque.safetensors"), "--name", "opaque");
+    trainedHome = join(folder, "trained");
+    await saveTrained(trainedHome);
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
@@ -74,6 +82,36 @@ describe("models on the command line", { timeout: 120_000 }, () => {
         assert.equal(piped.stdout, await readFile(join(folder, "opaque.safetensors"), "utf8"));
         assert.match(piped.stderr, /opaque:1 recovered exactly/);
         assert.match((await good("model", "recover", "opaque")).stdout, /nothing was written.*--file PATH/);
+      });
+    });
+
+    it(`recovers a checkpoint, and the optimizer's state beside a model, at ${where}`, async () => {
+      await atServer(where === "its server", trainedHome, async () => {
+        const recover = (...args: string[]): Promise<ProgramResult> =>
+          runStemma(["model", "recover", "trained", ...args], { home: trainedHome });
+        const out = await mkdtemp(join(folder, "parts-"));
+        const file = join(out, "soh.safetensors");
+        assert.equal((await recover("--checkpoint", "20", "--file", file)).status, 0);
+        assert.deepEqual(await readFile(file), await fileOf(trained.checkpoint));
+        const unknown = await recover("--checkpoint", "3", "--file", join(out, "none"));
+        assert.equal(unknown.status, 3);
+        assert.match(unknown.stderr, /iterations 10, 20[^]*MODEL_PART_MISSING/);
+        const both = await recover("--with", "optimizer", "--file", file, "--force");
+        assert.match(both.stdout, /trained:1 recovered[^]*trained:1 \(the optimizer's state\) recovered/);
+        assert.deepEqual(await readFile(file), await fileOf(trained.model));
+        assert.deepEqual(
+          await readFile(join(out, "soh.optimizer.safetensors")),
+          await fileOf(trained.optimizer),
+        );
+        // Nothing is written where one of the two files exists.
+        await rm(file);
+        assert.notEqual((await recover("--with", "optimizer", "--file", file)).status, 0);
+        await assert.rejects(readFile(file), { code: "ENOENT" });
+        for (const mixed of [
+          ["--with", "optimizer", "--checkpoint", "10"],
+          ["--with", "optimizer", "--file", "-"],
+        ])
+          assert.equal((await recover(...mixed)).status, 2);
       });
     });
 
@@ -116,6 +154,34 @@ describe("models on the command line", { timeout: 120_000 }, () => {
     );
   });
 });
+
+const named = (name: string, value: number): Tensor & { readonly name: string } => ({
+  name,
+  dtype: "U8",
+  shape: [3],
+  bytes: Uint8Array.of(value, 2, 3),
+});
+const trained = { model: named("w", 1), checkpoint: named("w", 20), optimizer: named("m/w", 7) };
+
+async function fileOf({ name, ...tensor }: Tensor & { readonly name: string }): Promise<Buffer> {
+  return Buffer.from(await collectBytes(safetensorsChunks([{ name, source: sourceOfTensor(tensor) }])));
+}
+
+/** A version with two checkpoints and an optimizer's state. */
+async function saveTrained(home: string): Promise<void> {
+  const opened = await openNodeHome(home);
+  const repository = await openRepository(opened, "local");
+  const modelOf = (tensor: Tensor & { readonly name: string }): ModelSource => opaqueModelSource([tensor]);
+  await repository.save(modelOf(trained.model), {
+    name: "trained",
+    uses: {
+      optimizer: modelOf(trained.optimizer),
+      checkpoints: [10, 20].map((iteration) => ({ iteration, model: modelOf(named("w", iteration)) })),
+    },
+  });
+  await repository.close();
+  await opened.close();
+}
 
 async function atServer(isServed: boolean, home: string, work: () => Promise<void>): Promise<void> {
   if (!isServed) return work();

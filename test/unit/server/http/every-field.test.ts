@@ -78,7 +78,7 @@ const inputs = {
   log: { fleet, model },
   diff: { fleet, a: "x:1", b: "y:2", otherFleet: "g" },
   asOf: { fleet, at: 1234 },
-  recover: { fleet, model, environment: "refuse-any", form: "tfjs" },
+  recover: { fleet, model, environment: "refuse-any", form: "tfjs", part: "optimizer", checkpoint: 3 },
   modelJson: { fleet, model, weightsFile: "w.bin" },
   verify: { fleet, model },
   tag: { fleet, model, tag: "best", remove: true },
