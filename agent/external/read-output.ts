@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { openRegularFile, type RegularFile } from "../../shared/files/regular-file.js";
-import { maxAttachmentBytes } from "../../shared/train/result-attachments.js";
+import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { parseMetrics, type Metrics } from "../saving/metrics.js";
 import type { Attachment } from "../saving/store-model.js";
 

@@ -6,7 +6,8 @@ import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { SaveRecord } from "../../shared/model/model.js";
-import { optimizerFileName } from "../../shared/train/result-attachments.js";
+import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/optimizer-file.js";
+import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
@@ -171,16 +172,18 @@ export class Activator {
     const { record } = model;
     await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [
       ...slotFilesOf(model),
-      ...(await this.#optimizerFile(record)),
+      ...(await this.#optimizerFile(versionId, record)),
     ]);
   }
 
   /** The optimizer's state that a training kept with its model, for the next one to continue from. */
-  async #optimizerFile({ objects }: SaveRecord): Promise<readonly SlotFile[]> {
-    const kept = objects.attachments?.find(({ name }) => name === optimizerFileName);
-    if (kept === undefined || !this.options.outbox.objects.has(kept.hash)) return [];
-    const bytes = await this.options.outbox.objects.read("attachment", kept.hash);
-    return [{ name: optimizerFileName, chunks: [bytes] }];
+  async #optimizerFile(versionId: Hash, { uses }: Pick<SaveRecord, "uses">): Promise<readonly SlotFile[]> {
+    const { outbox, clock } = this.options;
+    // A model from the server came without it.
+    if (uses?.optimizer === undefined || !outbox.objects.has(uses.optimizer)) return [];
+    const state = await recoverModel(outbox.objects, versionId, clock, { part: "optimizer" });
+    const { tensors, options } = await safetensorsOfOptimizer(state);
+    return [{ name: optimizerFileName, chunks: safetensorsChunks(tensors, options) }];
   }
 
   async #recordActivation(line: string, versionId: Hash): Promise<void> {

@@ -13,7 +13,7 @@ import type { ModelSource } from "../../shared/model/model.js";
 import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { maxAttachmentBytes } from "../../shared/train/result-attachments.js";
+import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { findVersion } from "./find-version.js";
 import { modelOfLine } from "./line-model.js";

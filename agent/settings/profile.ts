@@ -107,6 +107,24 @@ export const profileSchema = z.strictObject({
       .describe(
         "When this device may delete a model: once the server has reported it `released`; with `backed-up` also not before a backup has it.",
       ),
+    keepCheckpoints: z
+      .number()
+      .int()
+      .min(0)
+      .max(256)
+      .default(8)
+      .describe(
+        "Checkpoints of a training that are kept and reported with its model, the newest; others are dropped.",
+      ),
+    keepOptimizer: z
+      .boolean()
+      .default(true)
+      .describe("Whether an optimizer's state that a training kept is reported with its model."),
+    stateBytes: bytes
+      .default(512 * 2 ** 20)
+      .describe(
+        "Most bytes of checkpoints and optimizer state of one model; what does not fit is dropped, the oldest checkpoints first.",
+      ),
   }),
   activation: z
     .enum(["after-receipt", "after-outbox"])

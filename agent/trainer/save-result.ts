@@ -4,9 +4,10 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Files, Log } from "../../shared/ports.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { usesOfResult } from "../../shared/save/result-uses.js";
+import { bytesOfSources, usedTreeSources } from "../../shared/save/save-uses.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { attachmentsOf, maxAttachmentBytes } from "../../shared/train/result-attachments.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { engineThreads } from "../../shared/train/backends/capability.js";
@@ -17,7 +18,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
-import { settingsOf } from "./training-settings.js";
+import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface Trained {
   readonly versionId: Hash;
@@ -65,17 +66,21 @@ export async function saveResult(
   const leaves = await outbox.leaves(record);
   const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
   const file = await files.open(outcome.modelFile, "read");
+  const closing = [() => file.close()];
   try {
     const architecture = decodeArchitecture(await files.read(outcome.architectureFile));
     // With the names of its base, so that a fine-tuned model keeps the names that the base came with.
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, names },
     });
+    const stateLimits = stateLimitsOf(profile);
+    const { uses, dropped, close } = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
+    closing.push(close);
     const verdict = judgeDisk(
       profile.disk,
       await options.diskUse(),
       "report",
-      model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      [model, ...usedTreeSources(uses)].reduce((sum, { sources }) => sum + bytesOfSources(sources), 0),
     );
     if (!verdict.allowed)
       throw new StemmaError(
@@ -84,10 +89,6 @@ export async function saveResult(
         { line },
       );
     const { result } = outcome;
-    const { attachments, dropped } = await attachmentsOf(outcome, {
-      size: async (path) => (await files.stat(path))?.size ?? 0,
-      read: (path) => files.read(path),
-    });
     const saved = await outbox.saveTrained(model, {
       name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
       fleet: enrolment.fleet,
@@ -103,18 +104,18 @@ export async function saveResult(
       measurements: json(result.measurements),
       provenance: json(result.provenance),
       environment: environmentOfTraining(result, options.version, engineThreads(profile.training.threads)),
-      attachments,
+      uses,
     });
     if (dropped.length > 0)
       options.onEvent(
         "checkpoints-dropped",
-        `model ${saved.record.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: what is attached to a version may have ${maxAttachmentBytes} bytes. Save fewer checkpoints (checkpointEveryEpochs).`,
+        `model ${saved.record.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: the profile keeps ${stateLimits.checkpoints} checkpoints, ${stateLimits.optimizer ? "the" : "no"} optimizer's state, and ${stateLimits.bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or raise keepCheckpoints or stateBytes in the profile.`,
         line,
       );
     logTrained(options.log, line, saved, result);
     return { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
   } finally {
-    await file.close();
+    for (const close of closing) await close();
   }
 }
 

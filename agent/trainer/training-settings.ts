@@ -1,4 +1,5 @@
 /** The profile's settings for every training and for saving its result. Pure. */
+import type { TrainingStateLimits } from "../../shared/save/result-uses.js";
 import type { Profile } from "../settings/profile.js";
 
 export function settingsOf({ training, save }: Profile): {
@@ -9,4 +10,9 @@ export function settingsOf({ training, save }: Profile): {
 } {
   const { threads, memoryLimitMb, stateEverySeconds } = training;
   return { threads, memoryLimitMb, stateEverySeconds, approach: save.approach };
+}
+
+/** What of a training's checkpoints and optimizer state is kept and reported. */
+export function stateLimitsOf({ save }: Profile): TrainingStateLimits {
+  return { checkpoints: save.keepCheckpoints, optimizer: save.keepOptimizer, bytes: save.stateBytes };
 }

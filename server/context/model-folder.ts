@@ -2,11 +2,11 @@
  * A stored model as the engine reads it: a folder of its own with tensors by path, in canonical order, and
  * its architecture.
  */
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { encodeArchitecture } from "../../shared/model/architecture.js";
-import { optimizerFileName } from "../../shared/train/result-attachments.js";
+import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/optimizer-file.js";
 import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import type { TensorSource } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -43,10 +43,15 @@ export async function writeModelFolder(
   } finally {
     await architecture.close();
   }
-  const optimizer = version.record.objects.attachments?.find(({ name }) => name === optimizerFileName);
-  if (optimizer !== undefined) {
-    const bytes = await repository.objects.read("attachment", optimizer.hash);
-    await writeFile(join(folder, optimizerFileName), bytes);
+  if (version.record.uses?.optimizer !== undefined) {
+    const state = await repository.recover(version.versionId, { part: "optimizer" });
+    const { tensors, options } = await safetensorsOfOptimizer(state);
+    const optimizer = await files.open(join(folder, optimizerFileName), "create");
+    try {
+      await writeSafetensors(optimizer, tensors, options);
+    } finally {
+      await optimizer.close();
+    }
   }
   return folder;
 }

@@ -3,15 +3,16 @@
  * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { randomUUID } from "node:crypto";
-import { readFile, rm, stat } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { maxCheckpoints } from "../../shared/model/record-uses.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { usesOfResult } from "../../shared/save/result-uses.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
-import { attachmentsOf } from "../../shared/train/result-attachments.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import { savedIterations } from "../../shared/train/saved-progress.js";
 import {
@@ -163,6 +164,9 @@ function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress)
   };
 }
 
+/** A server keeps everything that a training leaves. */
+const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };
+
 interface FinishedTraining {
   /** Name of the new version. */
   readonly name: string;
@@ -178,16 +182,16 @@ async function saveOutcome(
   const { result } = outcome;
   const files = nodeFiles();
   const file = await files.open(outcome.modelFile, "read");
+  const closing = [() => file.close()];
   try {
     const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
     const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, ...(names === undefined ? {} : { names }) },
     });
-    const { attachments, dropped } = await attachmentsOf(outcome, {
-      size: async (path) => (await stat(path)).size,
-      read: (path) => readFile(path),
-    });
+    const described = { architecture, ...(names === undefined ? {} : { names }) };
+    const { uses, dropped, close } = await usesOfResult(files, described, outcome, stateLimits);
+    closing.push(close);
     const report = await repository.save(model, {
       name,
       bases: base === undefined ? [] : [base.versionId],
@@ -208,11 +212,11 @@ async function saveOutcome(
         durationMs: result.durationMs,
       }),
       metadata: { ...metadataOfResult(result, dropped) },
-      ...(attachments.length === 0 ? {} : { attachments }),
+      uses,
     });
     return report.summary;
   } finally {
-    await file.close();
+    for (const close of closing) await close();
   }
 }
 

@@ -18,7 +18,7 @@ import { keptVersions } from "../../../agent/outbox/outbox-state.js";
 import { Uploads } from "../../../agent/outbox/uploads.js";
 import { profileSchema, type Profile } from "../../../agent/settings/profile.js";
 import { decideTraining } from "../../../agent/trainer/schedule.js";
-import { settingsOf } from "../../../agent/trainer/training-settings.js";
+import { settingsOf, stateLimitsOf } from "../../../agent/trainer/training-settings.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
 import { chooseBackend } from "../../../shared/train/backends/choose.js";
@@ -231,6 +231,9 @@ const fields: Readonly<
   "link.keepaliveSeconds": [30, 120, (profile) => mqttOptionsOf(profile).keepalive],
   "save.approach": ["snapshot", "update", (profile) => job(profile).approach],
   "save.releasedWhen": ["stored", "backed-up", kept],
+  "save.keepCheckpoints": [1, 2, stateLimitsOf],
+  "save.keepOptimizer": [true, false, stateLimitsOf],
+  "save.stateBytes": [MiB, 2 * MiB, stateLimitsOf],
   activation: [
     "after-receipt",
     "after-outbox",

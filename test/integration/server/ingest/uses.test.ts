@@ -12,7 +12,7 @@ import { streamObjectOfBytes } from "../../../../shared/wire/transfer/stream.js"
 import { streamOf } from "../../../helpers/object-stores.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice, type ScriptedDeviceOptions } from "../../../helpers/scripted-device.js";
-import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
+import { startTestServer, type TestServer } from "../../../helpers/test-server.js";
 import { fetchObjects } from "./fetched-models.js";
 
 /** Larger than what a server takes as small objects here. */
