@@ -15,8 +15,20 @@ interface IndexedVersion {
   readonly generation: number | undefined;
 }
 
+interface IndexedLine {
+  readonly versions: Map<number, IndexedVersion>;
+  /** By generation of the device, the version with the highest number. */
+  readonly heads: Map<number | undefined, IndexedVersion>;
+}
+
+/** Whether `version` counts instead of `known`: it has a higher number, or the same and was recorded later. */
+function succeeds(version: IndexedVersion, known: IndexedVersion | undefined): boolean {
+  if (known === undefined || version.sequence > known.sequence) return true;
+  return version.sequence === known.sequence && version.position >= known.position;
+}
+
 export class LineIndex {
-  readonly #lines = new Map<string, Map<number, IndexedVersion>>();
+  readonly #lines = new Map<string, IndexedLine>();
 
   constructor(versions: Iterable<VersionSummary>) {
     for (const summary of versions) this.add(summary);
@@ -28,23 +40,19 @@ export class LineIndex {
    */
   add({ versionId, record: { device, line, sequence }, position, generation }: VersionSummary): void {
     const key = `${device}\0${line}`;
-    let versions = this.#lines.get(key);
-    if (versions === undefined) this.#lines.set(key, (versions = new Map<number, IndexedVersion>()));
-    const before = versions.get(sequence);
-    if (before === undefined || before.position <= position)
-      versions.set(sequence, { versionId, sequence, position, generation });
+    let indexed = this.#lines.get(key);
+    if (indexed === undefined) this.#lines.set(key, (indexed = { versions: new Map(), heads: new Map() }));
+    const version = { versionId, sequence, position, generation };
+    if (succeeds(version, indexed.versions.get(sequence))) indexed.versions.set(sequence, version);
+    if (succeeds(version, indexed.heads.get(generation))) indexed.heads.set(generation, version);
   }
 
   find(device: string, line: string, sequence: number): IndexedVersion | undefined {
-    return this.#lines.get(`${device}\0${line}`)?.get(sequence);
+    return this.#lines.get(`${device}\0${line}`)?.versions.get(sequence);
   }
 
   /** The version with the highest number of a line that this generation of the device sent. */
   head(device: string, line: string, generation: number | undefined): IndexedVersion | undefined {
-    let head: IndexedVersion | undefined;
-    for (const version of this.#lines.get(`${device}\0${line}`)?.values() ?? [])
-      if (version.generation === generation && (head === undefined || version.sequence > head.sequence))
-        head = version;
-    return head;
+    return this.#lines.get(`${device}\0${line}`)?.heads.get(generation);
   }
 }
