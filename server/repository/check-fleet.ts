@@ -199,9 +199,9 @@ function absentEngines(
 }
 
 /** Why a tensor cannot be read: it, or a tensor that it is encoded against, is missing or damaged. */
-function unreadableError(objects: Pick<PackStore, "openTensor" | "problems">, tensor: Hash): StemmaError {
-  const known = objects.problems().find(({ id }) => id === tensor);
-  if (known !== undefined) return known.error;
+function unreadableError(objects: Pick<PackStore, "openTensor" | "damageOf">, tensor: Hash): StemmaError {
+  const known = objects.damageOf(tensor);
+  if (known !== undefined) return known;
   try {
     objects.openTensor(tensor);
   } catch (error) {

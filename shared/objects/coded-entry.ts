@@ -18,15 +18,15 @@ import { chainRefusal } from "./publication.js";
 import type { DecodingJob } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
+import type { ObjectIndex } from "./object-index.js";
 import type { FoundDamage, StoredTensors, TensorEntry } from "./stored-tensors.js";
 import { TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
 
 interface Host {
-  readonly has: (id: Hash) => boolean;
+  readonly index: Pick<ObjectIndex, "isUsable" | "linksOf">;
   readonly tensors: StoredTensors;
   readonly reading: TensorReading;
-  readonly linksOf: (id: Hash) => Links | undefined;
 }
 
 /** Gives access to the tensors of the store, and to those of the pack being written that the store lacks. */
@@ -52,14 +52,14 @@ export class OwnTensors implements StoredTensors {
   }
 
   #ownEntry(id: Hash): UnsealedEntry | undefined {
-    return this.#host.has(id) ? undefined : this.#own.get(id);
+    return this.#host.index.isUsable(id) ? undefined : this.#own.get(id);
   }
   entry(id: Hash): TensorEntry {
     const own = this.#ownEntry(id);
     return own?.header === undefined ? this.#host.tensors.entry(id) : { ...own, header: own.header };
   }
   state(id: Hash): ChainState {
-    return new Chains((at) => this.#ownEntry(at) ?? this.#host.linksOf(at)).state(id);
+    return new Chains((at) => this.#ownEntry(at) ?? this.#host.index.linksOf(at)).state(id);
   }
   stored(id: Hash, length?: number): Promise<Uint8Array> {
     const own = this.#ownEntry(id);
@@ -79,9 +79,9 @@ export class OwnTensors implements StoredTensors {
 
   /** The state of a tensor's chain after this pack is published, when reads use the copies in this pack. */
   stateWith(tensor: Hash, links: Links): ChainState {
-    return new Chains((id) => (id === tensor ? links : (this.#own.get(id) ?? this.#host.linksOf(id)))).state(
-      tensor,
-    );
+    return new Chains((id) =>
+      id === tensor ? links : (this.#own.get(id) ?? this.#host.index.linksOf(id)),
+    ).state(tensor);
   }
 
   /** Reads a tensor that another is coded against. @param verify compare it with its id first */
@@ -174,12 +174,12 @@ export async function codedEntry(
  */
 export async function decodeEarly(
   tensor: CodedTensor,
-  { has, tensors, reading }: Host,
+  { index, tensors, reading }: Host,
 ): Promise<Uint8Array | undefined> {
   const byteLength = checkCoded(tensor);
   const decoder = await tensorDecoder();
   const links = linksNeeded(tensor, decoder);
-  if (linked(links).some((id) => !has(id))) return undefined;
+  if (linked(links).some((id) => !index.isUsable(id))) return undefined;
   const references = {
     reference: async (id: Hash, verify: boolean): Promise<Tensor> => ({
       ...tensors.entry(id).header,

@@ -258,9 +258,7 @@ class MemoryStore implements ObjectPruner {
     this.#checkWritable();
     return Promise.resolve(
       new StorePackWriter<MemoryTarget>({
-        has: (id) => this.has(id),
-        hasCopy: (id) => this.#index.locate(id) !== undefined,
-        linksOf: (id) => this.#index.linksOf(id),
+        index: this.#index,
         recode,
         tensors: this.#tensors,
         reading: this.#reading,

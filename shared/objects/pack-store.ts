@@ -11,9 +11,7 @@ import { makeFolderDurably } from "../files/make-folder.js";
 import { sharedSync } from "../files/shared-sync.js";
 import type { Clock, Files, Log, Random } from "../ports.js";
 import type { ObjectKind } from "../model/model.js";
-import { tensorId } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { isFault } from "./chains.js";
 import { collectPlanned } from "./collector.js";
 import { commitPresent } from "./commit-present.js";
 import { DecodedCache } from "./decoded-cache.js";
@@ -37,7 +35,6 @@ import type {
 } from "./object-store.js";
 import { BufferPool, PackFileWriter } from "./pack-file-writer.js";
 import { PackFiles } from "./pack-files.js";
-import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { PackMaintenance } from "./pack-maintenance.js";
 import { PackMerging } from "./pack-merging.js";
@@ -47,9 +44,9 @@ import { StorePackWriter } from "./pack-writer.js";
 import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { StoredObjects } from "./stored-objects.js";
-import { encodingIn, readCodedFrom, type TensorEntry } from "./stored-tensors.js";
+import { encodingIn, readCodedFrom } from "./stored-tensors.js";
+import { TensorOpening } from "./tensor-opening.js";
 import { TensorReading } from "./tensor-reading.js";
-import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
 
 export interface PackStoreOptions {
   readonly clock: Clock;
@@ -69,6 +66,8 @@ export interface PackStoreOptions {
 export interface PackStore extends ObjectPruner {
   /** Damage found since opening. No collection runs while there is any. */
   problems(): readonly StoreProblem[];
+  /** The damage among them that is in the copy of this object that reads use. */
+  damageOf(id: Hash): StemmaError | undefined;
   /** Reads packs again to find damage, and repairs it. */
   readonly maintenance: PackMaintenance;
   /** Merges small packs. */
@@ -82,9 +81,6 @@ export interface PackStore extends ObjectPruner {
   }[];
 }
 
-const pieceBytes = 4 * 1024 * 1024;
-/** Raw tensors up to this size are read in one piece; larger ones are hashed while they are read. */
-const maxReadAllBytes = 16 * 1024 * 1024;
 const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 
 class FilePackStore implements PackStore {
@@ -102,6 +98,7 @@ class FilePackStore implements PackStore {
   readonly #tensors: PackTensors;
   readonly #reading: TensorReading;
   readonly #objects: StoredObjects;
+  readonly #opening: TensorOpening;
   readonly #publication: Publication;
   readonly #rewriter: FilePackRewriter;
   #failure: unknown;
@@ -123,6 +120,7 @@ class FilePackStore implements PackStore {
       new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes),
     );
     this.#objects = new StoredObjects(this.#tensors);
+    this.#opening = new TensorOpening(this.#tensors, this.#reading);
     this.#publication = new Publication(opened.index);
     this.#leases = new Leases(options.clock, options.random);
     this.#syncFolder = sharedSync(() => files.syncFolder(folder));
@@ -131,7 +129,7 @@ class FilePackStore implements PackStore {
       packFiles,
       newTarget: () => this.#newTarget(),
       chunks: (id: Hash, kind: ObjectKind | "tensor") =>
-        kind === "tensor" ? this.#chunks(id) : this.#objects.chunks(kind, id),
+        kind === "tensor" ? this.#opening.chunks(id) : this.#objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
       isRead: ({ entry }: Located) => this.#index.locate(entry.id)?.entry === entry,
       syncNames: () => this.#syncNames(),
@@ -169,6 +167,9 @@ class FilePackStore implements PackStore {
   problems(): readonly StoreProblem[] {
     return this.#tensors.problems();
   }
+  damageOf(id: Hash): StemmaError | undefined {
+    return this.#index.damage(id);
+  }
   packs(): readonly {
     readonly name: string;
     readonly path: string;
@@ -183,10 +184,6 @@ class FilePackStore implements PackStore {
     }));
   }
 
-  #mismatch(id: Hash, entry: PackEntry, actual: Hash): StemmaError {
-    return this.#tensors.damaged(id, entry, { actual });
-  }
-
   read(kind: ObjectKind, id: Hash): Promise<Uint8Array> {
     return this.#objects.read(kind, id);
   }
@@ -195,53 +192,7 @@ class FilePackStore implements PackStore {
   }
 
   openTensor(id: Hash, options: ReadOptions = {}): StoredTensorSource {
-    const { entry } = this.#tensors.locateTensor(id);
-    const { header, byteLength } = entry;
-    const state = this.#tensors.state(id);
-    if (isFault(state)) throw this.#tensors.unreadable(id, state);
-    return storedSource(
-      header,
-      byteLength,
-      () => this.#chunks(id, options),
-      () => this.#readAll(id, options),
-    );
-  }
-
-  async #readAll(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {
-    const entry = this.#tensors.entry(id);
-    if (entry.encodingCode !== rawEncodingCode) return this.#reading.bytes(id, options);
-    if (entry.storedBytes > maxReadAllBytes) return undefined;
-    const bytes = await this.#verified(id, entry, options);
-    return bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice();
-  }
-
-  /** A raw tensor in one read. @throws OBJECT_HASH_MISMATCH */
-  async #verified(id: Hash, entry: TensorEntry, { verify = true }: ReadOptions): Promise<Uint8Array> {
-    const bytes = await this.#tensors.stored(id);
-    const actual = verify ? tensorId(entry.header, bytes) : id;
-    if (actual !== id) throw this.#mismatch(id, entry, actual);
-    return bytes;
-  }
-
-  /**
-   * Looks the copy up when the read begins: it may have been recoded or moved since the tensor was opened.
-   */
-  async *#chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
-    const { entry } = this.#tensors.locateTensor(id);
-    if (entry.encodingCode !== rawEncodingCode) {
-      yield* inPieces(() => this.#reading.bytes(id, options));
-      return;
-    }
-    // Most tensors are small: one read without a stream.
-    if (entry.storedBytes <= pieceBytes) {
-      const bytes = await this.#verified(id, entry, options);
-      if (bytes.length > 0) yield bytes;
-      return;
-    }
-    const pieces = this.#tensors.pieces(id, pieceBytes);
-    yield* options.verify === false
-      ? pieces
-      : verifiedPieces(id, entry.header, pieces, (actual) => this.#mismatch(id, entry, actual));
+    return this.#opening.open(id, options);
   }
 
   encodingOf(id: Hash): TensorEncoding | undefined {
@@ -261,16 +212,13 @@ class FilePackStore implements PackStore {
     this.#checkWritable();
     // What is recoded now is superseded; the collection that follows drops it without copying.
     if (recode) this.merging.postpone();
-    const pins = this.#leases.pin();
     return Promise.resolve(
       new StorePackWriter<PackFileWriter>({
-        has: (id) => this.has(id),
-        hasCopy: (id) => this.#index.locate(id) !== undefined,
-        linksOf: (id) => this.#index.linksOf(id),
+        index: this.#index,
         recode,
         tensors: this.#tensors,
         reading: this.#reading,
-        pins,
+        pins: this.#leases.pin(),
         graceMs: this.#options.graceMs ?? 0,
         target: () => this.#newTarget(),
         publish: (target) => this.#publish(target),

@@ -13,9 +13,9 @@ import type { Hash, TensorSource } from "../tensor/tensor.js";
 import type { Pins } from "./leases.js";
 import { codedEntry, decodeEarly, OwnTensors } from "./coded-entry.js";
 import type { ByteSource, CodedTensor, PackWriter } from "./object-store.js";
+import type { ObjectIndex } from "./object-index.js";
 import type { PackIndex } from "./pack-format.js";
 import { DecodedCache } from "./decoded-cache.js";
-import type { Links } from "./chains.js";
 import type { StoredTensors } from "./stored-tensors.js";
 import type { TensorReading } from "./tensor-reading.js";
 import type { EntryDescription, UnsealedEntry } from "./unsealed-entry.js";
@@ -36,14 +36,11 @@ export interface PackTarget {
 
 /** What a save needs from its store. */
 export interface PackWriterHost<Target extends PackTarget> {
-  readonly has: (id: Hash) => boolean;
-  /** Whether the store has a copy, readable or not: a new copy must win over an unreadable one. */
-  hasCopy(id: Hash): boolean;
+  readonly index: Pick<ObjectIndex, "isUsable" | "locate" | "linksOf">;
   /** Write tensors again that the store already has. */
   readonly recode: boolean;
   readonly tensors: StoredTensors;
   readonly reading: TensorReading;
-  readonly linksOf: (id: Hash) => Links | undefined;
   readonly pins: Pins;
   readonly graceMs: number;
   target(): Target;
@@ -264,7 +261,7 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
   /** Whether the object need not be written. Pins it either way. */
   #has(id: Hash): boolean {
     this.#host.pins.add(id);
-    return this.#own.has(id) || this.#host.has(id);
+    return this.#own.has(id) || this.#host.index.isUsable(id);
   }
 
   /**
@@ -273,12 +270,12 @@ export class StorePackWriter<Target extends PackTarget> implements PackWriter {
    */
   #isDone(id: Hash): boolean {
     this.#host.pins.add(id);
-    return this.#own.has(id) || (!this.#host.recode && this.#host.has(id));
+    return this.#own.has(id) || (!this.#host.recode && this.#host.index.isUsable(id));
   }
 
   /** Whether the store has only an unreadable copy, which the new one must replace. */
   #replacesUnreadable(id: Hash): boolean {
-    return this.#host.hasCopy(id) && !this.#host.has(id);
+    return this.#host.index.locate(id) !== undefined && !this.#host.index.isUsable(id);
   }
 
   #endEntry(target: Target, description: EntryDescription): void {
