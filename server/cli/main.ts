@@ -6,6 +6,7 @@ import { reportError } from "../../shared/cli/command-line.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
 import { addNamedCommands } from "./command-modules.js";
 import { addGlobalOptions } from "./context.js";
+import { splitLeadingOptions, withLeadingOptions } from "./leading-options.js";
 
 const overview = `
 When something looks wrong:
@@ -43,8 +44,9 @@ function decorate(command: Command): void {
 
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
   try {
-    const program = await buildProgram(argv);
-    await program.parseAsync([...argv], { from: "user" });
+    const { leading, rest } = splitLeadingOptions(argv);
+    const program = await buildProgram(rest);
+    await program.parseAsync([...withLeadingOptions(program, leading, rest)], { from: "user" });
     return Number(process.exitCode ?? exitStatus.done);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;

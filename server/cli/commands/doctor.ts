@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 import { examine } from "../../doctor/examine.js";
-import type { Finding } from "../../doctor/finding.js";
+import { findingsText } from "../../doctor/findings-text.js";
 
 export function addDoctorCommand(program: Command): void {
   program
@@ -18,18 +18,10 @@ export function addDoctorCommand(program: Command): void {
       withContext(command, async ({ output, options }) => {
         const findings = await examine({ home: options.home });
         if (findings.some((finding) => finding.state === "wrong")) process.exitCode = exitStatus.failed;
-        output.print<Finding>({
+        output.print({
           data: findings,
           names: findings.filter((finding) => finding.state !== "good").map((finding) => finding.what),
-          table: {
-            rows: findings,
-            columns: [
-              { title: "", value: (row) => ({ good: "ok", warning: "!!", wrong: "XX" })[row.state] },
-              { title: "WHAT", value: (row) => row.what },
-              { title: "FOUND", value: (row) => row.found },
-              { title: "DO", value: (row) => row.advice ?? "" },
-            ],
-          },
+          text: findingsText(findings),
         });
       }),
     );
