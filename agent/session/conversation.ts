@@ -17,7 +17,6 @@ import type {
   Command,
   CommandResult,
   Envelope,
-  LineHead,
   Offer,
   Receipt,
   Refusal,
@@ -26,9 +25,10 @@ import type {
 import type { ClockError } from "./clock-error.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { activeVersion, unreleased } from "../outbox/outbox-state.js";
+import { activeVersion } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import { Announcements } from "./announcements.js";
+import { birthOf } from "./birth.js";
 import { receiptFact } from "./receipt-fact.js";
 import { refuseCommand, runCommand } from "./run-command.js";
 import { isNotAdmitted, ServerTrust } from "./server-trust.js";
@@ -73,8 +73,9 @@ export interface ConversationHandlers {
 const echoMs = 60_000;
 /** Milliseconds after which a birth without a welcome is repeated. */
 const welcomeMs = 30_000;
-/** Least milliseconds between two births of a session. */
+/** Milliseconds from a birth to the next: after a lost message, and where the server was refused. */
 const birthPauseMs = 5000;
+const refusedPauseMs = 10 * 60_000;
 /** Milliseconds after a receipt until the version is announced again, in case the next receipt was lost. */
 const nextReceiptMs = 120_000;
 
@@ -90,6 +91,7 @@ export class Conversation {
   #unreported: ReadonlySet<Hash> = new Set();
   #welcomedAtMs = 0;
   #bornAtMs = 0;
+  #nextBirthMs = 0;
   /** Messages are handled serially, so that journal writes keep their order. */
   readonly #queue = new SerialQueue();
 
@@ -146,6 +148,7 @@ export class Conversation {
     this.#session = session;
     this.#open = true;
     this.#welcomed = false;
+    this.#trust.opened();
     this.#announcements.reset();
     this.#wants.clear();
     this.options.uploads.reconnected();
@@ -219,26 +222,15 @@ export class Conversation {
   }
 
   #sendBirth(): void {
-    const { outbox, clock, clockError, birth } = this.options;
-    const { state } = outbox;
-    this.#bornAtMs = clock.monotonic();
-    const heads = this.options.enrolment.lines.map((line): LineHead => ({
-      line,
-      sequence: state.lines.get(line)?.sequence ?? 0,
-      versionId: outbox.newest(line)?.versionId,
-      activeVersionId: activeVersion(state, line),
-    }));
-    this.options.send({
-      type: "birth",
-      ...birth(),
-      heads,
-      ...this.#trust.birth(),
-      unreleased: unreleased(state).length,
-      clockMs: Math.round(clock.now()),
-      clockErrorMs: clockError.errorMs(clock.monotonic()),
-      generation: this.options.enrolment.generation,
-    });
-    this.#wakeAt(this.#bornAtMs + welcomeMs);
+    this.#bornAtMs = this.options.clock.monotonic();
+    this.options.send(birthOf(this.options, this.#trust.birth()));
+    this.#bornAgain(welcomeMs);
+  }
+
+  /** Sends the next birth so long after the last one, unless the server is believed by then. */
+  #bornAgain(afterMs: number): void {
+    this.#nextBirthMs = this.#bornAtMs + afterMs;
+    this.#wakeAt(this.#nextBirthMs);
   }
 
   /** Nothing that a server says is believed before it has proven its history. */
@@ -257,7 +249,10 @@ export class Conversation {
     }
     const isFirst = !this.#welcomed;
     this.#welcomed = belief === "believed";
-    if (belief === "refused") return;
+    if (belief === "refused") {
+      this.#bornAgain(refusedPauseMs);
+      return;
+    }
     clockError.compare(welcome.clockMs, this.#bornAtMs, clock.now(), clock.monotonic());
     if (isFirst) {
       log.info("welcomed", {
@@ -307,7 +302,7 @@ export class Conversation {
     if (history !== "continued") {
       this.#welcomed = false;
       // A message with a newer head was lost: the answer to a birth proves what follows the newest one here.
-      if (history === "unanswered") this.#wakeAt(this.#bornAtMs + birthPauseMs);
+      this.#bornAgain(history === "unanswered" ? birthPauseMs : refusedPauseMs);
       return;
     }
     const entry = outbox.entry(receipt.versionId);
@@ -391,6 +386,7 @@ export class Conversation {
   async #wake(): Promise<void> {
     if (!this.#open) return;
     if (this.#welcomed) return this.#announceDue();
-    this.#sendBirth();
+    if (this.options.clock.monotonic() < this.#nextBirthMs) this.#wakeAt(this.#nextBirthMs);
+    else this.#sendBirth();
   }
 }

@@ -27,8 +27,16 @@ const maxLossEvents = 100;
 export class ServerTrust {
   /** Welcomes in a row that proved another head than the newest one. */
   #unanswered = 0;
+  /** In this session: a doubt is reported once, however often the server is asked again. */
+  #isReported = false;
 
   constructor(private readonly options: ServerTrustOptions) {}
+
+  /** A session starts. */
+  opened(): void {
+    this.#unanswered = 0;
+    this.#isReported = false;
+  }
 
   /** Why the server is not believed now. */
   get doubt(): string {
@@ -117,8 +125,11 @@ export class ServerTrust {
 
   async #refuse(text: string): Promise<void> {
     const { outbox } = this.options;
-    if (outbox.state.distrust?.text !== text)
+    // The first reason stays: later ones differ only in how far the server has grown meanwhile.
+    if (outbox.state.distrust === undefined)
       await outbox.append({ type: "distrusted", atMs: this.#now(), text });
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.options.onEvent("server-history-rewritten", text, "");
   }
 

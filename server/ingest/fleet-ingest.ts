@@ -237,7 +237,7 @@ export class FleetIngest {
     // Another connection may have taken over meanwhile.
     if (this.services.sessions.get(device) !== online) return;
     online.provenLength = history.head?.length;
-    if (history.start === undefined) this.#noteOtherHistory(device, birth);
+    if (isFirst && history.start === undefined) this.#noteOtherHistory(device, birth);
     const restored = repository.restores().at(-1);
     await sender.send(device, {
       type: "welcome",
@@ -260,7 +260,9 @@ export class FleetIngest {
   /** The device believes this server only if a restore explains it, which it has not seen yet. */
   #noteOtherHistory(device: string, { seenJournalLength }: Birth): void {
     const { repository, log } = this.parts;
-    log.error("history-differs", {
+    // Whether the device accepts the restore is known to it alone: it accepts each once.
+    const isRestored = repository.restores().some(({ position }) => position < seenJournalLength);
+    log[isRestored ? "warn" : "error"]("history-differs", {
       device,
       seen: seenJournalLength,
       length: repository.journal.head().length,

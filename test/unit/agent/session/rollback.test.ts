@@ -52,10 +52,17 @@ describe("a server that was put back", () => {
     await device.server.grow(100);
     const announced = device.sentOf("announce").length;
     await reconnect(device);
-    const { outbox, deliver, events, sentOf, receipt, conversation, save } = device;
+    const { outbox, deliver, events, sentOf, receipt, conversation, save, clock } = device;
     assert.equal(conversation.isWelcomed, false);
     assert.deepEqual(events, ["server-history-rewritten"]);
     assert.match(outbox.state.distrust?.text ?? "", /declare-restore/);
+    for (const minutes of [1, 8, 2]) {
+      clock.advance(minutes * 60_000);
+      await conversation.idle();
+    }
+    assert.equal(sentOf("birth").length, 3, "asked again after ten minutes, not before");
+    await device.welcome();
+    assert.deepEqual(events, ["server-history-rewritten"], "reported once in a session");
     const pending = await save("3");
     await receipt(pending, "released");
     await deliver(command);
