@@ -21,7 +21,7 @@ import { Agent } from "./agent.js";
 import type { AgentParts } from "./compose-agent.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
-import { checkCommand } from "./external/trusted-command.js";
+import { checkCommand, checkSettingsFile } from "./external/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
@@ -86,6 +86,8 @@ interface Settings {
   readonly profile: Profile;
   /** What the settings were read from, for the run file. */
   readonly sources: Pick<RunFile, "enrolment" | "config" | "profile">;
+  /** Absolute path of agent.json, where there may be one; undefined: the settings were given as an object. */
+  readonly configFile: string | undefined;
   /** User id that owns agent.json; without that file, that of this process. */
   readonly commandOwner: number | undefined;
 }
@@ -138,6 +140,8 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
     typeof options.profile === "object"
       ? parseProfile(options.profile, "(given)")
       : await loadProfile(files, options.profile ?? config.profile ?? enrolment.profile);
+  const configFile =
+    typeof options.config === "object" ? undefined : resolve(options.config ?? join(home, "agent.json"));
   const pathOf = (path: unknown): string | undefined =>
     typeof path === "string" ? resolve(path) : undefined;
   return {
@@ -149,9 +153,8 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
       config: pathOf(options.config),
       profile: typeof options.profile === "string" ? options.profile : undefined,
     },
-    commandOwner: await ownerOf(
-      typeof options.config === "object" ? undefined : pathOf(options.config ?? join(home, "agent.json")),
-    ),
+    configFile,
+    commandOwner: await ownerOf(configFile),
   };
 }
 
@@ -163,7 +166,9 @@ async function ownerOf(path: string | undefined): Promise<number | undefined> {
 }
 
 /** @throws CONFIG_INVALID where others than the owner of agent.json could change what an external trainer runs */
-async function checkTrainers({ config, commandOwner }: Settings): Promise<void> {
+async function checkTrainers({ config, commandOwner, configFile }: Settings): Promise<void> {
+  const hasTrainer = Object.values(config.lines).some(({ trainer }) => trainer !== undefined);
+  if (hasTrainer && configFile !== undefined) await checkSettingsFile(configFile, commandOwner);
   for (const [line, { trainer }] of Object.entries(config.lines))
     if (trainer !== undefined)
       await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: commandOwner });

@@ -44,6 +44,11 @@ export async function checkCommand(
   for (const path of others) if (isAbsolute(path)) await checkFile(path, options, false);
 }
 
+/** Checks agent.json itself: who may change it chooses what runs. @throws CONFIG_INVALID */
+export async function checkSettingsFile(path: string, owner: number | undefined): Promise<void> {
+  await checkFile(path, { field: "trainer.exec", owner }, false);
+}
+
 async function checkFile(
   path: string,
   { field, owner }: TrustedCommandOptions,

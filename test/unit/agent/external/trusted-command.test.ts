@@ -4,7 +4,11 @@ import { chmod, chown, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { checkCommand, identifyCommand } from "../../../../agent/external/trusted-command.js";
+import {
+  checkCommand,
+  checkSettingsFile,
+  identifyCommand,
+} from "../../../../agent/external/trusted-command.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 
 const owner = process.getuid?.();
@@ -50,6 +54,13 @@ it("refuses a program that others may change, or whose script or folder they may
   assert.equal(await isAccepted(join(open, "link")), false, "a link that others may replace");
   await chmod(open, 0o1777);
   assert.equal(await isAccepted(join(open, "link")), true, "nobody replaces it in a sticky folder");
+  const settings = join(folder, "agent.json");
+  await writeFile(settings, "{}", { mode: 0o600 });
+  await checkSettingsFile(settings, owner);
+  await checkSettingsFile(join(folder, "none.json"), owner);
+  await chmod(settings, 0o666);
+  await assert.rejects(checkSettingsFile(settings, owner), (error) => isStemmaError(error, "CONFIG_INVALID"));
+
   if (owner === 0) {
     await chown(program, 54321, 54321);
     assert.equal(await isAccepted(program), false, "of another user");
