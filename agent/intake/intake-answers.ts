@@ -45,7 +45,9 @@ export interface ListedSample {
   readonly timeMs: number;
   readonly split: SampleSplit;
   readonly shape: readonly number[];
-  readonly label: readonly number[];
+  readonly label?: readonly number[] | undefined;
+  /** Names of its targets; absent without any. */
+  readonly targets?: readonly string[];
   /** Why trainings skip it; null where they use it. */
   readonly unfit: string | null;
 }

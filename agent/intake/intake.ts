@@ -11,6 +11,7 @@ import { temporarySuffix, writeDurably } from "../../shared/files/durable-write.
 import type { Clock, Files, Log, OpenFile } from "../../shared/ports.js";
 import {
   describeForm,
+  formOf,
   misfit,
   narrowedForm,
   type SampleForm,
@@ -162,10 +163,11 @@ export class Intake {
   async list(limit: number, onlyUnfit: boolean): Promise<readonly ListedSample[]> {
     const form = await this.#form();
     const listed: ListedSample[] = [];
-    for (const [index, { id, timeMs, split, shape, label }] of samplesIn(this.#segments)) {
-      const unfit = misfit({ shape, label }, form) ?? null;
+    for (const [index, { id, timeMs, split, shape, label, targets }] of samplesIn(this.#segments)) {
+      const unfit = misfit({ shape, label, targets }, form) ?? null;
       if (onlyUnfit && unfit === null) continue;
-      listed.push({ index, id, timeMs, split, shape, label, unfit });
+      const named = targets === undefined ? {} : { targets: Object.keys(targets) };
+      listed.push({ index, id, timeMs, split, shape, label, ...named, unfit });
     }
     return listed.slice(-limit);
   }
@@ -258,14 +260,14 @@ export class Intake {
         splitOf: (key) => this.#splits.get(key)?.split,
       });
       if (this.#ids.has(sample.id) || seen.has(sample.id)) continue;
-      const problem = misfit(sample, form);
+      const problem = misfit(formOf(sample), form);
       if (problem !== undefined)
         throw sampleRefused(
           where,
           `${problem} by the ${this.#segments.length === 0 ? "" : "model or the samples of the "}line ${this.options.line}`,
           `Nothing of this batch was stored. Correct it; \`stemma agent samples list ${this.options.line}\` shows the stored ones, \`… rm\` removes them`,
         );
-      form = narrowedForm(form, sample);
+      form = narrowedForm(form, formOf(sample));
       seen.add(sample.id);
       samples.push(sample);
     }

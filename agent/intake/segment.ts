@@ -5,8 +5,7 @@ import {
   type Sample,
   type SampleSplit,
 } from "../../shared/train/datasets/sample-format.js";
-import type { SampleForm } from "../../shared/train/datasets/sample-form.js";
-import { misfit } from "../../shared/train/datasets/sample-form.js";
+import { formOf, misfit, type FormOf, type SampleForm } from "../../shared/train/datasets/sample-form.js";
 import { contentKey } from "../../shared/train/datasets/sample-split.js";
 import type { SegmentInfo } from "./retention.js";
 
@@ -16,7 +15,8 @@ export interface StoredSample {
   readonly timeMs: number;
   readonly split: SampleSplit;
   readonly shape: readonly number[];
-  readonly label: readonly number[];
+  readonly label?: readonly number[] | undefined;
+  readonly targets?: FormOf["targets"];
   /** Identifies its input by its content. */
   readonly key: string;
 }
@@ -35,8 +35,9 @@ export function segmentFirstIndex(name: string): number | undefined {
   return /^\d{12}\.samples$/.test(name) ? Number(name.slice(0, 12)) : undefined;
 }
 
-export function storedSampleOf({ id, timeMs, split, shape, label, ...sample }: Sample): StoredSample {
-  return { id, timeMs, split, shape, label, key: contentKey({ shape, ...sample }) };
+export function storedSampleOf(sample: Sample): StoredSample {
+  const { id, timeMs, split } = sample;
+  return { id, timeMs, split, ...formOf(sample), label: sample.label, key: contentKey(sample) };
 }
 
 export function emptySegment(firstIndex: number): Segment {

@@ -9,6 +9,7 @@ import {
   formOfArchitecture,
   type SampleForm,
 } from "../../shared/train/datasets/sample-form.js";
+import { parseTargets } from "../../shared/train/datasets/target-form.js";
 import type { CurrentStore } from "../current/current-store.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
@@ -31,16 +32,23 @@ export class LineForms {
   async of(line: string): Promise<SampleForm> {
     const { config, outbox, current, files } = this.options;
     const dataset = config.lines[line]?.dataset?.parameters;
+    const declared = dataset?.["targets"];
+    const targets =
+      declared === undefined
+        ? undefined
+        : parseTargets(typeof declared === "object" ? declared : String(declared).split(","));
     const classes =
       dataset?.["task"] === "classification" ? Number(dataset["classes"] ?? defaultClasses) : undefined;
     const versionId = activeVersion(outbox.state, line);
-    if (versionId === undefined) return classes === undefined ? {} : { targetSize: 1, classes };
+    if (versionId === undefined)
+      return targets !== undefined ? { targets } : classes === undefined ? {} : { targetSize: 1, classes };
     const known = this.#known.get(line);
     if (known?.versionId === versionId) return known.form;
-    let form: SampleForm = {};
+    let form: SampleForm = targets === undefined ? {} : { targets };
     try {
       const path = join(current.folderOf(versionId), "architecture.json");
       form = formOfArchitecture(decodeArchitecture(await files.read(path)), classes);
+      if (targets !== undefined) form = { shape: form.shape, targets };
     } catch (error) {
       // An opaque model has no architecture. A damaged one is reported where it is installed or trained.
       if (!isStemmaError(error)) throw error;

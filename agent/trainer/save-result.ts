@@ -8,7 +8,7 @@ import { usesOfResult } from "../../shared/save/result-uses.js";
 import { bytesOfSources, usedTreeSources } from "../../shared/save/save-uses.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { metadataOfResult } from "../../shared/train/result-metadata.js";
+import { describeMetric, metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { engineThreads } from "../../shared/train/backends/capability.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
@@ -120,19 +120,18 @@ export async function saveResult(
 }
 
 function logTrained(log: Log, line: string, saved: SavedModel, result: TrainingOutcome["result"]): void {
-  const { before, after, unit, name } = result.metric;
+  const { metric } = result;
   log.info("trained", {
     line,
     version: saved.versionId,
     sequence: saved.record.sequence,
-    metric: name,
-    before,
-    after,
-    unit,
+    ...(metric === null
+      ? {}
+      : { metric: metric.name, before: metric.before, after: metric.after, unit: metric.unit }),
     newBytes: saved.newTensorBytes,
     tensorBytes: saved.tensorBytes,
     ms: Math.round(result.durationMs),
-    text: `${line} trained model ${saved.record.sequence}: ${name} ${before.toFixed(2)} → ${after.toFixed(2)} ${unit}`,
+    text: `${line} trained model ${saved.record.sequence}: ${describeMetric(metric)}`,
   });
 }
 

@@ -154,7 +154,8 @@ async function datasetOf(
     );
   // A scalar has no size to name.
   const shape = (form.shape ?? []).map(String);
-  const ofForm = shape.length === 0 ? {} : { shape, targetSize: form.targetSize ?? 1 };
+  const targetSize = form.targets === undefined ? { targetSize: form.targetSize ?? 1 } : {};
+  const ofForm = shape.length === 0 ? {} : { shape, ...targetSize };
   return {
     dataset: {
       reader: "samples",

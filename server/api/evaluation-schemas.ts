@@ -55,8 +55,26 @@ const classification = z.object({
   classes: z.array(z.object({ samples: count, recall: figure, precision: figure, f1: figure })),
   confusion: z.array(z.array(count)).describe("confusion[actual][predicted]"),
 });
+const multiLabel = z.object({
+  task: z.literal("multi-label"),
+  samples: count,
+  correct: count.describe("Samples of which every label is right"),
+  accuracy: figure.describe("Share of all labels that are right"),
+  labels: z.array(z.object({ samples: count, recall: figure, precision: figure, f1: figure })),
+});
+const general = z.object({
+  task: z.literal("general"),
+  samples: count,
+  loss: figure.describe("Weighted sum of the outputs' mean losses"),
+  outputs: z.array(
+    z.object({
+      name: text,
+      evaluation: z.discriminatedUnion("task", [regression, classification, multiLabel]),
+    }),
+  ),
+});
 const evaluation = z
-  .discriminatedUnion("task", [regression, classification])
+  .discriminatedUnion("task", [regression, classification, general])
   .meta({ id: "Evaluation" }) as unknown as z.ZodType<Evaluation>;
 
 const backend = z.object({ backend: text, reason: text }) as unknown as z.ZodType<TrainingResult["backend"]>;
@@ -67,7 +85,10 @@ const trainingResult = z
     format: z.literal(1),
     engine: hash,
     backend,
-    metric: z.object({ ...metricMembers, before: figure, after: figure }).describe("On held-out samples"),
+    metric: z
+      .object({ ...metricMembers, before: figure, after: figure })
+      .nullable()
+      .describe("On held-out samples; null without any"),
     evaluation: z.object({ before: evaluation, after: evaluation }).exactOptional(),
     measurements: z.array(
       z.object({
@@ -84,6 +105,7 @@ const trainingResult = z
     datasetHash: hash,
     provenance: z.record(text, z.unknown()),
     durationMs: z.number(),
+    continuations: z.number().exactOptional().describe("How often it continued after it was cut short"),
     files: z.record(text, z.unknown()),
   })
   .meta({ id: "TrainingResult" }) as unknown as z.ZodType<TrainingResult>;

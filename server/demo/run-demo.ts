@@ -219,7 +219,7 @@ async function trainBase(
     },
   );
   watch.printLine(
-    `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ${result.metric.name} ${result.metric.after.toFixed(1)} ${result.metric.unit} on held-out data, ${formatBytes(summary.tensorBytes)}`,
+    `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ${result.metric?.name} ${result.metric?.after.toFixed(1)} ${result.metric?.unit} on held-out data, ${formatBytes(summary.tensorBytes)}`,
   );
 }
 

@@ -3,7 +3,7 @@
  * otherwise by the task.
  */
 import { decodeMetadata } from "../../shared/model/metadata.js";
-import { metricValue, type Evaluation } from "../../shared/train/evaluation.js";
+import { metricValue, taskMetrics, type Evaluation } from "../../shared/train/evaluation.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
@@ -14,18 +14,13 @@ export interface MeasuredMetric extends Metric {
 /** Maximum number of ancestors whose metadata is read. */
 const maxAncestors = 100;
 
-const byTask = {
-  regression: { name: "mean absolute error", unit: "%", lowerIsBetter: true },
-  classification: { name: "accuracy", unit: "%", lowerIsBetter: false },
-} as const satisfies Record<Evaluation["task"], Metric>;
-
 /** @returns value in the metric's unit: percentage points of error, or per cent of correct answers */
 export async function metricOf(
   repository: Pick<FleetRepository, "lineage" | "objects">,
   { versionId }: Pick<VersionSummary, "versionId">,
   evaluation: Evaluation,
 ): Promise<MeasuredMetric> {
-  const known = byTask[evaluation.task];
+  const known = taskMetrics[evaluation.task];
   const value = metricValue(evaluation);
   for (const { record, state } of repository.lineage(versionId).slice(0, maxAncestors)) {
     if (record.objects.metadata === undefined || state === "retired") continue;

@@ -1,5 +1,7 @@
 /** Measures how good a model's outputs are on samples (ME4: evaluations are records of their own). Pure. */
-import type { SamplePart, SampleSet } from "./datasets/dataset.js";
+import { outputsOf, type SamplePart, type SampleSet } from "./datasets/dataset.js";
+import type { Metric } from "./recipes/recipe.js";
+import { targetLength, type TargetForm } from "./datasets/target-form.js";
 
 interface RegressionEvaluation {
   readonly task: "regression";
@@ -29,28 +31,170 @@ interface ClassificationEvaluation {
   readonly confusion: readonly (readonly number[])[];
 }
 
-export type Evaluation = RegressionEvaluation | ClassificationEvaluation;
+interface MultiLabelEvaluation {
+  readonly task: "multi-label";
+  readonly samples: number;
+  /** Samples of which every label is right. */
+  readonly correct: number;
+  /** Share of all labels that are right. */
+  readonly accuracy: number;
+  /** By label; null without a sample or a prediction. */
+  readonly labels: readonly {
+    readonly samples: number;
+    readonly recall: number | null;
+    readonly precision: number | null;
+    readonly f1: number | null;
+  }[];
+}
+
+/** The evaluation of a model whose targets a data set declares. */
+interface GeneralEvaluation {
+  readonly task: "general";
+  readonly samples: number;
+  /** The weighted sum of the outputs' mean losses. */
+  readonly loss: number;
+  /** By output. `classes` counts each position as a sample. */
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly evaluation: RegressionEvaluation | ClassificationEvaluation | MultiLabelEvaluation;
+  }[];
+}
+
+export type Evaluation = RegressionEvaluation | ClassificationEvaluation | GeneralEvaluation;
+
+interface EvaluateOptions {
+  /** Also count the samples whose class is among the `top` largest outputs (classification). */
+  readonly top?: number | undefined;
+  /** The mean loss on the part (general). */
+  readonly loss?: number | undefined;
+  /** Which outputs are probabilities of labels; the others are logits (general). */
+  readonly areProbabilities?: readonly boolean[] | undefined;
+}
 
 /**
  * Evaluates the outputs of a model.
- * @param outputs count × width numbers, row-major
- * @param options.top also count the samples whose class is among the `top` largest outputs (classification)
+ * @param outputs for each output count × width numbers, row-major
  */
 export function evaluate(
-  set: Pick<SampleSet, "task" | "classes" | "targetSize">,
+  set: Pick<SampleSet, "task" | "classes" | "targetSize" | "outputs">,
   part: SamplePart,
-  outputs: Float32Array,
-  { top }: { readonly top?: number | undefined } = {},
+  outputs: readonly Float32Array[],
+  { top, loss = NaN, areProbabilities = [] }: EvaluateOptions = {},
 ): Evaluation {
-  if (set.task === "regression") return evaluateRegression(part, outputs);
-  const evaluation = evaluateClassification(set.classes, part, outputs);
-  return top === undefined ? evaluation : { ...evaluation, top: topOf(set.classes, part, outputs, top) };
+  const [first = new Float32Array()] = outputs;
+  if (set.task === "regression") return evaluateRegression(part, first);
+  if (set.task === "general") {
+    const forms = outputsOf(set);
+    return {
+      task: "general",
+      samples: part.count,
+      loss,
+      outputs: forms.map((form, index) => ({
+        name: form.name,
+        evaluation: evaluateOutput(
+          form,
+          targetsOf(part, forms, index),
+          outputs[index] ?? first,
+          areProbabilities[index] === true,
+        ),
+      })),
+    };
+  }
+  const evaluation = evaluateClassification(set.classes, part, first);
+  return top === undefined ? evaluation : { ...evaluation, top: topOf(set.classes, part, first, top) };
 }
 
-/** The recipe's metric in per cent: the mean absolute error, or the accuracy. */
+/** The main metric of each task. */
+export const taskMetrics = {
+  regression: { name: "mean absolute error", unit: "%", lowerIsBetter: true },
+  classification: { name: "accuracy", unit: "%", lowerIsBetter: false },
+  general: { name: "loss", unit: "", lowerIsBetter: true },
+} as const satisfies Record<Evaluation["task"], Metric>;
+
+/** The value of the main metric: mean absolute error or accuracy in per cent, or the loss of declared targets. */
 export function metricValue(evaluation: Evaluation): number {
-  return (evaluation.task === "regression" ? evaluation.meanAbsoluteError : evaluation.accuracy) * 100;
+  switch (evaluation.task) {
+    case "regression":
+      return evaluation.meanAbsoluteError * 100;
+    case "classification":
+      return evaluation.accuracy * 100;
+    case "general":
+      return evaluation.loss;
+  }
 }
+
+/** One output's targets of a part. */
+function targetsOf(part: SamplePart, forms: readonly TargetForm[], index: number): Targets {
+  const lengths = forms.map(targetLength);
+  const rowLength = lengths.reduce((sum, length) => sum + length, 0);
+  const offset = lengths.slice(0, index).reduce((sum, length) => sum + length, 0);
+  const length = lengths[index] as number;
+  const targets = new Float32Array(part.count * length);
+  for (let row = 0; row < part.count; row++)
+    targets.set(
+      part.targets.subarray(row * rowLength + offset, row * rowLength + offset + length),
+      row * length,
+    );
+  return { count: part.count, targets };
+}
+
+type Targets = Pick<SamplePart, "count" | "targets">;
+
+function evaluateOutput(
+  { kind, classes, shape }: TargetForm,
+  part: Targets,
+  outputs: Float32Array,
+  areProbabilities: boolean,
+): RegressionEvaluation | ClassificationEvaluation | MultiLabelEvaluation {
+  switch (kind) {
+    case "numbers":
+    case "input":
+      return evaluateRegression(part, outputs);
+    case "class":
+    case "classes":
+      return evaluateClassification(classes, { ...part, count: part.targets.length }, outputs);
+    case "labels":
+      return evaluateLabels(part, outputs, shape[0] as number, areProbabilities ? 0.5 : 0);
+  }
+}
+
+function evaluateLabels(
+  { count, targets }: Targets,
+  outputs: Float32Array,
+  width: number,
+  threshold: number,
+): MultiLabelEvaluation {
+  const tallies = Array.from({ length: width }, () => ({ hits: 0, actual: 0, predicted: 0 }));
+  let correct = 0;
+  let right = 0;
+  for (let row = 0; row < count; row++) {
+    let rightInRow = 0;
+    tallies.forEach((tally, label) => {
+      const isActual = targets[row * width + label] === 1;
+      const isPredicted = (outputs[row * width + label] as number) > threshold;
+      if (isActual) tally.actual++;
+      if (isPredicted) tally.predicted++;
+      if (isActual && isPredicted) tally.hits++;
+      if (isActual === isPredicted) rightInRow++;
+    });
+    right += rightInRow;
+    if (rightInRow === width) correct++;
+  }
+  return {
+    task: "multi-label",
+    samples: count,
+    correct,
+    accuracy: right / (count * width),
+    labels: tallies.map(({ hits, actual, predicted }) => ({
+      samples: actual,
+      recall: ratio(hits, actual),
+      precision: ratio(hits, predicted),
+      f1: ratio(2 * hits, actual + predicted),
+    })),
+  };
+}
+
+const ratio = (part: number, whole: number): number | null => (whole === 0 ? null : part / whole);
 
 /** The first `limit` samples of a part. */
 export function firstSamples(part: SamplePart, limit: number): SamplePart {
@@ -60,7 +204,7 @@ export function firstSamples(part: SamplePart, limit: number): SamplePart {
   return { count: limit, inputs: each(part.inputs), targets: each(part.targets) };
 }
 
-function evaluateRegression(part: SamplePart, outputs: Float32Array): RegressionEvaluation {
+function evaluateRegression(part: Targets, outputs: Float32Array): RegressionEvaluation {
   let absolute = 0;
   let square = 0;
   let sum = 0;
@@ -119,7 +263,7 @@ function topOf(
 
 function evaluateClassification(
   classes: number,
-  part: SamplePart,
+  part: Targets,
   outputs: Float32Array,
 ): ClassificationEvaluation {
   const confusion = Array.from({ length: classes }, () => new Array<number>(classes).fill(0));
@@ -130,7 +274,6 @@ function evaluateClassification(
   });
   const diagonal = confusion.map((line, index) => line[index] as number);
   const correct = diagonal.reduce((total, each) => total + each, 0);
-  const ratio = (part: number, whole: number): number | null => (whole === 0 ? null : part / whole);
   return {
     task: "classification",
     samples: part.count,

@@ -1,14 +1,27 @@
-/** The plan of a training loop, which a recipe makes from its parameters. Types only. */
+/** The plan of a training loop, which a recipe makes from its parameters. Types, and the names of losses. */
 import type { OptimizerSettings } from "./optimizers.js";
 import type { Schedule } from "./learning-rate.js";
 
-export type LossName = "mean-squared-error" | "mean-absolute-error" | "softmax-cross-entropy";
+export const lossNames = [
+  "mean-squared-error",
+  "mean-absolute-error",
+  "softmax-cross-entropy",
+  "sigmoid-cross-entropy",
+] as const;
+export type LossName = (typeof lossNames)[number];
+
+/** The loss of one output of a model, and its share in the total. */
+export interface OutputLoss {
+  readonly loss: LossName;
+  readonly weight: number;
+}
 
 export interface FitPlan {
   /** Maximum number of passes over the training part. */
   readonly epochs: number;
   readonly batchSize: number;
-  readonly loss: LossName;
+  /** The loss of the model's only output, or of each of its outputs, in their order. */
+  readonly loss: LossName | readonly OutputLoss[];
   readonly optimizer: OptimizerSettings;
   readonly schedule: Schedule;
   /**

@@ -10,9 +10,9 @@ import type { SampleSet } from "./datasets/dataset.js";
 import type { FitPlan } from "./fit-plan.js";
 import { allFinite } from "./kernels/optimizer-step.js";
 import { learningRates } from "./learning-rate.js";
-import { batchOf, lossOf, type BatchSelection, type LossFunction } from "./loss.js";
+import { batchOf, totalLoss, type BatchSelection, type LossTerm } from "./loss.js";
 import { Optimizer, type OptimizerState } from "./optimizers.js";
-import { lossFunctionFor, meanLossOn } from "./predict.js";
+import { checkShapes, lossTermsFor, meanLossOn } from "./predict.js";
 import type { Stream, Streams } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 import { floatsOf, type Trainable } from "./trainable.js";
@@ -99,7 +99,7 @@ class TrainingLoop {
   readonly #inputs: FitInputs;
   readonly #optimizer: Optimizer;
   readonly #measurements: Measurement[] = [];
-  readonly #loss: LossFunction;
+  readonly #losses: readonly LossTerm[];
   readonly #maxIterations: number;
   readonly #rates: Float32Array;
   #epoch = 0;
@@ -113,7 +113,8 @@ class TrainingLoop {
     const iterationsPerEpoch = Math.ceil(samples.train.count / plan.batchSize);
     this.#inputs = inputs;
     this.#optimizer = optimizer;
-    this.#loss = lossFunctionFor(model, plan.loss);
+    checkShapes(model, samples);
+    this.#losses = lossTermsFor(model, samples, plan.loss);
     this.#maxIterations = plan.epochs * iterationsPerEpoch;
     this.#rates = learningRates(plan.schedule, plan.epochs, iterationsPerEpoch);
     if (inputs.continueFrom !== undefined) this.#restore(inputs.continueFrom);
@@ -179,9 +180,13 @@ class TrainingLoop {
   async #endEpoch(): Promise<void> {
     const { tf, plan, model, samples, hooks } = this.#inputs;
     const epoch = this.#epoch;
-    const validation = meanLossOn(samples.validation, { tf, model, samples, loss: this.#loss });
+    // Without validation samples there is no early stopping, and the measurements state that.
+    const validation =
+      samples.validation.count === 0
+        ? null
+        : meanLossOn(samples.validation, { tf, model, samples, losses: this.#losses });
     this.#measurements.push({ ...(this.#measurements.pop() as Measurement), validation });
-    if (validation < this.#best.loss)
+    if (validation !== null && validation < this.#best.loss)
       this.#best = {
         loss: validation,
         epoch,
@@ -257,7 +262,7 @@ class TrainingLoop {
     const { trainable } = model;
     const { value, grads } = tf.variableGrads(
       () => {
-        const loss = lossOf(tf, this.#loss, model.forward(inputs, true), targets);
+        const loss = totalLoss(tf, this.#losses, model.forward(inputs, true), targets);
         const penalty = model.penalty();
         return (penalty === undefined ? loss : tf.add(loss, penalty)).asScalar();
       },
@@ -271,7 +276,7 @@ class TrainingLoop {
     }
     const clipped = plan.clipNorm > 0 ? clip(tf, gradients, plan.clipNorm) : [];
     this.#optimizer.step(gradients, learningRate);
-    tf.dispose([value, inputs, targets, ...Object.values(grads), ...clipped]);
+    tf.dispose([value, inputs, ...targets, ...Object.values(grads), ...clipped]);
     checkFinite(tf, model, loss, iteration);
     const leaked = tf.memory().numTensors - numTensorsBefore;
     if (leaked !== 0)

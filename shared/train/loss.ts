@@ -1,13 +1,16 @@
 /** Batches of samples as tensors, and the loss of a batch. */
-import { sampleLength, type SamplePart, type SampleSet } from "./datasets/dataset.js";
+import { outputsOf, sampleLength, type SamplePart, type SampleSet } from "./datasets/dataset.js";
+import { outputShape, targetLength, type TargetForm } from "./datasets/target-form.js";
 import type { LossName } from "./fit-plan.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 
 export interface Batch {
   /** [batch, …input shape] */
   readonly inputs: TfTensor;
-  /** [batch, width]: the numbers to predict, or one-hot rows of a classification. */
-  readonly targets: TfTensor;
+  /**
+   * For each output of the model [batch, …output shape]: the numbers to predict, or one-hot rows of a classification.
+   */
+  readonly targets: readonly TfTensor[];
 }
 
 /** The samples of a batch. */
@@ -16,11 +19,6 @@ export interface BatchSelection {
   readonly indices: Uint32Array;
   /** Changes a copy of each input in place before it is used. */
   readonly augment?: ((input: Float32Array) => void) | undefined;
-}
-
-/** Width of a target row: the number of classes, or of the numbers to predict. */
-export function targetWidth(set: Pick<SampleSet, "task" | "classes" | "targetSize">): number {
-  return set.task === "classification" ? set.classes : set.targetSize;
 }
 
 /**
@@ -34,35 +32,84 @@ export function batchOf(
   { indices, augment }: BatchSelection,
 ): Batch {
   const length = sampleLength(set);
-  const width = targetWidth(set);
   const inputs = new Float32Array(indices.length * length);
-  const targets = new Float32Array(indices.length * width);
   indices.forEach((sample, row) => {
     const input = inputs.subarray(row * length, (row + 1) * length);
     input.set(part.inputs.subarray(sample * length, (sample + 1) * length));
     augment?.(input);
-    if (set.task === "classification") targets[row * width + (part.targets[sample] as number)] = 1;
-    else targets.set(part.targets.subarray(sample * width, (sample + 1) * width), row * width);
   });
-  return {
-    inputs: tf.tensor(inputs, [indices.length, ...set.inputShape]),
-    targets: tf.tensor(targets, [indices.length, width]),
-  };
+  const outputs = outputsOf(set);
+  const targets = outputs.map((form, index) => {
+    const offset = outputs.slice(0, index).reduce((sum, other) => sum + targetLength(other), 0);
+    const values = targetsOf(form, { part, indices, rowLength: set.targetSize, offset });
+    return tf.tensor(values, [indices.length, ...outputShape(form)]);
+  });
+  return { inputs: tf.tensor(inputs, [indices.length, ...set.inputShape]), targets };
+}
+
+interface TargetRows {
+  readonly part: SamplePart;
+  readonly indices: Uint32Array;
+  /** Numbers of all targets of one sample. */
+  readonly rowLength: number;
+  /** Where this target begins in a row. */
+  readonly offset: number;
+}
+
+function targetsOf(form: TargetForm, { part, indices, rowLength, offset }: TargetRows): Float32Array {
+  const length = targetLength(form);
+  const isClass = form.kind === "class" || form.kind === "classes";
+  const width = isClass ? length * form.classes : length;
+  const values = new Float32Array(indices.length * width);
+  indices.forEach((sample, row) => {
+    const from = sample * rowLength + offset;
+    if (!isClass) values.set(part.targets.subarray(from, from + length), row * width);
+    else
+      for (let position = 0; position < length; position++)
+        values[row * width + position * form.classes + (part.targets[from + position] as number)] = 1;
+  });
+  return values;
 }
 
 export interface LossFunction {
   readonly name: LossName;
-  /** The outputs are probabilities, because the model ends in a softmax; else they are logits. */
+  /** The outputs are probabilities, because the model ends in a softmax or sigmoid; else they are logits. */
   readonly outputsAreProbabilities: boolean;
 }
 
+/** The loss of one output, and its share in the total. */
+export interface LossTerm extends LossFunction {
+  readonly weight: number;
+}
+
 /**
- * The mean loss of a batch.
- * @param outputs [batch, width]
- * @param targets [batch, width]
+ * The mean loss of a batch over all outputs: the sum of their losses, each times its weight.
  * @returns a scalar
  */
-export function lossOf(
+export function totalLoss(
+  tf: TensorFlow,
+  terms: readonly LossTerm[],
+  outputs: readonly TfTensor[],
+  targets: readonly TfTensor[],
+): TfTensor {
+  return terms
+    .map((term, index) => {
+      const loss = lossOf(tf, term, outputs[index] as TfTensor, targets[index] as TfTensor);
+      return term.weight === 1 ? loss : tf.mul(loss, Math.fround(term.weight));
+    })
+    .reduce((sum, loss) => tf.add(sum, loss));
+}
+
+/** Keeps the argument of a logarithm above 0. */
+const tiny = 1e-7;
+
+/**
+ * The mean loss of a batch.
+ * @param outputs [batch, …output shape]
+ * @param targets of the same shape
+ * @returns a scalar
+ */
+function lossOf(
   tf: TensorFlow,
   { name, outputsAreProbabilities }: LossFunction,
   outputs: TfTensor,
@@ -74,8 +121,18 @@ export function lossOf(
     case "mean-absolute-error":
       return tf.mean(tf.abs(tf.sub(outputs, targets)));
     case "softmax-cross-entropy": {
-      const logs = outputsAreProbabilities ? tf.log(tf.add(outputs, 1e-7)) : tf.logSoftmax(outputs);
+      const logs = outputsAreProbabilities ? tf.log(tf.add(outputs, tiny)) : tf.logSoftmax(outputs);
       return tf.neg(tf.mean(tf.sum(tf.mul(targets, logs), -1)));
+    }
+    case "sigmoid-cross-entropy": {
+      if (!outputsAreProbabilities) {
+        // −t log σ(x) − (1 − t) log σ(−x), with log σ(x) = −log(1 + exp(−|x|)) + min(x, 0).
+        const soft = tf.log(tf.add(tf.exp(tf.neg(tf.abs(outputs))), 1));
+        return tf.mean(tf.add(tf.sub(tf.relu(outputs), tf.mul(outputs, targets)), soft));
+      }
+      const chosen = tf.mul(targets, tf.log(tf.add(outputs, tiny)));
+      const other = tf.mul(tf.sub(1, targets), tf.log(tf.add(tf.sub(1, outputs), tiny)));
+      return tf.neg(tf.mean(tf.add(chosen, other)));
     }
   }
 }

@@ -6,7 +6,9 @@
 import { StemmaError } from "../errors.js";
 import type { DatasetFiles } from "./datasets/dataset.js";
 import { loadDataset } from "./datasets/registry.js";
-import { evaluate, firstSamples } from "./evaluation.js";
+import type { SampleTask } from "./datasets/dataset.js";
+import { evaluate, firstSamples, type Evaluation } from "./evaluation.js";
+import { defaultLosses, generalMeasures } from "./general-measures.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
 import { predict } from "./predict.js";
 import type { StoredModel } from "./recipes/recipe.js";
@@ -36,32 +38,62 @@ export async function runEvaluation(
   const started = ports.monotonic();
   await ports.onProgress?.({ phase: "reading data" });
   const { set, hash } = await loadDataset(job.dataset, ports.files);
+  if (set.heldOut.count === 0)
+    throw new StemmaError(
+      "DATASET_EMPTY",
+      "The data has no held-out samples, so no model can be evaluated on it. Name held-out among its parts, or use other data.",
+      { part: "heldOut" },
+    );
   const part = firstSamples(set.heldOut, job.evaluate.limit ?? set.heldOut.count);
   await ports.onProgress?.({ phase: "evaluating" });
   const built = buildTrainable(ports.tf, model.architecture, model.tensors);
-  let outputs: Float32Array;
+  let outputs: readonly Float32Array[];
+  let evaluation: Evaluation;
   try {
     outputs = predict(ports.tf, built, set, part);
+    requireNumbers(outputs, part.count, set.task);
+    evaluation = evaluate(set, part, outputs, {
+      ...job.evaluate,
+      ...generalMeasures({ tf: ports.tf, model: built, samples: set, loss: defaultLosses(set) }, part),
+    });
   } finally {
     built.dispose();
   }
-  const firstNaN = outputs.findIndex((value) => Number.isNaN(value));
-  if (firstNaN >= 0) {
-    const sample = Math.floor((firstNaN * part.count) / outputs.length);
-    throw new StemmaError(
-      "NOT_A_NUMBER",
-      `The model outputs NaN for sample ${sample} of the held-out part, so its ${set.task === "regression" ? "error" : "accuracy"} cannot be measured. Check whether one of its weights is NaN or infinite.`,
-      { sample },
-    );
-  }
-  if (job.evaluate.outputs === true) await ports.onOutputs?.(outputs);
+  if (job.evaluate.outputs === true) await ports.onOutputs?.(joined(outputs));
   return {
     format: 1,
     engine: ports.engine,
     backend: ports.backend,
-    evaluation: evaluate(set, part, outputs, job.evaluate),
+    evaluation,
     samples: { evaluated: part.count, heldOut: set.heldOut.count },
     datasetHash: hash,
     durationMs: Math.round(ports.monotonic() - started),
   };
+}
+
+/** @throws NOT_A_NUMBER */
+function requireNumbers(outputs: readonly Float32Array[], count: number, task: SampleTask): void {
+  for (const values of outputs) {
+    const firstNaN = values.findIndex((value) => Number.isNaN(value));
+    if (firstNaN < 0) continue;
+    const sample = Math.floor((firstNaN * count) / values.length);
+    throw new StemmaError(
+      "NOT_A_NUMBER",
+      `The model outputs NaN for sample ${sample} of the held-out part, so its ${task === "classification" ? "accuracy" : "error"} cannot be measured. Check whether one of its weights is NaN or infinite.`,
+      { sample },
+    );
+  }
+}
+
+/** The outputs one after the other. */
+function joined(outputs: readonly Float32Array[]): Float32Array {
+  const [first, ...others] = outputs;
+  if (first !== undefined && others.length === 0) return first;
+  const all = new Float32Array(outputs.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const values of outputs) {
+    all.set(values, at);
+    at += values.length;
+  }
+  return all;
 }

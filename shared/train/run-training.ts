@@ -8,12 +8,13 @@ import { weightSlots } from "../model/architecture.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
-import { evaluate, metricValue, type Evaluation } from "./evaluation.js";
+import { evaluate, metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
 import type { FitPlan } from "./fit-plan.js";
+import { generalMeasures } from "./general-measures.js";
 import { fit, type FitOutcome } from "./fit.js";
 import { resolveOptimizer, type OptimizerState } from "./optimizers.js";
 import { predict } from "./predict.js";
-import type { StoredModel, Parameters, Recipe } from "./recipes/recipe.js";
+import type { StoredModel, Parameters as RecipeParameters, Recipe } from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
 import { Streams } from "../random/streams.js";
 import { sha256 } from "../tensor/hash.js";
@@ -98,7 +99,7 @@ export async function runTraining(
   const { set, hash } = await loadDataset(job.dataset, ports.files);
   checkTask(recipe, set, job);
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
-  const plan = recipe.plan(parameters, start.architecture, set);
+  const plan = withoutStopping(recipe.plan(parameters, start.architecture, set), set, job);
   const resume = resumeOf(parameters, base);
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
     streams,
@@ -111,7 +112,8 @@ export async function runTraining(
   const spentMs = (): number => Math.round((saved?.spentMs ?? 0) + ports.monotonic() - started);
   try {
     if (saved === undefined) await enterPhase("evaluating before");
-    const before = saved?.before ?? evaluateModel(ports.tf, model, set);
+    const measured = { tf: ports.tf, model, samples: set, loss: plan.loss };
+    const before = saved === undefined ? evaluateModel(measured) : saved.before;
     const outcome = await fit({
       tf: ports.tf,
       model,
@@ -136,7 +138,7 @@ export async function runTraining(
       },
     });
     await enterPhase("evaluating after");
-    const after = evaluateModel(ports.tf, model, set);
+    const after = evaluateModel(measured);
     const tensors = withFrozenTensors(model, start.tensors);
     const finished: FinishedTraining = {
       job,
@@ -185,16 +187,16 @@ function stateKeyOf(
 }
 
 function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): void {
-  if (set.task !== recipe.task)
+  if (set.task !== recipe.task && recipe.task !== "any")
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} is for ${set.task}. Choose data and a recipe for the same task.`,
+      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} is ${set.task === "general" ? "for declared targets" : `for ${set.task}`}. Choose data and a recipe for the same task${set.task === "general" ? " (fine-tune trains on declared targets)" : ""}.`,
       { recipe: recipe.name, reader: dataset.reader },
     );
 }
 
 /** The optimiser's state to continue from, where the parameters ask for that. */
-function resumeOf(parameters: Parameters, base: TrainingBase | undefined): TrainingBase["optimizer"] {
+function resumeOf(parameters: RecipeParameters, base: TrainingBase | undefined): TrainingBase["optimizer"] {
   if (parameters["resumeOptimizer"] !== true) return undefined;
   if (base?.optimizer === undefined)
     throw new StemmaError(
@@ -215,20 +217,40 @@ function withFrozenTensors(model: Trainable, tensors: readonly Tensor[]): Tensor
     );
 }
 
-function evaluateModel(tf: TensorFlow, model: Trainable, set: SampleSet): Evaluation {
-  return evaluate(set, set.heldOut, predict(tf, model, set, set.heldOut));
+/** The model on the held-out samples; null without any. */
+function evaluateModel(measured: Parameters<typeof generalMeasures>[0]): Evaluation | null {
+  const { tf, model, samples } = measured;
+  const { heldOut } = samples;
+  if (heldOut.count === 0) return null;
+  const outputs = predict(tf, model, samples, heldOut);
+  return evaluate(samples, heldOut, outputs, generalMeasures(measured, heldOut));
+}
+
+/**
+ * The plan without early stopping, where there are no validation samples to stop by.
+ * @throws RECIPE_PARAMETERS_INVALID where the job asks for early stopping
+ */
+function withoutStopping(plan: FitPlan, set: SampleSet, { parameters }: TrainingJob): FitPlan {
+  if (set.validation.count > 0 || plan.patience === 0) return plan;
+  if (Object.hasOwn(parameters, "patience"))
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The parameter patience (${plan.patience}) needs validation samples, and the data has none. Leave it out or set it to 0, so that all epochs are trained, or name validation among the parts of the data.`,
+      { parameter: "patience" },
+    );
+  return { ...plan, patience: 0 };
 }
 
 interface FinishedTraining {
   readonly job: TrainingJob;
   readonly recipe: Recipe;
-  readonly parameters: Parameters;
+  readonly parameters: RecipeParameters;
   readonly plan: FitPlan;
   readonly set: SampleSet;
   readonly hash: Hash;
   readonly outcome: FitOutcome;
-  readonly before: Evaluation;
-  readonly after: Evaluation;
+  readonly before: Evaluation | null;
+  readonly after: Evaluation | null;
   readonly streams: Streams;
   readonly base: TrainingBase | undefined;
   readonly resume: TrainingBase["optimizer"];
@@ -243,8 +265,16 @@ function resultOf(
     format: 1,
     engine: ports.engine,
     backend: ports.backend,
-    metric: { ...recipe.metric, before: metricValue(before), after: metricValue(after) },
-    evaluation: { before, after },
+    ...(before === null || after === null
+      ? { metric: null }
+      : {
+          metric: {
+            ...(recipe.task === "any" ? taskMetrics[set.task] : recipe.metric),
+            before: metricValue(before),
+            after: metricValue(after),
+          },
+          evaluation: { before, after },
+        }),
     measurements: outcome.measurements,
     epochs: outcome.epochs,
     stoppedEarly: outcome.stoppedEarly,
@@ -290,6 +320,8 @@ function provenanceOf(
         resume === undefined ? "initial" : { sha256: resume.sha256, iterations: resume.state.iterations },
     },
     frozenLayers: plan.frozenLayers,
+    earlyStopping: plan.patience === 0 ? null : { patience: plan.patience },
+    loss: plan.loss,
     iterations: outcome.iterations,
     epochs: outcome.epochs,
     bestEpoch: outcome.bestEpoch,

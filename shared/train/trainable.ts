@@ -66,13 +66,19 @@ export class Trainable {
     return this.#model.inputs[0]?.shape.slice(1) ?? [];
   }
 
+  /** The shapes of one sample's outputs; null stands for any size. */
+  get outputShapes(): readonly (readonly (number | null)[])[] {
+    return this.#model.outputs.map(({ shape }) => shape.slice(1));
+  }
+
   /**
-   * Computes the model's only output.
+   * Computes the model's outputs.
    * @param inputs [batch, …input shape]
-   * @returns [batch, …output shape]
+   * @returns for each output [batch, …output shape]
    */
-  forward(inputs: TfTensor, training: boolean): TfTensor {
-    return this.#model.apply(inputs, { training }) as TfTensor;
+  forward(inputs: TfTensor, training: boolean): readonly TfTensor[] {
+    const outputs = this.#model.apply(inputs, { training }) as TfTensor | TfTensor[];
+    return Array.isArray(outputs) ? outputs : [outputs];
   }
 
   /** The sum of the layers' regularisation losses, a scalar; undefined without any. */
@@ -120,7 +126,7 @@ export function floatsOf(tensor: Tensor): Float32Array {
 /**
  * Builds a model from its architecture and its tensors in canonical leaf order.
  * @throws ARCHITECTURE_MISMATCH when the tensors are not its weights or not float32, LAYER_NOT_ALLOWED for a
- * layer that cannot be trained here, ARCHITECTURE_INVALID for several outputs
+ * layer that cannot be trained here, ARCHITECTURE_INVALID without an output
  */
 export function buildTrainable(
   tf: TensorFlow,
@@ -156,11 +162,10 @@ interface Graph {
 }
 
 function buildGraph(tf: TensorFlow, architecture: Architecture, options: ConstructionOptions): Graph {
-  const [output, ...otherOutputs] = architecture.outputs;
-  if (output === undefined || otherOutputs.length > 0)
+  if (architecture.outputs.length === 0)
     throw new StemmaError(
       "ARCHITECTURE_INVALID",
-      `The model has ${architecture.outputs.length} outputs, but recipes train models with one. Store it without training it, or train a part of it.`,
+      "The model has no output, so it cannot be trained. Store it without training it.",
     );
   const outputsOfLayers: SymbolicTensor[][] = [];
   const layers: (TfLayer | undefined)[] = [];
@@ -188,7 +193,9 @@ function buildGraph(tf: TensorFlow, architecture: Architecture, options: Constru
   });
   const model = tf.model({
     inputs: inputs.length === 1 ? (inputs[0] as SymbolicTensor) : inputs,
-    outputs: (outputsOfLayers[output.layer] as SymbolicTensor[])[output.output] as SymbolicTensor,
+    outputs: architecture.outputs.map(
+      (output) => (outputsOfLayers[output.layer] as SymbolicTensor[])[output.output] as SymbolicTensor,
+    ),
     name: "model",
   });
   return { model, layers };

@@ -53,7 +53,7 @@ export interface FitState {
 /** What a training needs beside the loop's state to continue. */
 export interface TrainingProgressSoFar {
   /** Measured before the first step; null without held-out samples. */
-  readonly before: Evaluation;
+  readonly before: Evaluation | null;
   /** Milliseconds that the processes before spent on the training. */
   readonly spentMs: number;
   /** How often the training continued after it was cut short. */

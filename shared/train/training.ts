@@ -95,7 +95,7 @@ export interface TrainingProgress {
   readonly epochs?: number;
   readonly loss?: number;
   readonly learningRate?: number;
-  readonly validation?: number;
+  readonly validation?: number | null;
 }
 
 export interface Measurement {
@@ -103,13 +103,15 @@ export interface Measurement {
   readonly epoch: number;
   readonly loss: number;
   readonly learningRate: number;
-  readonly validation?: number;
+  /** Mean loss on the validation samples, at the end of each epoch; null without such samples. */
+  readonly validation?: number | null;
 }
 
 export interface TrainingResult {
   readonly format: 1;
   readonly engine: Hash;
   readonly backend: BackendChoice;
+  /** null where the data has no held-out samples. */
   readonly metric: {
     readonly name: string;
     readonly unit: string;
@@ -117,8 +119,8 @@ export interface TrainingResult {
     /** On held-out samples, before the training and after it. */
     readonly before: number;
     readonly after: number;
-  };
-  /** All measures on the held-out samples (ME4), not only the recipe's metric. */
+  } | null;
+  /** All measures on the held-out samples (ME4), not only the recipe's metric; absent without them. */
   readonly evaluation?: { readonly before: Evaluation; readonly after: Evaluation };
   readonly measurements: readonly Measurement[];
   readonly epochs: number;

@@ -136,7 +136,7 @@ async function measure(network: Network, set: SampleSet, work: string): Promise<
     measured.push({
       network: network.name,
       parameters: tensors.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
-      accuracy: result.metric.after,
+      accuracy: result.metric!.after,
       layout,
       layoutBytes: evaluation.totalBytes,
       rawBytes: tensors.reduce((sum, tensor) => sum + tensor.bytes.length, 0),

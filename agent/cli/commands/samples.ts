@@ -73,7 +73,11 @@ const columns = [
   {
     title: "LABEL",
     value: (row: ListedSample) =>
-      row.label.length <= 4 ? row.label.join(", ") : `${row.label.length} numbers`,
+      row.targets !== undefined
+        ? row.targets.join(", ")
+        : row.label === undefined || row.label.length <= 4
+          ? (row.label?.join(", ") ?? "")
+          : `${row.label.length} numbers`,
   },
   { title: "SKIPPED BECAUSE", value: (row: ListedSample) => row.unfit ?? "" },
 ];

@@ -4,6 +4,7 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { Output } from "../../../shared/cli/output.js";
 import type { Trained } from "../../trainer/save-result.js";
 import { callRunningAgent, commonOptionsOf } from "../common-options.js";
+import { describeMetric } from "../../../shared/train/result-metadata.js";
 
 const trainingTimeoutMs = 24 * 3600_000;
 
@@ -43,7 +44,5 @@ export function addTrain(program: Command): void {
 function describe(line: string, { versionId, sequence, metric }: Partial<Trained>): string {
   if (versionId === undefined) return `${line} trains as soon as it can`;
   const model = `${line}: model ${sequence} (${versionId.slice(0, 12)})`;
-  return metric === null || metric === undefined
-    ? model
-    : `${model}, ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit}`.trimEnd();
+  return metric === undefined ? model : `${model}, ${describeMetric(metric)}`;
 }

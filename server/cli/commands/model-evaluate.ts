@@ -153,11 +153,22 @@ export function describeEvaluation(report: EvaluationReport): string {
   ].join("\n");
 }
 
-function detailsOf(evaluation: Evaluation): readonly string[] {
+type OutputEvaluation = Extract<Evaluation, { task: "general" }>["outputs"][number]["evaluation"];
+
+function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[] {
+  if (evaluation.task === "general")
+    return evaluation.outputs.flatMap(({ name, evaluation: one }) =>
+      detailsOf(one).map((text) => `${name}: ${text}`),
+    );
   const percent = (share: number | null): string => (share === null ? "-" : `${(100 * share).toFixed(2)} %`);
   if (evaluation.task === "regression")
     return [
       `root mean square error ${(100 * evaluation.rootMeanSquareError).toFixed(3)} %, R² ${evaluation.r2 === null ? "-" : evaluation.r2.toFixed(4)}`,
+    ];
+  if (evaluation.task === "multi-label")
+    return [
+      `labels: ${percent(evaluation.accuracy)} right, all of ${evaluation.correct} of ${evaluation.samples} samples`,
+      `recall by label: ${evaluation.labels.map(({ recall }, each) => `${each} ${percent(recall)}`).join(", ")}`,
     ];
   const { correct, samples, top, classes } = evaluation;
   return [

@@ -7,6 +7,7 @@ import { operationTable } from "../../api/operation-table.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
+import { describeMetric } from "../../../shared/train/result-metadata.js";
 
 interface TrainChoices {
   readonly base?: string;
@@ -100,6 +101,5 @@ async function trainCommand(
 }
 
 function describeTraining({ summary, result }: TrainReport): string {
-  const { name, unit, before, after } = result.metric;
-  return `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${name} ${before.toFixed(2)} ${unit} → ${after.toFixed(2)} ${unit}, ${result.epochs} epochs in ${formatDuration(result.durationMs)}`;
+  return `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${describeMetric(result.metric)}, ${result.epochs} epochs in ${formatDuration(result.durationMs)}`;
 }

@@ -218,18 +218,22 @@ export class GraphBuilder {
   }
 
   /**
-   * Builds the model that ends in `output`; layers that do not lead to it are left out. Each weight is drawn
-   * from the stream "initial/<path>".
+   * Builds the model that ends in `output`, or in several; layers that do not lead there are left out. Each weight
+   * is drawn from the stream "initial/<path>".
    */
   build(
-    output: NodeId,
+    output: NodeId | readonly NodeId[],
     streams: Streams,
   ): { readonly architecture: Architecture; readonly tensors: readonly Tensor[] } {
     const calls = this.#nodes.map(({ className, inputs }) => ({
       className,
       inputs: inputs.map((layer) => ({ layer })),
     }));
-    const order = canonicalOrder(calls, [{ layer: output }]);
+    const outputs = typeof output === "number" ? [output] : output;
+    const order = canonicalOrder(
+      calls,
+      outputs.map((layer) => ({ layer })),
+    );
     const newIndex = new Map(order.map((node, index) => [node, index]));
     const nodes = order.map((index) => this.#nodes[index] as Node);
     const layers: LeafLayer[] = nodes.map(({ className, config, inputs, weights }) => ({
@@ -242,7 +246,10 @@ export class GraphBuilder {
       node.weights.map((weight, index) => initialTensor(node, weight, streams, leafPath(layer, index))),
     );
     return {
-      architecture: { layers, outputs: [{ layer: newIndex.get(output) as number, output: 0 }] },
+      architecture: {
+        layers,
+        outputs: outputs.map((node) => ({ layer: newIndex.get(node) as number, output: 0 })),
+      },
       tensors,
     };
   }

@@ -6,7 +6,8 @@ import type { DatasetFiles, DatasetReader, SampleSet } from "./dataset.js";
 import { imagesGenerated } from "./images-generated.js";
 import { mnist } from "./mnist.js";
 import { nasaBattery } from "./nasa-battery.js";
-import { sampleSetHash } from "./sample-set.js";
+import { canonical } from "./canonical.js";
+import { sampleSetHash } from "./canonical-samples.js";
 import { samples } from "./samples.js";
 
 const datasetReaders: readonly DatasetReader[] = [
@@ -15,6 +16,7 @@ const datasetReaders: readonly DatasetReader[] = [
   mnist,
   imagesGenerated,
   samples,
+  canonical,
 ];
 
 /** @throws DATASET_UNKNOWN */

@@ -5,6 +5,13 @@
  */
 import type { Architecture, LeafLayer } from "../../model/model.js";
 import type { Sample } from "./sample-format.js";
+import {
+  describeTargets,
+  summaryOf,
+  targetProblem,
+  type TargetForm,
+  type TargetSummary,
+} from "./target-form.js";
 
 /** Classes of a classification whose parameters name no number. */
 export const defaultClasses = 10;
@@ -16,22 +23,53 @@ export interface SampleForm {
   readonly targetSize?: number | undefined;
   /** For a classification: labels are whole numbers from 0 to classes − 1. */
   readonly classes?: number | undefined;
+  /** Declared targets; `targetSize` and `classes` are then absent. */
+  readonly targets?: readonly TargetForm[] | undefined;
 }
 
 /** What is compared with a form. */
-export type FormOf = Pick<Sample, "shape"> & { readonly label: ArrayLike<number> };
+export type FormOf = Pick<Sample, "shape"> & {
+  readonly label?: ArrayLike<number> | undefined;
+  readonly targets?: Readonly<Record<string, TargetSummary>> | undefined;
+};
+
+/** A sample's form, without its values. */
+export function formOf({ shape, label, targets }: Sample): FormOf {
+  return {
+    shape,
+    label,
+    targets:
+      targets &&
+      Object.fromEntries(Object.entries(targets).map(([name, target]) => [name, summaryOf(target)])),
+  };
+}
 
 const text = (shape: readonly (number | null)[]): string =>
   `[${shape.map((size) => size ?? "any").join(", ")}]`;
 
 /** Why a sample does not have a form, for a message; undefined when it has. */
-export function misfit({ shape, label }: FormOf, form: SampleForm): string | undefined {
+export function misfit({ shape, label, targets }: FormOf, form: SampleForm): string | undefined {
   const wanted = form.shape;
   if (
     wanted !== undefined &&
     !(wanted.length === shape.length && wanted.every((size, axis) => size === null || size === shape[axis]))
   )
     return `its shape is ${text(shape)}, and ${text(wanted)} is needed`;
+  if (form.targets !== undefined) {
+    const own = label && summaryOf({ shape: [label.length], values: Float32Array.from(label) });
+    for (const target of form.targets) {
+      const problem = targetProblem(
+        target,
+        targets?.[target.name] ?? (target.name === "label" ? own : undefined),
+      );
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+  if (label === undefined)
+    return targets === undefined
+      ? "it has no label"
+      : "it has targets but no label, and the data set declares no targets (parameters.targets)";
   if (form.targetSize !== undefined && label.length !== form.targetSize)
     return `its label has ${label.length} numbers, and ${form.targetSize} are needed`;
   const first = label[0];
@@ -48,21 +86,25 @@ export function misfit({ shape, label }: FormOf, form: SampleForm): string | und
 }
 
 /** A form in words, such as "shape [10, 3], 1 number to predict". */
-export function describeForm({ shape, targetSize, classes }: SampleForm): string {
+export function describeForm({ shape, targetSize, classes, targets }: SampleForm): string {
   const parts = [
     shape === undefined ? "any shape" : `shape ${text(shape)}`,
-    classes !== undefined
-      ? `a class from 0 to ${classes - 1}`
-      : targetSize === undefined
-        ? "any label"
-        : `${targetSize} ${targetSize === 1 ? "number" : "numbers"} to predict`,
+    targets !== undefined
+      ? describeTargets(targets)
+      : classes !== undefined
+        ? `a class from 0 to ${classes - 1}`
+        : targetSize === undefined
+          ? "any label"
+          : `${targetSize} ${targetSize === 1 ? "number" : "numbers"} to predict`,
   ];
   return parts.join(", ");
 }
 
 /** A form with everything that it leaves open taken from a sample that fits it. */
 export function narrowedForm(form: SampleForm, sample: FormOf): SampleForm {
-  return { ...form, shape: sample.shape, targetSize: sample.label.length };
+  return form.targets === undefined
+    ? { ...form, shape: sample.shape, targetSize: sample.label?.length }
+    : { ...form, shape: sample.shape };
 }
 
 /** Layers whose output has the width of their input. */

@@ -6,6 +6,8 @@
  * payload. The payload is UTF-8 JSON:
  *   {"id": "…", "timeMs": 1700000000000, "split": "train", "label": [0.93], "shape": [10, 3],
  *    "values": "base64 of float32 LE"}
+ * A sample with named targets has "targets": {"mask": {"shape": [64, 64], "values": "base64 …"}}, and no label unless
+ * one of its targets is the label; an unlabelled sample has neither.
  * A sample that a person removed leaves a record of the same length: {"removed": true}, padded with spaces, so
  * that the indices and lengths that trainings recorded stay valid.
  * A power loss can tear the end of a segment. Decoding stops at the first record that is incomplete or whose
@@ -14,6 +16,7 @@
  */
 import { crc32 } from "node:zlib";
 import { StemmaError } from "../../errors.js";
+import { maxTargets, targetName } from "./target-form.js";
 
 export const sampleSplits = ["train", "validation", "held-out"] as const;
 export type SampleSplit = (typeof sampleSplits)[number];
@@ -25,11 +28,20 @@ export interface Sample {
   readonly timeMs: number;
   /** Decided when the sample is received and never changed, so that held-out samples are never trained on. */
   readonly split: SampleSplit;
-  /** [class index], or the numbers to predict. */
-  readonly label: readonly number[];
+  /** [class index], or the numbers to predict; absent in a sample without a label. */
+  readonly label?: readonly number[] | undefined;
+  /** Named targets, for models with several outputs or with targets of a shape. */
+  readonly targets?: Readonly<Record<string, SampleTarget>> | undefined;
   /** Shape of one input, without a batch dimension. */
   readonly shape: readonly number[];
   /** Finite numbers, row-major. */
+  readonly values: Float32Array;
+}
+
+export interface SampleTarget {
+  /** [] for one number. */
+  readonly shape: readonly number[];
+  /** Finite numbers, row-major; class indices are whole numbers. */
   readonly values: Float32Array;
 }
 
@@ -58,27 +70,43 @@ export function checkSample(sample: Sample): void {
   if (!sampleSplits.includes(sample.split))
     throw invalid(`its split must be one of ${sampleSplits.join(", ")}`);
   if (
-    !Array.isArray(sample.label) ||
-    sample.label.length < 1 ||
-    sample.label.length > maxLabelNumbers ||
-    !sample.label.every((value) => Number.isFinite(value))
+    sample.label !== undefined &&
+    (!Array.isArray(sample.label) ||
+      sample.label.length < 1 ||
+      sample.label.length > maxLabelNumbers ||
+      !sample.label.every((value) => Number.isFinite(value)))
   )
     throw invalid(`its label must be 1 to ${maxLabelNumbers} finite numbers`);
+  checkValues(sample, "its");
+  const targets = Object.entries(sample.targets ?? {});
+  if (targets.length > maxTargets) throw invalid(`it has ${targets.length} targets, more than ${maxTargets}`);
+  for (const [name, target] of targets) {
+    if (!targetName.test(name))
+      throw invalid(
+        `the name of its target ${JSON.stringify(name.slice(0, 80))} must be 1 to 64 of A-Z a-z 0-9 _ -`,
+      );
+    checkValues(target, `targets.${name}: its`);
+  }
+  const bytes = targets.reduce((sum, [, { values }]) => sum + 4 * values.length, 4 * sample.values.length);
+  if (bytes > maxSampleBytes)
+    throw invalid(`its values and targets need ${bytes} bytes, more than ${maxSampleBytes}`);
+}
+
+/** Checks an array of a sample. @throws SAMPLE_INVALID */
+function checkValues({ shape, values }: SampleTarget, whose: string): void {
   if (
-    !Array.isArray(sample.shape) ||
-    sample.shape.length > maxSampleRank ||
-    !sample.shape.every((dimension) => Number.isSafeInteger(dimension) && dimension > 0)
+    !Array.isArray(shape) ||
+    shape.length > maxSampleRank ||
+    !shape.every((dimension) => Number.isSafeInteger(dimension) && dimension > 0)
   )
-    throw invalid(`its shape must be at most ${maxSampleRank} whole numbers above 0`);
-  const length = sample.shape.reduce<number>((product, dimension) => product * dimension, 1);
+    throw invalid(`${whose} shape must be at most ${maxSampleRank} whole numbers above 0`);
+  const length = shape.reduce<number>((product, dimension) => product * dimension, 1);
   if (length * 4 > maxSampleBytes)
-    throw invalid(`its values need ${length * 4} bytes, more than ${maxSampleBytes}`);
-  if (!(sample.values instanceof Float32Array) || sample.values.length !== length)
-    throw invalid(
-      `its shape [${sample.shape.join(", ")}] needs ${length} values, it has ${sample.values?.length}`,
-    );
-  if (!sample.values.every((value) => Number.isFinite(value)))
-    throw invalid("a value is not a finite number");
+    throw invalid(`${whose} values need ${length * 4} bytes, more than ${maxSampleBytes}`);
+  if (!(values instanceof Float32Array) || values.length !== length)
+    throw invalid(`${whose} shape [${shape.join(", ")}] needs ${length} values, it has ${values?.length}`);
+  if (!values.every((value) => Number.isFinite(value)))
+    throw invalid(`${whose} values must be finite numbers`);
 }
 
 /**
@@ -87,18 +115,25 @@ export function checkSample(sample: Sample): void {
  */
 export function encodeSample(sample: Sample): Uint8Array {
   checkSample(sample);
-  const values = Buffer.alloc(sample.values.length * 4);
-  sample.values.forEach((value, index) => {
-    values.writeFloatLE(value, index * 4);
-  });
+  const { targets } = sample;
   const payload = Buffer.from(
     JSON.stringify({
       id: sample.id,
       timeMs: sample.timeMs,
       split: sample.split,
       label: sample.label,
+      ...(targets === undefined
+        ? {}
+        : {
+            targets: Object.fromEntries(
+              Object.entries(targets).map(([name, { shape, values }]) => [
+                name,
+                { shape, values: base64Of(values) },
+              ]),
+            ),
+          }),
       shape: sample.shape,
-      values: values.toString("base64"),
+      values: base64Of(sample.values),
     }),
     "utf8",
   );
@@ -107,6 +142,14 @@ export function encodeSample(sample: Sample): Uint8Array {
   record.writeUInt32LE(crc32(payload), 4);
   payload.copy(record, headerBytes);
   return record;
+}
+
+function base64Of(values: Float32Array): string {
+  const bytes = Buffer.alloc(values.length * 4);
+  values.forEach((value, index) => {
+    bytes.writeFloatLE(value, index * 4);
+  });
+  return bytes.toString("base64");
 }
 
 export interface DecodedSegment {
@@ -185,19 +228,38 @@ function decodePayload(payload: Buffer): Sample {
   }
   if (typeof record !== "object" || record === null || typeof record["values"] !== "string")
     throw invalid("its record has no values");
-  const raw = Buffer.from(record["values"], "base64");
-  if (raw.length % 4 !== 0)
-    throw invalid(`its values have ${raw.length} bytes, which is not a multiple of 4`);
-  const values = new Float32Array(raw.length / 4);
-  for (let index = 0; index < values.length; index++) values[index] = raw.readFloatLE(index * 4);
+  const targets = targetsOf(record["targets"]);
   const sample = {
     id: record["id"],
     timeMs: record["timeMs"],
     split: record["split"],
-    label: record["label"],
+    ...(record["label"] === undefined ? {} : { label: record["label"] as readonly number[] }),
+    ...(targets === undefined ? {} : { targets }),
     shape: record["shape"],
-    values,
+    values: floatsOf(record["values"]),
   } as Sample;
   checkSample(sample);
   return sample;
+}
+
+function targetsOf(value: unknown): Sample["targets"] {
+  if (value === undefined) return undefined;
+  if (typeof value !== "object" || value === null) throw invalid("its targets are not an object");
+  return Object.fromEntries(
+    Object.entries(value).map(([name, target]: [string, unknown]): [string, SampleTarget] => {
+      const { shape, values } = (target ?? {}) as { readonly shape?: number[]; readonly values?: unknown };
+      if (shape === undefined || typeof values !== "string")
+        throw invalid(`its target ${JSON.stringify(name.slice(0, 80))} has no shape or no values`);
+      return [name, { shape, values: floatsOf(values) }];
+    }),
+  );
+}
+
+function floatsOf(base64: string): Float32Array {
+  const raw = Buffer.from(base64, "base64");
+  if (raw.length % 4 !== 0)
+    throw invalid(`its values have ${raw.length} bytes, which is not a multiple of 4`);
+  const values = new Float32Array(raw.length / 4);
+  for (let index = 0; index < values.length; index++) values[index] = raw.readFloatLE(index * 4);
+  return values;
 }

@@ -1,10 +1,26 @@
 /** Checks what the device's own software submits as a sample. Pure. */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
-import { checkSample, maxSampleBytes, sampleSplits, type Sample, type SampleSplit } from "./sample-format.js";
+import { messageOf } from "../../error-text.js";
+import {
+  checkSample,
+  maxSampleBytes,
+  sampleSplits,
+  type Sample,
+  type SampleSplit,
+  type SampleTarget,
+} from "./sample-format.js";
 import { contentKey, splitByContent, type SplitShares } from "./sample-split.js";
+import { targetName } from "./target-form.js";
 
 const maxValues = maxSampleBytes / 4;
+
+const shapeInput = z.array(z.number().int().min(1).max(maxValues)).max(8);
+/** Numbers, or float32 little-endian in base64. */
+const valuesInput = z.union([
+  z.array(z.number()).min(1).max(maxValues),
+  z.base64().max(Math.ceil(maxSampleBytes / 3) * 4),
+]);
 
 const sampleInputSchema = z.strictObject({
   /** The sender's own name of the sample: a second sample with the same id is skipped. */
@@ -13,18 +29,25 @@ const sampleInputSchema = z.strictObject({
     .regex(/^[\x21-\x7e]{1,64}$/, "must be 1 to 64 visible ASCII characters")
     .optional(),
   /** A class index, or the numbers to predict. */
-  label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]),
+  label: z.union([z.number(), z.array(z.number()).min(1).max(1024)]).optional(),
+  /** By name: a number, a vector, or values with their shape. */
+  targets: z
+    .record(
+      z.string().regex(targetName, "a name must be 1 to 64 of A-Z a-z 0-9 _ -"),
+      z.union([
+        z.number(),
+        z.array(z.number()).min(1).max(maxValues),
+        z.strictObject({ shape: shapeInput, values: valuesInput }),
+      ]),
+    )
+    .optional(),
   /** Time of observation, ms since 1970; the time of arrival when absent. */
   timeMs: z.number().int().min(0).max(8.64e15).optional(),
   /** Decided by its content and the profile's shares when absent. */
   split: z.enum(sampleSplits).optional(),
   /** A vector when absent. */
-  shape: z.array(z.number().int().min(1).max(maxValues)).max(8).optional(),
-  /** Numbers, or float32 little-endian in base64. */
-  values: z.union([
-    z.array(z.number()).min(1).max(maxValues),
-    z.base64().max(Math.ceil(maxSampleBytes / 3) * 4),
-  ]),
+  shape: shapeInput.optional(),
+  values: valuesInput,
 });
 
 /** The refusal of a sample: what is wrong with it and what to do. */
@@ -57,30 +80,56 @@ export function sampleOfInput(
   const result = sampleInputSchema.safeParse(value);
   if (!result.success) throw sampleRefused(where, z.prettifyError(result.error));
   const input = result.data;
-  const values =
-    typeof input.values === "string" ? floatsOfBase64(input.values) : Float32Array.from(input.values);
-  if (values === undefined)
-    throw sampleRefused(
-      where,
-      "values: the bytes of its base64 are not a multiple of 4, so they are not float32 numbers",
-    );
+  const values = floatsOf(input.values, where, "values");
   const shape = input.shape ?? [values.length];
   const key = contentKey({ shape, values });
   const sample: Sample = {
     id: input.id ?? defaults.id,
     timeMs: input.timeMs ?? defaults.nowMs,
     split: defaults.splitOf(key) ?? input.split ?? splitByContent(key, defaults.shares),
-    label: typeof input.label === "number" ? [input.label] : input.label,
+    ...(input.label === undefined
+      ? {}
+      : { label: typeof input.label === "number" ? [input.label] : input.label }),
+    ...(input.targets === undefined ? {} : { targets: targetsOf(input.targets, where) }),
     shape,
     values,
   };
-  checkSample(sample);
+  try {
+    checkSample(sample);
+  } catch (error) {
+    throw sampleRefused(where, messageOf(error).replace(/^A sample was rejected: |\. Send it again.*$/g, ""));
+  }
   return sample;
 }
 
-function floatsOfBase64(text: string): Float32Array | undefined {
-  const raw = Buffer.from(text, "base64");
-  if (raw.length === 0 || raw.length % 4 !== 0) return undefined;
+type TargetInput =
+  number | number[] | { readonly shape: readonly number[]; readonly values: string | number[] };
+
+function targetsOf(
+  input: Readonly<Record<string, TargetInput>>,
+  where: string,
+): NonNullable<Sample["targets"]> {
+  return Object.fromEntries(
+    Object.entries(input).map(([name, target]): [string, SampleTarget] => {
+      if (typeof target === "number") return [name, { shape: [], values: Float32Array.of(target) }];
+      if (Array.isArray(target)) return [name, { shape: [target.length], values: Float32Array.from(target) }];
+      return [
+        name,
+        { shape: target.shape, values: floatsOf(target.values, where, `targets.${name}.values`) },
+      ];
+    }),
+  );
+}
+
+/** Numbers as submitted. @throws SAMPLE_INVALID naming the field */
+function floatsOf(input: string | readonly number[], where: string, field: string): Float32Array {
+  if (typeof input !== "string") return Float32Array.from(input);
+  const raw = Buffer.from(input, "base64");
+  if (raw.length === 0 || raw.length % 4 !== 0)
+    throw sampleRefused(
+      where,
+      `${field}: the bytes of its base64 are not a multiple of 4, so they are not float32 numbers`,
+    );
   const values = new Float32Array(raw.length / 4);
   for (let i = 0; i < values.length; i++) values[i] = raw.readFloatLE(i * 4);
   return values;

@@ -1,18 +1,18 @@
 /**
- * Splits samples by time, makes checked sample sets and computes their canonical hash. Pure; all readers use
+ * Splits samples by time, and makes checked sample sets. Pure; all readers use
  * it, so the checks apply to all of them.
  */
-import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
-import type { Hash } from "../../tensor/tensor.js";
 import {
   maxSamples,
   maxSampleValues,
+  outputsOf,
   sampleLength,
   type DatasetParameters,
   type SamplePart,
   type SampleSet,
 } from "./dataset.js";
+import { targetLength, type TargetForm } from "./target-form.js";
 
 /** The indices at which the training part and the validation part end. */
 interface TimeSplit {
@@ -33,7 +33,7 @@ export function splitByTime(count: number, heldOutThousandths = 250, validationT
 /** One sample before it is put into a part. */
 export interface Row {
   readonly input: Float32Array;
-  readonly target: readonly number[];
+  readonly target: ArrayLike<number>;
 }
 
 /**
@@ -41,7 +41,7 @@ export interface Row {
  * @throws DATASET_MALFORMED when their sizes differ or there are too many
  */
 export function partOf(rows: readonly Row[], inputLength: number, targetSize: number): SamplePart {
-  if (rows.length > maxSamples || rows.length * inputLength > maxSampleValues) {
+  if (rows.length > maxSamples || rows.length * Math.max(inputLength, targetSize) > maxSampleValues) {
     throw new StemmaError(
       "DATASET_MALFORMED",
       `${rows.length} samples of ${inputLength} numbers are more than a training can hold. Use fewer or smaller samples.`,
@@ -73,7 +73,8 @@ export function checkedSet(set: SampleSet): SampleSet {
   const length = sampleLength(set);
   for (const name of partNames) {
     const { count, inputs, targets } = set[name];
-    if (count === 0)
+    const mayBeEmpty = name !== "train" && set.withoutParts?.includes(name) === true;
+    if (count === 0 && !mayBeEmpty)
       throw new StemmaError(
         "DATASET_EMPTY",
         `The data has no samples for the part "${name}" (train ${set.train.count}, validation ${set.validation.count}, held out ${set.heldOut.count}). Collect more samples, or choose a smaller window.`,
@@ -92,49 +93,36 @@ export function checkedSet(set: SampleSet): SampleSet {
         `Sample ${Math.floor(bad / length)} of the part "${name}" has a number that is not finite. Remove the sample from the data.`,
         { part: name, sample: Math.floor(bad / length) },
       );
-    const wrong = targets.findIndex(
-      (value) =>
-        !Number.isFinite(value) ||
-        (set.task === "classification" && !(Number.isInteger(value) && value >= 0 && value < set.classes)),
-    );
-    if (wrong >= 0)
-      throw new StemmaError(
-        "DATASET_MALFORMED",
-        `Sample ${Math.floor(wrong / set.targetSize)} of the part "${name}" has the target ${targets[wrong]}, which is not a ${set.task === "classification" ? `class from 0 to ${set.classes - 1}` : "finite number"}. Check its label.`,
-        { part: name },
-      );
+    checkTargets(set, name);
   }
   return set;
 }
 
-function littleEndian(values: Float32Array): Uint8Array {
-  const bytes = new Uint8Array(values.length * 4);
-  const view = new DataView(bytes.buffer);
-  for (let index = 0; index < values.length; index++)
-    view.setFloat32(index * 4, values[index] as number, true);
-  return bytes;
+/** @throws DATASET_MALFORMED naming sample and target */
+function checkTargets(set: SampleSet, part: (typeof partNames)[number]): void {
+  const { targets } = set[part];
+  // For each number of a row, the output that it belongs to.
+  const owners = outputsOf(set).flatMap((form) => new Array<TargetForm>(targetLength(form)).fill(form));
+  const wrong = targets.findIndex((value, at) => !isTarget(owners[at % set.targetSize] as TargetForm, value));
+  if (wrong < 0) return;
+  const { name, kind, classes } = owners[wrong % set.targetSize] as TargetForm;
+  const needed =
+    kind === "class" || kind === "classes"
+      ? `class from 0 to ${classes - 1}`
+      : kind === "labels"
+        ? "0 or 1"
+        : "finite number";
+  throw new StemmaError(
+    "DATASET_MALFORMED",
+    `Sample ${Math.floor(wrong / set.targetSize)} of the part "${part}" has the target ${targets[wrong]}${name === "label" ? "" : ` in "${name}"`}, which is not a ${needed}. Check its label.`,
+    { part, target: name },
+  );
 }
 
-/**
- * The hash of the samples themselves, independent of their file format: H("stemma-dataset-1\0" ‖ task u8 (0
- * regression, 1 classification) ‖ rank u8 ‖ dimensions u32 ‖ target size u32 ‖ classes u32 ‖ for train,
- * validation, held out: count u32 ‖ inputs ‖ targets), little-endian.
- */
-export function sampleSetHash(set: SampleSet): Hash {
-  const hash = createHash("sha256")
-    .update("stemma-dataset-1\0")
-    .update(Uint8Array.of(set.task === "classification" ? 1 : 0, set.inputShape.length));
-  const u32 = (value: number): void => {
-    const bytes = Buffer.alloc(4);
-    bytes.writeUInt32LE(value);
-    hash.update(bytes);
-  };
-  for (const dimension of [...set.inputShape, set.targetSize, set.classes]) u32(dimension);
-  for (const name of partNames) {
-    u32(set[name].count);
-    hash.update(littleEndian(set[name].inputs)).update(littleEndian(set[name].targets));
-  }
-  return hash.digest("hex") as Hash;
+function isTarget({ kind, classes }: TargetForm, value: number): boolean {
+  if (!Number.isFinite(value)) return false;
+  if (kind === "class" || kind === "classes") return Number.isInteger(value) && value >= 0 && value < classes;
+  return kind !== "labels" || value === 0 || value === 1;
 }
 
 /** Reads the parameters of a dataset reader with their defaults; `end` rejects unknown ones. */

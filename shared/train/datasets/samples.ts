@@ -6,10 +6,11 @@
 import { basename, dirname, join } from "node:path";
 import { StemmaError } from "../../errors.js";
 import type { DatasetFiles, DatasetReader, SamplePart, SampleSet } from "./dataset.js";
-import { defaultClasses, describeForm, misfit, type SampleForm } from "./sample-form.js";
+import { defaultClasses, describeForm, formOf, misfit, type SampleForm } from "./sample-form.js";
 import {
   decodeSegment,
   maxSampleBytes,
+  sampleSplits,
   samplesOf,
   segmentSuffix,
   type Sample,
@@ -19,6 +20,7 @@ import { parseJsonLines } from "./json-lines.js";
 import { sampleOfInput } from "./sample-input.js";
 import { contentKey, type SplitShares } from "./sample-split.js";
 import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
+import { maxTargets, parseTargets, targetLength, targetPattern, type TargetForm } from "./target-form.js";
 
 const linesSuffix = ".jsonl";
 const maxSegments = 10_000;
@@ -41,7 +43,9 @@ interface Pin {
  * when absent), `newest` (use only this many of the newest training samples; 0 uses all). Samples are ordered
  * by time, then id; of two with the same id the first one is used. With `shape` ("10,3") and `targetSize`,
  * samples of another form are left out and counted; else they are an error. Without validation samples the newest
- * fifth of the training samples is used for validation. Lines of JSON that name no part get one by their content,
+ * fifth of the training samples is used for validation. `targets` (target-form.ts) declares what each output of the
+ * model is compared with; then `task` and `classes` are not used. `parts` names the parts that the training has:
+ * samples of the others are left out. Lines of JSON that name no part get one by their content,
  * with the shares `heldOutPercent` and `validationPercent`; lines without a time keep their order.
  */
 export const samples: DatasetReader = {
@@ -52,7 +56,14 @@ export const samples: DatasetReader = {
     const task = parameters.oneOf("task", "regression", ["regression", "classification"] as const);
     const classes = parameters.whole("classes", task === "classification" ? defaultClasses : 0, 0, 100_000);
     const newest = parameters.whole("newest", 0, 0, 1_000_000);
-    const form = formOf(parameters, task === "classification" ? classes : undefined);
+    const targets = parameters.has("targets")
+      ? parseTargets(parameters.texts("targets", [], targetPattern, maxTargets))
+      : undefined;
+    const form = neededForm(parameters, {
+      classes: task === "classification" ? classes : undefined,
+      targets,
+    });
+    const parts = partsOf(parameters);
     const pinned = parameters.has("segments")
       ? parameters.texts("segments", [], pinPattern, maxSegments)
       : undefined;
@@ -96,9 +107,11 @@ export const samples: DatasetReader = {
       for (const sample of read) if (!found.has(sample.id)) found.set(sample.id, sample);
     }
     return setOf([...found.values()], {
-      task,
+      task: targets === undefined ? task : "general",
       form,
-      classes,
+      targets,
+      parts,
+      classes: targets === undefined ? classes : 0,
       newest,
       folder,
       segments: pins.map(({ name }) => name),
@@ -154,17 +167,34 @@ async function readSegment(path: string, { bytes: wanted }: Pin, files: DatasetF
 }
 
 /** The form that the parameters name; undefined when they name none. */
-function formOf(parameters: ParameterReader, classes: number | undefined): SampleForm | undefined {
+function neededForm(
+  parameters: ParameterReader,
+  { classes, targets }: Pick<SampleForm, "classes" | "targets">,
+): SampleForm | undefined {
   if (!parameters.has("shape")) return undefined;
-  const sizes = parameters.texts("shape", [], /^[1-9][0-9]{0,8}$/, 8);
+  const shape = parameters.texts("shape", [], /^[1-9][0-9]{0,8}$/, 8).map(Number);
   const targetSize = parameters.whole("targetSize", 1, 1, 1024);
-  return { shape: sizes.map(Number), targetSize, classes };
+  return targets === undefined ? { shape, targetSize, classes } : { shape, targets };
+}
+
+/** The parts that the parameters name. @throws RECIPE_PARAMETERS_INVALID without the part train */
+function partsOf(parameters: ParameterReader): ReadonlySet<SampleSplit> {
+  const names = parameters.texts("parts", sampleSplits, /^(train|validation|held-out)$/, 3);
+  if (!names.includes("train"))
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The parts ${names.join(", ")} have nothing to train on. Name train among the parts.`,
+      { parameter: "parts" },
+    );
+  return new Set(names as readonly SampleSplit[]);
 }
 
 interface SetOptions {
   /** Samples of another form are left out. */
   readonly form: SampleForm | undefined;
-  readonly task: "regression" | "classification";
+  readonly task: SampleSet["task"];
+  readonly targets: readonly TargetForm[] | undefined;
+  readonly parts: ReadonlySet<SampleSplit>;
   readonly classes: number;
   readonly newest: number;
   readonly folder: string;
@@ -172,47 +202,40 @@ interface SetOptions {
 }
 
 /** Leaves samples of another form out, orders the others, checks that they have the same shape, splits them. */
-function setOf(
-  all: readonly Sample[],
-  { form, task, classes, newest, folder, segments }: SetOptions,
-): SampleSet {
-  const fitting = form === undefined ? all : all.filter((sample) => misfit(sample, form) === undefined);
+function setOf(all: readonly Sample[], options: SetOptions): SampleSet {
+  const { form, task, classes, newest, folder, segments, parts } = options;
+  const fitting =
+    form === undefined ? all : all.filter((sample) => misfit(formOf(sample), form) === undefined);
   const ordered = [...fitting].sort((a, b) => a.timeMs - b.timeMs || (a.id < b.id ? -1 : 1));
   const skipped = all.length - ordered.length;
   const first = ordered[0];
-  if (first === undefined)
-    throw new StemmaError(
-      "DATASET_EMPTY",
-      skipped === 0 || form === undefined
-        ? `There are no samples in ${folder}. Name a folder with the segments of a device (*.samples) or with JSON lines (*.jsonl), or send samples to the agent first.`
-        : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
-      { folder },
-    );
-  const odd = ordered.find(
-    ({ shape, label }) => shape.join() !== first.shape.join() || label.length !== first.label.length,
+  if (first === undefined) throw emptyError(options, skipped);
+  const outputs = options.targets?.map((target) =>
+    target.kind === "input" ? { ...target, shape: first.shape } : target,
   );
-  if (odd !== undefined)
-    throw new StemmaError(
-      "DATASET_MALFORMED",
-      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). All samples of a line need the same shape; remove the others.`,
-      { folder },
-    );
-  const inSplit = (split: SampleSplit): Sample[] => ordered.filter((sample) => sample.split === split);
+  checkAlike(ordered, first, options);
+  const inSplit = (split: SampleSplit): Sample[] =>
+    parts.has(split) ? ordered.filter((sample) => sample.split === split) : [];
   let train = inSplit("train");
   let validation = inSplit("validation");
   if (newest > 0) train = train.slice(-newest);
-  const isValidationTakenFromTrain = validation.length === 0;
+  const isValidationTakenFromTrain = validation.length === 0 && parts.has("validation");
   if (isValidationTakenFromTrain) {
     const cut = train.length - Math.floor(train.length / 5);
     validation = train.slice(cut);
     train = train.slice(0, cut);
   }
-  const length = first.values.length;
-  const targetSize = first.label.length;
+  const targetSize =
+    outputs === undefined
+      ? (first.label?.length ?? 0)
+      : outputs.reduce((sum, output) => sum + targetLength(output), 0);
   const part = (list: readonly Sample[]): SamplePart =>
     partOf(
-      list.map(({ values, label }) => ({ input: values, target: label })),
-      length,
+      list.map((sample) => ({
+        input: sample.values,
+        target: outputs === undefined ? (sample.label ?? []) : targetRow(sample, outputs, targetSize),
+      })),
+      first.values.length,
       targetSize,
     );
   return checkedSet({
@@ -220,9 +243,14 @@ function setOf(
     classes,
     inputShape: first.shape,
     targetSize,
+    ...(outputs === undefined ? {} : { outputs }),
     train: part(train),
     validation: part(validation),
     heldOut: part(inSplit("held-out")),
+    withoutParts: [
+      ...(parts.has("validation") ? [] : (["validation"] as const)),
+      ...(parts.has("held-out") ? [] : (["heldOut"] as const)),
+    ],
     description: {
       reader: "samples",
       location: folder,
@@ -231,14 +259,69 @@ function setOf(
       ...(skipped === 0 ? {} : { skipped }),
       columns: [
         { name: "values", role: "input" },
-        { name: "label", role: "target" },
+        ...(outputs ?? [{ name: "label" }]).map((output) => ({ ...output, role: "target" })),
       ],
       transformations: [],
       split: {
         by: "each sample's own",
-        validation: isValidationTakenFromTrain ? "newest fifth of train" : "own",
+        validation: isValidationTakenFromTrain
+          ? "newest fifth of train"
+          : parts.has("validation")
+            ? "own"
+            : "none",
+        ...(parts.has("held-out") ? {} : { heldOut: "none" }),
         newest,
       },
     },
   });
+}
+
+function emptyError({ form, folder }: SetOptions, skipped: number): StemmaError {
+  return new StemmaError(
+    "DATASET_EMPTY",
+    skipped === 0 || form === undefined
+      ? `There are no samples in ${folder}. Name a folder with the segments of a device (*.samples) or with JSON lines (*.jsonl), or send samples to the agent first.`
+      : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
+    { folder },
+  );
+}
+
+/** @throws DATASET_MALFORMED naming the first sample that differs from the others or from the declared targets */
+function checkAlike(ordered: readonly Sample[], first: Sample, { folder, targets }: SetOptions): void {
+  const odd = ordered.find(
+    ({ shape, label }) =>
+      shape.join() !== first.shape.join() || (targets === undefined && label?.length !== first.label?.length),
+  );
+  if (odd !== undefined)
+    throw new StemmaError(
+      "DATASET_MALFORMED",
+      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). All samples of a line need the same shape; remove the others.`,
+      { folder },
+    );
+  for (const sample of ordered) {
+    const problem = misfit(formOf(sample), { targets });
+    if (problem !== undefined)
+      throw new StemmaError(
+        "DATASET_MALFORMED",
+        `The sample ${sample.id} in ${folder} cannot be used: ${problem}. Correct or remove it.`,
+        { folder, sample: sample.id },
+      );
+  }
+}
+
+/** The targets of all outputs of one sample, one after the other. */
+function targetRow(sample: Sample, outputs: readonly TargetForm[], targetSize: number): Float32Array {
+  const row = new Float32Array(targetSize);
+  let at = 0;
+  for (const output of outputs) {
+    const values =
+      output.kind === "input"
+        ? sample.values
+        : (sample.targets?.[output.name]?.values ??
+          (output.name === "label" ? sample.label : undefined) ??
+          []);
+    row.set(values, at);
+    at += targetLength(output);
+  }
+  return row;
 }

@@ -19,8 +19,9 @@ interface RecipeDefinition {
   readonly name: string;
   readonly version: number;
   readonly title: string;
-  readonly task: SampleSet["task"];
-  readonly loss: LossName;
+  readonly task: Recipe["task"];
+  /** The loss of the only output, or a function that gives that of each output. */
+  readonly loss: LossName | ((parameters: Parameters, data: SampleSet) => FitPlan["loss"]);
   readonly metric: Metric;
   readonly parameters: ParameterTable;
   initialModel(parameters: Parameters, data: SampleSet, streams: Streams): StoredModel;
@@ -40,9 +41,9 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
     parameterInfo: (fineTuning) => infoOf(table, fineTuning),
     resolve: (passed, fineTuning) => resolveParameters(name, table, passed, fineTuning),
     initialModel: (parameters, data, streams) => definition.initialModel(parameters, data, streams),
-    plan(parameters, architecture: Architecture): FitPlan {
+    plan(parameters, architecture: Architecture, data: SampleSet): FitPlan {
       return {
-        loss,
+        loss: typeof loss === "string" ? loss : loss(parameters, data),
         epochs: numberOf(parameters, "epochs"),
         batchSize: numberOf(parameters, "batchSize"),
         patience: numberOf(parameters, "patience"),

@@ -31,7 +31,8 @@ export interface Recipe {
   readonly name: string;
   readonly version: number;
   readonly title: string;
-  readonly task: SampleSet["task"];
+  /** `any`: every kind of data. */
+  readonly task: SampleSet["task"] | "any";
   readonly metric: Metric;
   /** In the order of the help text. Base training and fine-tuning can have different defaults. */
   parameterInfo(fineTuning: boolean): readonly ParameterInfo[];

@@ -1,10 +1,17 @@
 /** All recipes by name. Jobs and records only name a recipe; its code is part of the engine. */
 import { StemmaError } from "../../errors.js";
 import { batterySoh, batterySohGru } from "./battery-soh.js";
+import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
-export const recipes: readonly Recipe[] = [batterySoh, batterySohGru, imageClassify, imageMobileNet];
+export const recipes: readonly Recipe[] = [
+  batterySoh,
+  batterySohGru,
+  imageClassify,
+  imageMobileNet,
+  fineTune,
+];
 
 /**
  * Finds a recipe.

@@ -51,10 +51,10 @@ it(
       });
       const report = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 2 });
       assert.deepEqual(report.metric, {
-        name: result.metric.name,
-        unit: result.metric.unit,
+        name: result.metric!.name,
+        unit: result.metric!.unit,
         lowerIsBetter: false,
-        value: result.metric.after,
+        value: result.metric!.after,
       });
       assert.equal(report.datasetHash, result.datasetHash);
       assert.equal(report.scheme, null);
@@ -120,7 +120,7 @@ it("gives the same answers through a server as in process", { timeout: 120_000 }
       parameters: { epochs: 1 },
     });
     const report = await operations.evaluate({ fleet, model: "soh", data: "cells" });
-    assert.deepEqual([report.metric.name, report.metric.value], [result.metric.name, result.metric.after]);
+    assert.deepEqual([report.metric.name, report.metric.value], [result.metric!.name, result.metric!.after]);
     assert.deepEqual(report.evaluation, result.evaluation?.after);
     await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), {
       code: "USAGE",

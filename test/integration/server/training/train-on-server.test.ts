@@ -55,7 +55,7 @@ it(
       );
       assert.ok((shown.measurements?.length ?? 0) > 0);
       assert.equal(typeof shown.measurements?.[0]?.loss, "number", "numbers, not the bits they are kept as");
-      assert.equal(shown.metadata?.["metric.name"], tuned.result.metric.name);
+      assert.equal(shown.metadata?.["metric.name"], tuned.result.metric!.name);
       assert.equal((shown.provenance as { job: { seed: string } }).job.seed, "8");
       assert.equal(shown.environment["engine"], tuned.result.engine);
       assert.equal(

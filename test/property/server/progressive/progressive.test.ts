@@ -52,7 +52,7 @@ function forward({ architecture, tensors }: DrawnNetwork, inputs: Float32Array, 
             ...(architecture.layers[0]!.config["batch_input_shape"] as number[]).slice(1),
           ]),
           false,
-        )
+        )[0]!
         .dataSync<"float32">()
         .slice(),
     );

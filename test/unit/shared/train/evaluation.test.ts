@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { parseJob } from "../../../../shared/train/engine/job-schema.js";
+import { jobFormat } from "../../../../shared/train/training.js";
 import {
   evaluate,
   firstSamples,
@@ -22,7 +23,7 @@ const part = (targets: readonly number[]) => ({
 test("top-k counts labels among the k largest outputs, and top-1 is the accuracy", () => {
   const outputs = Float32Array.of(5, 4, 3, /* */ 1, 2, 3, /* */ 7, 7, 1);
   const of = (k: number) => {
-    const found = evaluate(three, part([1, 0, 1]), outputs, { top: k });
+    const found = evaluate(three, part([1, 0, 1]), [outputs], { top: k });
     assert.ok(found.task === "classification");
     return found;
   };
@@ -36,7 +37,7 @@ test("top-k counts labels among the k largest outputs, and top-1 is the accuracy
     ],
   );
   assert.equal(metricValue(of(1)), 0);
-  assert.equal((evaluate(three, part([1, 0, 1]), outputs) as { top?: unknown }).top, undefined);
+  assert.equal((evaluate(three, part([1, 0, 1]), [outputs]) as { top?: unknown }).top, undefined);
 });
 
 test("the class of rank 0 is the predicted one, and ranks are a permutation, with and without ties", () => {
@@ -66,7 +67,7 @@ test("a limit takes the first samples with their own inputs and targets", () => 
 
 test("the job of an evaluation is checked field by field, and is not accepted as a training job", () => {
   const job = {
-    format: 1,
+    format: jobFormat,
     evaluate: { top: 5 },
     dataset: { reader: "mnist", parameters: {} },
     base: { folder: "/m" },
@@ -80,6 +81,49 @@ test("the job of an evaluation is checked field by field, and is not accepted as
     { ...job, evaluate: { limit: 1e9 } },
     { ...job, recipe: "x" },
     { ...job, evaluate: null },
+    { ...job, format: 1 },
   ])
     assert.throws(() => parse(wrong), { code: "RECIPE_PARAMETERS_INVALID" });
+});
+
+test("each declared target is evaluated by its kind, and the metric is the loss", () => {
+  const outputs = [
+    { name: "wear", kind: "numbers", shape: [1], classes: 0 },
+    { name: "mask", kind: "classes", shape: [2], classes: 2 },
+    { name: "faults", kind: "labels", shape: [2], classes: 0 },
+  ] as const;
+  const set = { task: "general", classes: 0, targetSize: 5, outputs } as const;
+  const rows = [
+    [0.5, 0, 1, 1, 0],
+    [0.25, 1, 1, 0, 0],
+  ];
+  const found = evaluate(
+    set,
+    { count: 2, inputs: new Float32Array(2), targets: Float32Array.from(rows.flat()) },
+    [
+      Float32Array.of(0.5, 0.75),
+      Float32Array.of(1, 0, 0, 1, /* */ 1, 0, 0, 1),
+      Float32Array.of(0.9, 0.1, /* */ 0.6, 0.2),
+    ],
+    { loss: 3, areProbabilities: [false, false, true] },
+  );
+  assert.ok(found.task === "general");
+  assert.equal(metricValue(found), 3);
+  const [wear, mask, faults] = found.outputs.map(({ evaluation }) => evaluation);
+  assert.ok(wear?.task === "regression" && mask?.task === "classification" && faults?.task === "multi-label");
+  assert.equal(wear.meanAbsoluteError, 0.25);
+  assert.deepEqual(
+    [mask.samples, mask.correct, mask.confusion],
+    [
+      4,
+      3,
+      [
+        [1, 0],
+        [1, 2],
+      ],
+    ],
+  );
+  assert.deepEqual([faults.samples, faults.correct, faults.accuracy], [2, 1, 0.75]);
+  assert.deepEqual(faults.labels[0], { samples: 1, recall: 1, precision: 0.5, f1: 2 / 3 });
+  assert.deepEqual(faults.labels[1], { samples: 0, recall: null, precision: null, f1: null });
 });

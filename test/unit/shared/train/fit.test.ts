@@ -13,7 +13,7 @@ import type { FitPlan } from "../../../../shared/train/fit-plan.js";
 import type { StoredModel } from "../../../../shared/train/recipes/recipe.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
-import { lossFunctionFor, meanLossOn, predict } from "../../../../shared/train/predict.js";
+import { lossTermsFor, meanLossOn, predict } from "../../../../shared/train/predict.js";
 import { buildTrainable, floatsOf, type Trainable } from "../../../../shared/train/trainable.js";
 
 let backend: StartedBackend;
@@ -62,7 +62,7 @@ const lstm = (): StoredModel =>
   sequenceRegressor({ kind: "LSTM", inputShape: [4, 2], units: 6, outputs: 1, mean: 0 }, new Streams("1", 0));
 
 const validationLoss = (model: Trainable, samples: SampleSet, { loss }: FitPlan): number =>
-  meanLossOn(samples.validation, { tf, model, samples, loss: lossFunctionFor(model, loss) });
+  meanLossOn(samples.validation, { tf, model, samples, losses: lossTermsFor(model, samples, loss) });
 
 async function trained(
   model: StoredModel,
@@ -132,7 +132,9 @@ describe("training loop", () => {
     assert.equal(outcome.stoppedEarly, true);
     assert.equal(outcome.epochs, outcome.bestEpoch + 3);
     const best = Math.min(
-      ...outcome.measurements.flatMap(({ validation }) => (validation === undefined ? [] : [validation])),
+      ...outcome.measurements.flatMap(({ validation }) =>
+        typeof validation === "number" ? [validation] : [],
+      ),
     );
     assert.equal(loss, best);
     const blind: SampleSet = {

@@ -126,7 +126,7 @@ describe("training engine", () => {
     assert.equal(result.engine, await engineIdOfFolder(builtInEngineFolder()));
     assert.equal(result.backend.backend, "wasm");
     assert.equal(result.epochs, 3);
-    assert.ok(result.measurements.length > 0 && result.metric.after < result.metric.before);
+    assert.ok(result.measurements.length > 0 && result.metric!.after < result.metric!.before);
     const provenance = result.provenance as {
       parameters: { passed: object; defaulted: object };
       random: { streams: Record<string, number> };

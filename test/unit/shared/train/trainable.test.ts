@@ -84,7 +84,7 @@ describe("models in training", () => {
         tensors.map(({ bytes, shape }) => ({ shape, bytes: Buffer.from(bytes) })),
       );
       const shape = (architecture.layers[0]!.config["batch_input_shape"] as number[]).slice(1);
-      const output = tf.tidy(() => trainable.forward(tf.ones([2, ...shape]), false).dataSync());
+      const output = tf.tidy(() => trainable.forward(tf.ones([2, ...shape]), false)[0]!.dataSync());
       assert.equal(output.length % 2, 0);
       assert.ok(output.every(Number.isFinite));
       trainable.dispose();
@@ -134,7 +134,7 @@ describe("models in training", () => {
       [f32([3, 3, 2, 1]), f32([1, 1, 2, 3])],
     );
     assert.deepEqual(
-      tf.tidy(() => trainable.forward(tf.ones([1, 8, 8, 2]), false).shape),
+      tf.tidy(() => trainable.forward(tf.ones([1, 8, 8, 2]), false)[0]!.shape),
       [1, 6, 6, 3],
     );
     trainable.dispose();
@@ -203,7 +203,7 @@ describe("models in training", () => {
     const kernel = new Uint8Array(Float32Array.from([2, 0, 0, 0, 2, 0, 0, 0, 2]).buffer);
     const trainable = buildTrainable(tf, shared, [{ dtype: "F32", shape: [3, 3], bytes: kernel }, f32([3])]);
     assert.deepEqual(
-      [...tf.tidy(() => trainable.forward(tf.tensor2d([[1, 2, 3]]), false).dataSync())],
+      [...tf.tidy(() => trainable.forward(tf.tensor2d([[1, 2, 3]]), false)[0]!.dataSync())],
       [4, 8, 12],
     );
     assert.equal(trainable.weights.length, 2);
@@ -237,7 +237,7 @@ describe("models in training", () => {
       weights.map(({ shape }) => f32(shape)),
     );
     assert.deepEqual(
-      [...tf.tidy(() => trainable.forward(tf.ones([1, 4, 3]), false).dataSync())],
+      [...tf.tidy(() => trainable.forward(tf.ones([1, 4, 3]), false)[0]!.dataSync())],
       [0, 0, 0, 0],
     );
     trainable.dispose();

@@ -4,7 +4,8 @@ import { describe, it } from "node:test";
 import { simulateCell } from "../../../../../shared/train/datasets/battery-simulated.js";
 import type { SampleSet } from "../../../../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
-import { checkedSet, sampleSetHash } from "../../../../../shared/train/datasets/sample-set.js";
+import { sampleSetHash } from "../../../../../shared/train/datasets/canonical-samples.js";
+import { checkedSet } from "../../../../../shared/train/datasets/sample-set.js";
 import type { DatasetReference } from "../../../../../shared/train/training.js";
 import { noFiles, refusal } from "./dataset-fixtures.js";
 

@@ -13,6 +13,7 @@ import { fuseActivations } from "../../../../../shared/train/backends/fused-laye
 import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { listRecipes, recipeByName, recipes } from "../../../../../shared/train/recipes/registry.js";
 import type { Parameters } from "../../../../../shared/train/recipes/recipe.js";
+import { describeMetric } from "../../../../../shared/train/result-metadata.js";
 import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
 import { jobFormat, type DatasetReference } from "../../../../../shared/train/training.js";
 
@@ -58,10 +59,10 @@ async function gains(
   parameters: Parameters = {},
 ): Promise<void> {
   const trained = await train(recipe, base);
-  const better = ({ metric: { lowerIsBetter, before, after } }: TrainedModel["result"]): boolean =>
-    lowerIsBetter ? after < before : after > before;
+  const better = ({ metric }: TrainedModel["result"]): boolean =>
+    metric!.lowerIsBetter ? metric!.after < metric!.before : metric!.after > metric!.before;
   const show = (name: string, { metric, epochs, durationMs }: TrainedModel["result"]): string =>
-    `${recipe} ${name}: ${metric.name} ${metric.before.toFixed(2)} → ${metric.after.toFixed(2)} ${metric.unit} (${epochs} epochs, ${durationMs} ms)`;
+    `${recipe} ${name}: ${describeMetric(metric)} (${epochs} epochs, ${durationMs} ms)`;
   console.log(show("base", trained.result));
   assert.ok(better(trained.result));
   for (const dataset of vehicles) {
