@@ -11,7 +11,7 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decodeCoded } from "../../shared/wire/coding/decode-coded.js";
-import { firstCodecFormat, lowRankFormat } from "../../shared/wire/coding/encodings.js";
+import { codecFormat, firstCodecFormat } from "../../shared/wire/coding/encodings.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
@@ -152,7 +152,7 @@ export class Offers {
         refs.length,
         shared.references.length > 0,
       );
-      const codec = prefersLowRank(profile.link) ? lowRankFormat : firstCodecFormat;
+      const codec = prefersLowRank(profile.link) ? codecFormat : firstCodecFormat;
       if (refs.length > 0 && decision.coded && (await this.#tryCoded(offered, refs, { ...shared, codec })))
         return;
       const download = refs.length === 0 ? undefined : await downloads.fetch(offer.versionId, refs, 0);

@@ -15,7 +15,7 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import { codeStream, estimateStream, type CodingWork } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { firstCodecFormat, lowRankFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import {
   ownReferences,
   referencesOfTensors,
@@ -127,7 +127,9 @@ export class UploadCoding {
         coder,
         signal,
         // The same in every process, so that a resumed transfer is the same stream.
-        lowRank: (want.codec ?? 0) >= lowRankFormat && prefersLowRank(this.options.link),
+        format: prefersLowRank(this.options.link)
+          ? Math.min(want.codec ?? firstCodecFormat, codecFormat)
+          : firstCodecFormat,
         maxTensorBytes: (this.options.memoryLimitMb * 2 ** 20) / 16,
       };
       // A resumed transfer was decided before, perhaps by an earlier process: it must be the same stream

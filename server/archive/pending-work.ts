@@ -5,7 +5,9 @@
 import { hasSameLinks, listReferences, type Links } from "../../shared/delta/links.js";
 import { StemmaError } from "../../shared/errors.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
+import { mayPackInPlanes } from "../../shared/delta/encode-tensor.js";
 import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
+import type { DType } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PlannedVertex } from "../planner/storage-plan.js";
 import { linksOfVertex, type ArchiveEncoding, type ArchivePlan } from "./archive-plan.js";
@@ -56,21 +58,19 @@ export function encodingOfKind(kind: string): ArchiveEncoding {
 }
 
 /** Whether a tensor is stored as planned. */
-function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem): boolean {
+function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem, dtype: DType | undefined): boolean {
   const { code } = current;
   const { kind } = item;
   if (!hasSameLinks(current, item)) return false;
   if (kind === edgeKinds.raw) return code === encodingCodes.raw;
   const { raw, planes, fixedPlanes, lowRank } = encodingCodes;
   const layout = encodingOfKind(kind);
+  if (layout === "packed" && code === planes) return dtype !== undefined && mayPackInPlanes(dtype);
   return layout === "fixed"
     ? code === fixedPlanes
     : layout === "planes"
       ? code === planes
-      : (code === lowRank) === (kind === edgeKinds.lowRank) &&
-        code !== raw &&
-        code !== planes &&
-        code !== fixedPlanes;
+      : (code === lowRank) === (kind === edgeKinds.lowRank) && code !== raw && code !== fixedPlanes;
 }
 
 /**
@@ -79,7 +79,7 @@ function isStoredAsPlanned(current: TensorEncoding, item: ApplyItem): boolean {
  */
 export function findPendingWork(
   { plan, members }: ArchivePlan,
-  objects: Pick<ObjectReader, "has" | "encodingOf">,
+  objects: Pick<ObjectReader, "has" | "encodingOf" | "stat">,
   kept: ReadonlySet<Hash>,
 ): PendingWork {
   const items = new Map<Hash, ApplyItem>();
@@ -106,7 +106,7 @@ export function findPendingWork(
       addStale(item.id, "no kept version has this tensor any more, or it cannot be read");
     else if (!listReferences(item).every((id) => objects.has(id)))
       addStale(item.id, "a tensor that it was to be encoded against is gone");
-    else if (isStoredAsPlanned(current, item)) doneCount++;
+    else if (isStoredAsPlanned(current, item, objects.stat(item.id)?.header?.dtype)) doneCount++;
     else items.set(item.id, item);
   }
   const planned = new Set(plan.vertices.map(({ vertex }) => vertex));

@@ -5,7 +5,7 @@
  */
 import { linksOf, listReferences } from "../../shared/delta/links.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
-import { numberKind } from "../../shared/delta/numbers.js";
+import { mayPackInPlanes } from "../../shared/delta/encode-tensor.js";
 import type { TensorEncoding } from "../../shared/objects/object-store.js";
 import { isSchemeCode } from "../../shared/schemes/scheme.js";
 import type { EdgeInput } from "../planner/storage-graph.js";
@@ -96,10 +96,8 @@ function isStoredWithoutBase(
   inPlanes: boolean,
 ): boolean {
   if (base !== undefined || code === encodingCodes.raw || code === encodingCodes.fixedPlanes) return false;
-  // For types whose numbers the codec does not know, packed means planes.
-  return inPlanes || numberKind(dtype) === undefined
-    ? code === encodingCodes.planes
-    : code !== encodingCodes.planes;
+  if (inPlanes) return code === encodingCodes.planes;
+  return mayPackInPlanes(dtype) || code !== encodingCodes.planes;
 }
 
 export const defaultEdgeSources: readonly EdgeSource[] = [currentEdge, rawEdge, withoutBaseEdge, deltaEdges];

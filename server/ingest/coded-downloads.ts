@@ -12,7 +12,7 @@ import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
-import { firstCodecFormat, lowRankFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
+import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
@@ -51,7 +51,7 @@ interface CodingWork {
   /** Upper bound of the coded stream's length. */
   readonly maxBytes: number;
   /** Whether the device asked for the format with low-rank predictions: where its link is slow. */
-  readonly lowRank: boolean;
+  readonly format: number;
 }
 
 /** Streams up to this length stay in memory. */
@@ -83,9 +83,9 @@ export class CodedDownloads {
       refs.every(({ kind }) => kind === "tensor") &&
       fetch.streamBytes !== rawBytes;
     if (!allowed) return undefined;
-    const lowRank = (fetch.codec ?? 0) >= lowRankFormat;
+    const format = Math.min(fetch.codec ?? 0, codecFormat);
     const key = sha256(
-      JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? [], lowRank]),
+      JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? [], format]),
     );
     const coded =
       this.#coded.get(key) ??
@@ -94,7 +94,7 @@ export class CodedDownloads {
         references: fetch.references ?? [],
         tensors: refs.map(({ id }) => id),
         maxBytes: maxEncodedBytes(rawBytes),
-        lowRank,
+        format,
       });
     if (coded === undefined) return undefined;
     coded.users++;
@@ -148,7 +148,7 @@ export class CodedDownloads {
   }
 
   async #code(
-    { summary, references, tensors, maxBytes, lowRank }: CodingWork,
+    { summary, references, tensors, maxBytes, format }: CodingWork,
     spool: Awaited<ReturnType<typeof openCodingSpool>>,
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
@@ -171,7 +171,7 @@ export class CodedDownloads {
           references: against,
           objects: repository.objects,
           coder,
-          lowRank,
+          format,
           maxTensorBytes: maxWireCodedTensorBytes,
         },
         spool,

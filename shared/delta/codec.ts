@@ -3,7 +3,7 @@
  * coder for each tensor from a sample, and returns raw bytes where no encoding is smaller. Does not depend on
  * stores, the wire protocol or models.
  */
-import { tensorByteLength } from "../tensor/dtype.js";
+import { dtypeBits, tensorByteLength } from "../tensor/dtype.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import { decodeTensor, fixedPlanesShape, requiredReferences, type StoredEncoding } from "./decode-tensor.js";
 import { encodeTensor } from "./encode-tensor.js";
@@ -12,10 +12,12 @@ import {
   type EncodedTensor,
   type EncodeOptions,
   type References,
+  type Tensor,
   type TensorHeader,
 } from "./encoded.js";
 import { estimateNumbers, maxSampleNumbers, type Estimate } from "./estimate.js";
 import { decodeFixedLevels, fixedPlaneCount, fixedPrefixBytes, type FixedLevels } from "./fixed-planes.js";
+import { mayRepeat } from "./general.js";
 import { KernelMemory } from "./kernel-memory.js";
 import type { DeltaKernels } from "./kernels/kernels.js";
 import { numberKind, planeBytes } from "./numbers.js";
@@ -106,7 +108,8 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
       return target;
     },
     requiredReferences: (encoded) => requiredReferences(encoded),
-    estimate: estimateTensor,
+    estimate: (header, bytes, references = {}) =>
+      repeatsEstimate(memory, { ...header, bytes }, references) ?? estimateTensor(header, bytes, references),
     planesPrefixBytes: ({ dtype }, bytes, planes, code = encodingCodes.planes) =>
       code === encodingCodes.fixedPlanes
         ? fixedPrefixBytes(bytes, planes)
@@ -121,6 +124,44 @@ export function createDeltaCodec(kernels: DeltaKernels): DeltaCodec {
     },
     decodeFixedLevels: (header, bytes, levels) =>
       decodeFixedLevels(memory, fixedPlanesShape(header), bytes, Math.min(levels, fixedPlaneCount)),
+  };
+}
+
+/** Bytes of a sample that is encoded, for types whose repeats decide. */
+const repeatsSampleBytes = 2 ** 15;
+
+/**
+ * Of integers, masks, short floats and pruned weights, what a general coder or mixed bits make of a sample, where that
+ * is shorter than what the numbers tell; undefined for other tensors.
+ */
+function repeatsEstimate(
+  memory: KernelMemory,
+  tensor: Tensor,
+  references: References,
+): TensorEstimate | undefined {
+  const { dtype, bytes } = tensor;
+  checkTensorLength(tensor, bytes.length);
+  const kind = numberKind(dtype);
+  const width = planeBytes(dtype);
+  const { base } = wholeTensor(tensor, references);
+  if (width === 0 || bytes.length === 0) return undefined;
+  if ((kind?.isFloat ?? false) && !mayRepeat({ bytes, base, width })) return undefined;
+  const plain = estimateTensor(tensor, bytes, references);
+  const length = Math.min(bytes.length, repeatsSampleBytes);
+  const start = Math.floor((bytes.length - length) / 2 / width) * width;
+  const part = (of: Uint8Array): Tensor => ({
+    dtype,
+    shape: length === bytes.length ? tensor.shape : [(8 * length) / dtypeBits(dtype)],
+    bytes: of.subarray(start, start + length),
+  });
+  const sample = encodeTensor(memory, part(bytes), base === undefined ? {} : { base: part(base) }, {});
+  const expected = Math.ceil((sample.bytes.length * bytes.length) / length);
+  if (expected >= plain.bytes) return plain;
+  return {
+    ...plain,
+    predictor: sample.against.base ? "base" : "none",
+    bitsPerNumber: (8 * expected * (kind?.bytes ?? 1)) / bytes.length,
+    bytes: expected,
   };
 }
 

@@ -21,6 +21,7 @@ import { decodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
 import { decodeGeneral, generalNeedsBase } from "./general.js";
 import { readLowRank, requiredByLowRank } from "./low-rank/low-rank-encoding.js";
+import { decodeMixed, mixedNeedsBase } from "./mixed.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { predictorOf, referencesOf } from "./piece.js";
 import { decodePlanes, planesNeedBase } from "./planes.js";
@@ -117,6 +118,13 @@ function decodePart(memory: KernelMemory, part: TensorPart, stored: StoredPart, 
     if (stored.depth > 0) throw encodingMalformed("parts of a tensor have no general coder's stream");
     if (generalNeedsBase(bytes) && base === undefined) throw referenceMissing(part, "base");
     decodeGeneral({ bytes, base, width: planeBytes(dtype) || 1 }, target);
+    return;
+  }
+  if (code === encodingCodes.mixed) {
+    if (stored.depth > 0) throw encodingMalformed("parts of a tensor are not coded in mixed bits");
+    if (mixedNeedsBase(bytes) && base === undefined) throw referenceMissing(part, "base");
+    const columns = part.shape.at(-1) ?? 1;
+    decodeMixed(bytes, { width: planeBytes(dtype) || 1, columns, base }, target);
     return;
   }
   const kind = numberKind(dtype);
@@ -220,6 +228,9 @@ export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): 
     case encodingCodes.general:
       if (depth > 0) throw encodingMalformed("parts of a tensor have no general coder's stream");
       return { base: generalNeedsBase(bytes), previous: false };
+    case encodingCodes.mixed:
+      if (depth > 0) throw encodingMalformed("parts of a tensor are not coded in mixed bits");
+      return { base: mixedNeedsBase(bytes), previous: false };
     case encodingCodes.lowRank:
       if (depth > 0) throw encodingMalformed("parts of a tensor have no low-rank prediction");
       return requiredByLowRank(bytes);

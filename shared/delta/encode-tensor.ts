@@ -18,10 +18,12 @@ import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
 import { unionOfNeeds } from "./links.js";
 import { encodeLowRank } from "./low-rank/low-rank-encoding.js";
-import { encodeGeneral, generalNeedsBase, mayRepeat } from "./general.js";
+import { encodeGeneral, generalNeedsBase, hasFewLowBytes, mayRepeat } from "./general.js";
+import { encodeMixed, mixedNeedsBase } from "./mixed.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { referencesOf } from "./piece.js";
-import { encodePlanes } from "./planes.js";
+import { encodePlanes, minPlanesBytes } from "./planes.js";
+import type { DType } from "../tensor/dtype.js";
 import {
   blockPart,
   commonBlockWith,
@@ -45,19 +47,19 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout, lowRank = false, general = true }: EncodeOptions,
+  { layout, lowRank = false, general = true, mixed = general }: EncodeOptions,
 ): EncodedTensor {
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
     const fixed = encodeFixedPlanes(memory, header.shape, bytes);
     if (fixed !== undefined) return { code: encodingCodes.fixedPlanes, bytes: fixed, against: noReferences };
   }
-  if (layout === "planes" || layout === "fixed") return encodeInPlanes(memory, whole) ?? raw(bytes);
+  if (layout === "planes" || layout === "fixed") return shorterThanRaw(encodeInPlanes(memory, whole), bytes);
   const hasOtherShape = whole.base === undefined && references.base !== undefined;
   const withBlock = hasOtherShape ? encodeCommonBlock(memory, whole, references) : undefined;
   const kind = numberKind(header.dtype);
   const numeric = withBlock ?? encodePart(memory, whole);
-  const plain = general ? (encodeRepeats(memory, whole, numeric) ?? numeric) : numeric;
+  const plain = general ? (encodeRepeats(memory, whole, { numeric, mixed }) ?? numeric) : numeric;
   if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
   const found = encodeLowRank(memory, { ...whole, kind }, (base) =>
     encodePart(memory, { ...whole, base, previous: undefined }),
@@ -67,37 +69,67 @@ export function encodeTensor(
 
 /** Types of so many bytes per number or more are floats and integers; smaller ones have few values. */
 const wideBytes = 2;
+/** Shorter tensors are tried in planes without looking at their low bytes first. */
+const alwaysTriedBytes = 2 ** 15;
+
+/** Whether the encoding "packed" of a type may be byte planes, so that these need no re-encoding. */
+export function mayPackInPlanes(dtype: DType): boolean {
+  return numberKind(dtype) === undefined || planeBytes(dtype) <= wideBytes;
+}
 
 /**
- * The shortest of byte planes and a general coder, where either is shorter than the encoding of numbers; a
+ * The shortest of byte planes, a general coder and mixed bits, where either is shorter than the encoding of numbers; a
  * tensor against a base may also be shorter without it.
  */
 function encodeRepeats(
   memory: KernelMemory,
   whole: PartSource,
-  numeric: EncodedTensor,
+  { numeric, mixed }: { readonly numeric: EncodedTensor; readonly mixed: boolean },
 ): EncodedTensor | undefined {
-  const { dtype, bytes } = whole;
+  const { dtype, shape, bytes } = whole;
   const width = planeBytes(dtype) || 1;
   const kind = numberKind(dtype);
   if (numeric.code === encodingCodes.equal || bytes.length === 0) return undefined;
   const source = { bytes, base: whole.base, width };
-  if (kind?.isFloat === true && !mayRepeat(source)) return undefined;
   let best = numeric;
+  if (width > wideBytes) {
+    const isTried =
+      bytes.length <= alwaysTriedBytes || (!numeric.against.base && hasFewLowBytes(bytes, width));
+    const base = numeric.against.base ? whole.base : undefined;
+    const planes = isTried ? encodeInPlanes(memory, { ...whole, base }) : undefined;
+    if (planes !== undefined && planes.bytes.length < best.bytes.length) best = planes;
+  }
+  if (kind?.isFloat === true && !mayRepeat(source)) return best === numeric ? undefined : best;
   if (whole.base !== undefined && kind !== undefined) {
     const alone = encodePart(memory, { ...whole, base: undefined, previous: undefined });
     if (alone.bytes.length < best.bytes.length) best = alone;
   }
-  if (width <= wideBytes && !numeric.against.base) {
-    const planes = encodeInPlanes(memory, { ...whole, base: undefined });
+  if (width <= wideBytes) {
+    const planes = encodeInPlanes(memory, numeric.against.base ? whole : { ...whole, base: undefined });
     if (planes !== undefined && planes.bytes.length < best.bytes.length) best = planes;
   }
   const stream = encodeGeneral(source, best.bytes.length);
   if (stream !== undefined) {
     const against = { base: generalNeedsBase(stream), previous: false };
-    return { code: encodingCodes.general, bytes: stream, against };
+    best = { code: encodingCodes.general, bytes: stream, against };
+  }
+  const isWideFloat = kind?.isFloat === true || dtype === "C64" || dtype === "F64";
+  const inBits =
+    mixed && !isWideFloat
+      ? encodeMixed(bytes, { width, columns: shape.at(-1) ?? 1, base: whole.base }, best.bytes.length)
+      : undefined;
+  if (inBits !== undefined) {
+    const against = { base: mixedNeedsBase(inBits), previous: false };
+    best = { code: encodingCodes.mixed, bytes: inBits, against };
   }
   return best === numeric ? undefined : best;
+}
+
+/** Raw where planes of a small tensor are longer: it is read as one piece anyway. */
+function shorterThanRaw(planes: EncodedTensor | undefined, bytes: Uint8Array): EncodedTensor {
+  if (planes === undefined) return raw(bytes);
+  const isShorter = bytes.length > minPlanesBytes || planes.bytes.length < bytes.length;
+  return isShorter ? planes : raw(bytes);
 }
 
 function raw(bytes: Uint8Array): EncodedTensor {

@@ -35,11 +35,13 @@ export const encodingCodes = {
   lowRank: 7,
   /** A general coder's stream, where repeats decide. */
   general: 8,
+  /** Bits coded with probabilities mixed from their contexts: slow, for few values, sequences and repeats. */
+  mixed: 9,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
 export function isEncodingCode(code: number): code is EncodingCode {
-  return Number.isInteger(code) && code >= 0 && code <= 8;
+  return Number.isInteger(code) && code >= 0 && code <= 9;
 }
 
 /**
@@ -72,6 +74,8 @@ export interface EncodeOptions {
   readonly lowRank?: boolean;
   /** Whether the encoding may be a general coder's; true unless the reader does not know it. */
   readonly general?: boolean;
+  /** Whether the encoding may be mixed; true unless the reader does not know it. */
+  readonly mixed?: boolean;
 }
 
 export const noReferences: NeededReferences = { base: false, previous: false };

@@ -11,10 +11,8 @@ export interface TypeCase {
   readonly width: number;
 }
 
-const count = 2 ** 17;
-const shape = [256, 512];
-
 function bytesTensor(dtype: DType, sizes: readonly number[], next: (i: number) => number): Tensor {
+  const count = sizes.reduce((product, size) => product * size, 1);
   return { dtype, shape: sizes, bytes: Uint8Array.from({ length: count }, (_, i) => next(i) & 255) };
 }
 
@@ -33,7 +31,8 @@ function fp8(value: number, exponentBits: number): number {
   );
 }
 
-function integers(dtype: "I32" | "I64", next: (i: number) => number): Tensor {
+function integersOf(shape: readonly number[], dtype: "I32" | "I64", next: (i: number) => number): Tensor {
+  const count = shape.reduce((product, size) => product * size, 1);
   const values = BigInt64Array.from({ length: count }, (_, i) => BigInt(Math.floor(next(i))));
   const bytes = new Uint8Array(dtype === "I64" ? values.buffer : Int32Array.from(values, Number).buffer);
   return { dtype, shape, bytes };
@@ -60,7 +59,19 @@ function tokens(seed: number): (i: number) => number {
   };
 }
 
-export function typeCases(): readonly TypeCase[] {
+/** Every fiftieth number is another one. */
+function edited(tensor: Tensor, width: number): Tensor {
+  const bytes = tensor.bytes.slice();
+  for (let at = 0; at < bytes.length; at += 50 * width) bytes[at] = bytes[at]! ^ 37;
+  return { ...tensor, bytes };
+}
+
+/** @param rows of 512 numbers each */
+export function typeCases(rows = 256): readonly TypeCase[] {
+  const shape = [rows, 512];
+  const count = 512 * rows;
+  const integers = (dtype: "I32" | "I64", next: (i: number) => number): Tensor =>
+    integersOf(shape, dtype, next);
   const draw = uniform(1);
   const base = weights(shape, 1);
   const floats = new Float32Array(base.bytes.slice().buffer);
@@ -105,6 +116,12 @@ export function typeCases(): readonly TypeCase[] {
     { name: "I32 counters alone", tensor: integers("I32", (i) => i >> 3), width: 4 },
     { name: "I32 tokens alone", tensor: integers("I32", tokens(2)), width: 4 },
     { name: "I64 tokens alone", tensor: integers("I64", tokens(3)), width: 8 },
+    ...(["I32", "I64"] as const).map((dtype) => ({
+      name: `${dtype} tokens edited`,
+      tensor: edited(integers(dtype, tokens(4)), dtype === "I32" ? 4 : 8),
+      base: integers(dtype, tokens(4)),
+      width: dtype === "I32" ? 4 : 8,
+    })),
     {
       name: "I64 counters fine-tuned",
       tensor: integers("I64", (i) => 1000 * i + 7),

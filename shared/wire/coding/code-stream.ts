@@ -17,6 +17,7 @@ import {
 import type { Encoding } from "../messages.js";
 import type { StreamObject } from "../transfer/stream.js";
 import type { CodingSpool } from "./coding-spool.js";
+import { encodeOptionsOf } from "./encodings.js";
 import type { TensorReferences } from "./references.js";
 import type { TensorCoder } from "./tensor-coder.js";
 
@@ -28,8 +29,8 @@ export interface CodingWork {
   readonly coder: TensorCoder;
   /** Larger tensors are sent raw; never more than the protocol allows. */
   readonly maxTensorBytes: number;
-  /** Whether to look for low-rank predictions, which takes longer and saves more bytes. */
-  readonly lowRank: boolean;
+  /** Newest format of tensor coding to write (encodings.ts): later ones take longer and save more bytes. */
+  readonly format: number;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -74,11 +75,11 @@ async function codeTensor(
   };
   if (!mayBeCoded(work, source.byteLength)) return raw;
   const { ids, tensors } = await readReferences(work, id, 2 + maxOthers);
-  const { lowRank } = work;
-  const { code, bytes, against } = await work.coder.encode(await tensorOfSource(source), tensors, {
-    lowRank,
-    general: lowRank,
-  });
+  const { code, bytes, against } = await work.coder.encode(
+    await tensorOfSource(source),
+    tensors,
+    encodeOptionsOf(work.format),
+  );
   if (code === encodingCodes.raw) return raw;
   const links = neededLinks(ids, against) ?? {};
   const encoding = { code, byteLength: bytes.length, ...encodingReferences(links) };

@@ -2,7 +2,7 @@
  * Checks the encodings that a received stream declares, before any of its bytes is accepted. Pure; knows no
  * store, and of the codec only its codes.
  */
-import { encodingCodes } from "../../delta/encoded.js";
+import { encodingCodes, type EncodeOptions } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { listEncodingReferences } from "../encoding-links.js";
@@ -11,12 +11,22 @@ import type { Encoding } from "../messages.js";
 
 /**
  * Formats of tensor coding: the first has the encoding codes 0 to 5 of shared/delta, the second also low-rank
- * predictions (7) and a general coder's streams (8). Fixed planes (6) are for stores only.
+ * predictions (7) and a general coder's streams (8), the third mixed bits (9). Fixed planes (6) are for stores only.
  */
 export const firstCodecFormat = 1;
-export const lowRankFormat = 2;
+const lowRankFormat = 2;
+const mixedFormat = 3;
 /** Newest format that this program supports. */
-export const codecFormat = 2;
+export const codecFormat = 3;
+
+/** The encodings that a format allows. */
+export function encodeOptionsOf(format: number): EncodeOptions {
+  return {
+    lowRank: format >= lowRankFormat,
+    general: format >= lowRankFormat,
+    mixed: format >= mixedFormat,
+  };
+}
 
 /** First format that has an encoding code. */
 const formatOfCode: ReadonlyMap<number, number> = new Map([
@@ -28,6 +38,7 @@ const formatOfCode: ReadonlyMap<number, number> = new Map([
   [encodingCodes.parts, firstCodecFormat],
   [encodingCodes.lowRank, lowRankFormat],
   [encodingCodes.general, lowRankFormat],
+  [encodingCodes.mixed, mixedFormat],
 ]);
 
 /** Max bytes of an encoding of `rawBytes` bytes: the codec never exceeds them. */

@@ -60,6 +60,12 @@ function cases(): readonly Case[] {
   const prunedBase = weights([24, 20], 13);
   const prunedChild = { ...prunedBase, bytes: prunedBase.bytes.slice() };
   for (let i = 0; i < 480; i += 3) prunedChild.bytes.fill(0, 4 * i, 4 * i + 4);
+  const counting: Tensor = {
+    dtype: "I32",
+    shape: [300],
+    bytes: new Uint8Array(Int32Array.from({ length: 300 }, (_, i) => (i * i) % 97).buffer),
+  };
+  const edited = { ...counting, bytes: counting.bytes.map((byte, i) => (i % 88 === 0 ? byte + 1 : byte)) };
   const all = [
     of(base),
     of(child, { base }),
@@ -81,6 +87,8 @@ function cases(): readonly Case[] {
     of(repeating),
     of(repeatingWide),
     of(prunedChild, { base: prunedBase }),
+    of(counting),
+    of(edited, { base: counting }),
     of(sparse, {}, { general: false }),
   ];
   assert.deepEqual(
@@ -153,7 +161,7 @@ test(`${mutations} mutations of every kind of encoding give a typed error or as 
   for (let i = 0; i < mutations; i++) {
     // The large one, in slabs, is slow: only one mutation in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
-    const code = draw() < 0.1 ? Math.floor(draw() * 11) : chosen.code;
+    const code = draw() < 0.1 ? Math.floor(draw() * 12) : chosen.code;
     const bytes = mutate(chosen.bytes, draw);
     const found = outcome(wasm, chosen, code, bytes);
     const twin = outcome(plain, chosen, code, bytes);

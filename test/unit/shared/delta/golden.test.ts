@@ -36,7 +36,13 @@ const readVectors = async (file: string): Promise<readonly Vector[]> =>
   JSON.parse(
     await readFile(new URL(`../../../../../test/vectors/delta/${file}`, import.meta.url), "utf8"),
   ) as readonly Vector[];
-const files = ["encodings-1.json", "fixed-planes-1.json", "low-rank-1.json", "general-1.json"];
+const files = [
+  "encodings-1.json",
+  "fixed-planes-1.json",
+  "low-rank-1.json",
+  "general-1.json",
+  "mixed-1.json",
+];
 const vectors = (await Promise.all(files.map(readVectors))).flat();
 
 for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) {
@@ -58,7 +64,7 @@ for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) 
 }
 
 test("every code has a vector, and keeps its number", () => {
-  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   assert.deepEqual(encodingCodes, {
     raw: 0,
     equal: 1,
@@ -69,5 +75,6 @@ test("every code has a vector, and keeps its number", () => {
     fixedPlanes: 6,
     lowRank: 7,
     general: 8,
+    mixed: 9,
   });
 });

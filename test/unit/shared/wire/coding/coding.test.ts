@@ -164,7 +164,7 @@ describe("a coded stream", () => {
       ids,
       objects,
       coder,
-      lowRank: false,
+      format: 1,
       tensors: ids,
       maxTensorBytes: 2 ** 24,
       references: new Map([
@@ -192,12 +192,12 @@ describe("a coded stream", () => {
       seed: 8,
     });
     const coder = openTensorCoder(0);
-    for (const lowRank of [false, true]) {
+    for (const format of [1, 2]) {
       const given = await work(coder, [base, child]);
       const files = memoryFiles();
       const spool = await openCodingSpool(files, "/t.coded", 2 ** 20, 2 ** 30);
-      const { encodings } = await codeStream({ ...given, lowRank }, spool);
-      assert.equal(encodings[1]?.code === encodingCodes.lowRank, lowRank);
+      const { encodings } = await codeStream({ ...given, format }, spool);
+      assert.equal(encodings[1]?.code === encodingCodes.lowRank, format === 2);
       await spool.remove();
     }
     await coder.close();
