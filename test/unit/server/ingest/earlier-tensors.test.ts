@@ -59,7 +59,7 @@ async function send(stream: readonly Tensor[]): Promise<Sent> {
     remove: () => Promise.resolve(),
   };
   const coded = await codeStream(
-    { tensors, references, objects, coder, maxTensorBytes: 2 ** 20, lowRank: false },
+    { tensors, references, objects, coder, maxTensorBytes: 2 ** 20, format: 1 },
     spool,
   );
   await coder.close();
