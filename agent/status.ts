@@ -21,6 +21,8 @@ export interface VersionStatus {
   readonly refusal: string | undefined;
   readonly active: boolean;
   readonly tensorBytes: number;
+  /** Of data, recipe, checkpoints and optimizer state that are reported with it. */
+  readonly usesBytes: number;
   readonly metric: OutboxEntry["metric"];
 }
 export interface LineStatus {
@@ -78,6 +80,7 @@ export function lineStatus(
     const entry = state.entries.get(versionId);
     if (entry === undefined) return [];
     const { name, version, origin, sequence, standing, refusal, tensorBytes, metric } = entry;
+    const { usesBytes = 0 } = entry;
     return [
       {
         versionId,
@@ -89,6 +92,7 @@ export function lineStatus(
         refusal: refusal === undefined ? undefined : `${refusal.message} [${refusal.code}]`,
         active: versionId === active,
         tensorBytes,
+        usesBytes,
         metric,
       },
     ];

@@ -31,6 +31,8 @@ export type AgentFact =
       readonly name: string;
       readonly bases: readonly Hash[];
       readonly tensorBytes: number;
+      /** Bytes of data, recipe, checkpoints and optimizer state; absent where there are none. */
+      readonly usesBytes?: number;
       readonly metric: Metric | null;
       readonly samples: SampleRange | null;
       /** The training that made it; absent where none did. */

@@ -5,14 +5,12 @@
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Signer } from "../../shared/trust/keys.js";
 import { signAnnounce } from "../../shared/trust/signatures.js";
-import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { maxMessageBytes } from "../../shared/wire/limits.js";
 import type { Announce, SmallObject } from "../../shared/wire/messages.js";
-import type { LeafTable } from "../../shared/model/model.js";
-import { sentStreamsOf, smallObjectsOf } from "../../shared/model/record-objects.js";
-import { readTrees } from "../../shared/objects/version-trees.js";
+import { smallObjectsOf } from "../../shared/model/record-objects.js";
+import { sizesOf } from "./version-sizes.js";
 
 /** Bytes of envelope, signature and field headers around record and objects. */
 const overheadBytes = 1024;
@@ -29,9 +27,7 @@ export async function announcementOf(
 ): Promise<Announce> {
   const recordBytes = await objects.read("record", versionId);
   const record = decodeSaveRecord(recordBytes);
-  const [model, ...others] = (await readTrees(objects, record)).map(({ leaves }) => bytesOf(leaves));
-  const usesTensorBytes = others.reduce((sum, bytes) => sum + bytes, 0);
-  const streamedBytes = sentStreamsOf(record).map(({ kind, id }) => objects.openStream(kind, id).byteLength);
+  const { tensorBytes, usesTensorBytes, streamedBytes } = await sizesOf(objects, record);
   const inline: SmallObject[] = [];
   let left = maxMessageBytes - overheadBytes - recordBytes.length - sizeBytes * streamedBytes.length;
   for (const { kind, id } of smallObjectsOf(record)) {
@@ -45,12 +41,8 @@ export async function announcementOf(
     record: recordBytes,
     signature: signAnnounce(device, versionId),
     objects: inline,
-    tensorBytes: model ?? 0,
+    tensorBytes,
     ...(streamedBytes.length > 0 && { streamedBytes }),
     ...(usesTensorBytes > 0 && { usesTensorBytes }),
   };
-}
-
-function bytesOf(leaves: LeafTable): number {
-  return leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
 }

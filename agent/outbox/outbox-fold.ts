@@ -348,6 +348,7 @@ function entryOf(fact: FactOf<"saved" | "adopted">): OutboxEntry {
     lines: [],
     orders: {},
     tensorBytes: fact.tensorBytes,
+    ...(fact.type === "saved" && fact.usesBytes !== undefined ? { usesBytes: fact.usesBytes } : {}),
     savedAtMs: fact.atMs,
     name: fact.name,
     refusal: undefined,

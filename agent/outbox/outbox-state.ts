@@ -25,6 +25,8 @@ export interface OutboxEntry {
   readonly sequence: number;
   readonly bases: readonly Hash[];
   readonly tensorBytes: number;
+  /** Bytes of what its training used and left beside the model; absent where there is nothing. */
+  readonly usesBytes?: number | undefined;
   readonly savedAtMs: number;
   readonly metric: Metric | null;
   readonly samples: SampleRange | null;

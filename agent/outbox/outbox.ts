@@ -27,6 +27,7 @@ import type { AgentFact, Metric, SampleRange } from "./agent-fact.js";
 import { replaceJournal, settleCompaction } from "./compact-journal.js";
 import { compactedFacts, OutboxFold } from "./outbox-fold.js";
 import { neededObjects } from "./needed-objects.js";
+import { usesBytesOf } from "./version-sizes.js";
 import { keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
 
 export interface OutboxOptions {
@@ -147,6 +148,7 @@ export class Outbox {
       const sequence = (this.state.lines.get(options.line)?.sequence ?? 0) + 1;
       const bases = base === undefined ? [] : [await loadSaveBase(this.objects, base)];
       const saved = await saveModel(this.objects, model, { ...options, sequence, bases }, clock);
+      const usesBytes = await usesBytesOf(this.objects, saved.record);
       await this.append({
         type: "saved",
         atMs: Math.round(clock.now()),
@@ -156,6 +158,7 @@ export class Outbox {
         name: options.name,
         bases: saved.record.bases,
         tensorBytes: saved.tensorBytes,
+        ...(usesBytes === 0 ? {} : { usesBytes }),
         metric,
         samples,
         ...(invocation === undefined ? {} : { invocation }),

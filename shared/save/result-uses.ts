@@ -31,7 +31,7 @@ export interface ResultUses {
   /** Names of what the limits left out. */
   readonly dropped: readonly string[];
   /** Closes the files; call it after the save. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 interface Model {
@@ -95,14 +95,15 @@ export async function usesOfResult(
 
 /** The tensors of the file, and its metadata as tensors of text, so that the file can be written again. */
 async function optimizerTree(file: ByteFile, path: string): Promise<TreeSource> {
-  const { tensors, metadata = {}, source } = await readSafetensors(file, path);
+  const opened = await readSafetensors(file, path);
+  const { tensors, metadata = {} } = opened;
   const texts = Object.entries(metadata).map(([key, text]) => {
     const bytes = new TextEncoder().encode(text);
     return { name: `${optimizerMetadataPrefix}${key}`, dtype: "U8" as const, shape: [bytes.length], bytes };
   });
   const values = await Promise.all(
     tensors.map(async (entry): Promise<Tensor & { readonly name: string }> => {
-      const { dtype, shape, bytes } = await tensorOfSource(source(entry));
+      const { dtype, shape, bytes } = await tensorOfSource(opened.source(entry));
       return { name: entry.name, dtype, shape, bytes };
     }),
   );

@@ -63,6 +63,15 @@ function historyLines({ distrust, lost }: AgentStatus["history"]): readonly stri
   ];
 }
 
+/** Bytes of all versions that the server has not recorded, before what it has already and before coding. */
+function toSendBytes(lines: AgentStatus["lines"]): number {
+  const pending = new Map<string, number>();
+  for (const { versions } of lines)
+    for (const { versionId, origin, standing, tensorBytes, usesBytes } of versions)
+      if (origin === "trained" && standing === "pending") pending.set(versionId, tensorBytes + usesBytes);
+  return [...pending.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
 /** The lines below the table: connection, disk, training, samples. */
 function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentStatus): string {
   const connection =
@@ -72,7 +81,8 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
     status.training === null
       ? ""
       : `, ${status.training.line} trains (${status.training.progress?.phase ?? "starting"})`;
-  const unreleased = `${status.unreleased} ${status.unreleased === 1 ? "model" : "models"} to report`;
+  const toSend = toSendBytes(status.lines);
+  const unreleased = `${status.unreleased} ${status.unreleased === 1 ? "model" : "models"} to report${toSend === 0 ? "" : ` (at most ${formatBytes(toSend)} to send)`}`;
   return [
     `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,

@@ -12,7 +12,7 @@ import { sourceOfTensor, tensorOfSource } from "../../../../shared/tensor/tensor
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 
-const architecture: Architecture = { layers: [], outputs: [] } as unknown as Architecture;
+const architecture: Architecture = { layers: [], outputs: [] };
 const all: TrainingStateLimits = { checkpoints: 256, optimizer: true, bytes: Infinity };
 
 async function bytesOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {

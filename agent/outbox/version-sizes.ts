@@ -1,0 +1,42 @@
+/** How many bytes a version of this device has, as it declares them to the server. */
+import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
+import { sentStreamsOf } from "../../shared/model/record-objects.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { readTrees } from "../../shared/objects/version-trees.js";
+import { tensorByteLength } from "../../shared/tensor/dtype.js";
+
+export interface VersionSizes {
+  /** Of the model's tensors. */
+  readonly tensorBytes: number;
+  /** Of the tensors of checkpoints and optimizer state. */
+  readonly usesTensorBytes: number;
+  /** Of each object that streams and that the device sends, in the record's order. */
+  readonly streamedBytes: readonly number[];
+}
+
+/** The sizes that a device declares of a version. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+export async function sizesOf(
+  objects: Pick<ObjectReader, "read" | "openStream">,
+  record: SaveRecord,
+): Promise<VersionSizes> {
+  const [model, ...others] = (await readTrees(objects, record)).map(({ leaves }) => bytesOf(leaves));
+  return {
+    tensorBytes: model ?? 0,
+    usesTensorBytes: others.reduce((sum, bytes) => sum + bytes, 0),
+    streamedBytes: sentStreamsOf(record).map(({ kind, id }) => objects.openStream(kind, id).byteLength),
+  };
+}
+
+function bytesOf(leaves: LeafTable): number {
+  return leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
+}
+
+/** Bytes of everything that a record uses and a device sends. @throws as sizesOf */
+export async function usesBytesOf(
+  objects: Pick<ObjectReader, "read" | "openStream">,
+  record: SaveRecord,
+): Promise<number> {
+  if (record.uses === undefined) return 0;
+  const { usesTensorBytes, streamedBytes } = await sizesOf(objects, record);
+  return streamedBytes.reduce((sum, bytes) => sum + bytes, usesTensorBytes);
+}

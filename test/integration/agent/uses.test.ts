@@ -1,0 +1,111 @@
+// A version of a device with data, optimizer state and checkpoints: reported by a real agent, recovered bit for bit
+// with all its parts, backed up, restored.
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { it } from "node:test";
+import { Outbox } from "../../../agent/outbox/outbox.js";
+import { restoreHome } from "../../../server/operations/restore.js";
+import { openRepository } from "../../../server/repository/open-repository.js";
+import { openNodeHome } from "../../../server/repository/node-home.js";
+import { nodeClock, nodeRandom, silentLog } from "../../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
+import { opaqueModelSource } from "../../../shared/save/model-source.js";
+import type { SavedModel } from "../../../shared/save/save-model.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import { tensorOfSource } from "../../../shared/tensor/tensor.js";
+import { isOfVersion, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
+import { noiseBytes } from "../../helpers/noise-bytes.js";
+import { streamedBytes, streamOf } from "../../helpers/object-stores.js";
+import { testFleet } from "../../helpers/test-server.js";
+
+const data = noiseBytes(300_000, 31);
+const tensor = (name: string, seed: number) => ({
+  name,
+  dtype: "F32" as const,
+  shape: [50, 20],
+  bytes: noiseBytes(4000, seed),
+});
+const iterations = [10, 20, 30];
+
+async function saveBefore(home: string, device: string): Promise<SavedModel> {
+  const outbox = await Outbox.open({
+    files: nodeFiles(),
+    folder: join(home, "outbox"),
+    clock: nodeClock(),
+    random: nodeRandom(),
+    log: silentLog(),
+  });
+  const saved = await outbox.saveTrained(opaqueModelSource([tensor("w", 1), tensor("v", 2)]), {
+    name: "used",
+    fleet: testFleet,
+    device,
+    line: testLine,
+    base: undefined,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+    openings: noiseBytes(40, 3),
+    uses: {
+      engine: { id: "e".repeat(64) as Hash },
+      data: [{ source: streamOf(data) }],
+      optimizer: opaqueModelSource([tensor("slot/m", 4)]),
+      checkpoints: iterations.map((iteration) => ({
+        iteration,
+        model: opaqueModelSource([tensor("w", iteration), tensor("v", 2)]),
+      })),
+    },
+  });
+  await outbox.close();
+  return saved;
+}
+
+it("arrives with all its parts, and survives backup and restore", { timeout: 60_000 }, async (t) => {
+  const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
+  const { versionId, record } = await saveBefore(home, enrolment.device);
+  const { handle, log } = await startAgent();
+  await log.until("recorded", 1, isOfVersion(versionId));
+  await log.until("released", 1, isOfVersion(versionId));
+  const shown = (await handle.status()).lines[0]?.versions.find((one) => one.versionId === versionId);
+  assert.equal(
+    shown?.usesBytes,
+    data.length + 4 * 4000 + 3 * 4000,
+    "of all trees but the model's, and the data",
+  );
+  const { problems } = await server.handle.operations.check({ fleet: testFleet });
+  assert.deepEqual(problems, []);
+  const folder = await mkdtemp(join(tmpdir(), "stemma-uses-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  await server.handle.operations.backup({ fleet: testFleet, folder: join(folder, "backup") });
+  await restoreHome(join(folder, "backup"), join(folder, "restored"));
+  const restored = await openNodeHome(join(folder, "restored"));
+  const repository = await openRepository(restored, testFleet);
+  try {
+    assert.deepEqual((await repository.check()).problems, []);
+    const bytesOf = async (part: RecoveredPart): Promise<Record<string, Buffer>> => {
+      const { leaves, sources } = await repository.recover(versionId, { part });
+      const all = await Promise.all(
+        sources.map(async (source) => Buffer.from((await tensorOfSource(source)).bytes)),
+      );
+      return Object.fromEntries(leaves.map(({ path }, at) => [path, all[at] as Buffer]));
+    };
+    const expected = (names: Readonly<Record<string, number>>): unknown =>
+      Object.fromEntries(
+        Object.entries(names).map(([name, seed]) => [name, Buffer.from(noiseBytes(4000, seed))]),
+      );
+    assert.deepEqual(await bytesOf("model"), expected({ v: 2, w: 1 }));
+    assert.deepEqual(await bytesOf("optimizer"), expected({ "slot/m": 4 }));
+    for (const iteration of iterations)
+      assert.deepEqual(await bytesOf({ checkpoint: iteration }), expected({ v: 2, w: iteration }));
+    const [dataId] = record.uses?.data ?? [];
+    assert.deepEqual(
+      Buffer.from(await streamedBytes(repository.objects, "data", dataId as Hash)),
+      Buffer.from(data),
+    );
+  } finally {
+    await repository.close();
+    await restored.close();
+  }
+});
