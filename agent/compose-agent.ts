@@ -157,7 +157,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     },
   });
   const offers = new Offers({ ...common, downloads });
-  const saver = new FileSaver(common);
+  const saver = new FileSaver({ ...common, random: parts.random });
   return {
     outbox,
     current,

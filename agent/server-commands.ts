@@ -1,5 +1,6 @@
 /** The commands that the server sends to a device: report, train, activate. */
 import { messageOf } from "../shared/error-text.js";
+import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
 import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
@@ -32,6 +33,7 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       target.train(line, {
         recipe: body["recipe"] as string | undefined,
         parameters: body["parameters"] as TrainingRequest["parameters"],
+        by: { who: callerText(textOf(body["by"])) ?? "server", through: "server" },
       });
       return resultOf({ line, message: `${line} trains as soon as it can` });
     case "activate": {

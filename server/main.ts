@@ -26,6 +26,7 @@ import { buildHttpApp } from "./http/app.js";
 import { runningServerFile, type RunningServer, type StartingServer } from "./http/local-server.js";
 import type { ServerProblem } from "./http/routes/service.js";
 import { ensureHttpToken } from "./http/token.js";
+import { tokenReader } from "./http/tokens.js";
 import { createTrainJobs } from "./http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
@@ -234,7 +235,9 @@ async function startHttp(
     stopping: stopping.signal,
   };
   const tcp = buildHttpApp(httpParts, {
-    access: { token: await ensureHttpToken(home.path, random) },
+    access: {
+      tokens: tokenReader(home.ports.files, home.path, await ensureHttpToken(home.path, random)),
+    },
     limits: config.httpLimits,
   });
   const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });

@@ -3,7 +3,7 @@
  * `models` are for the device's own software (mode 660): what observes needs no right to submit models.
  *
  *     control  {"do": "status"}
- *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true}
+ *              {"do": "train", "line": L, "recipe"?: R, "parameters"?: {…}, "wait"?: true, "user"?: U}
  *              {"do": "activate", "line": L, "versionId": V}
  *              {"do": "list-samples", "line": L, "limit"?: N, "unfit"?: true}
  *              {"do": "remove-samples", "line": L, "ids": […] or "unfit": true or "all": true}
@@ -15,6 +15,8 @@
  *               "again"?: true}   answered {"versionId": V, "isNew": true, …} when the model is durable
  *              {"do": "current", "line": L}
  */
+import { currentUser } from "../../shared/adapters/current-user.js";
+import { callerText, type Caller } from "../../shared/journal/caller.js";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
@@ -25,7 +27,10 @@ import type { Handler, Request } from "./json-line-server.js";
 /** What the sockets need of an agent. */
 export interface ControlledAgent {
   status(): Promise<unknown>;
-  train(line: string, request: Omit<z.infer<typeof trainRequest>, "line" | "wait">): Promise<unknown>;
+  train(
+    line: string,
+    request: Omit<z.infer<typeof trainRequest>, "line" | "wait" | "user"> & { readonly by: Caller },
+  ): Promise<unknown>;
   activate(line: string, versionId: Hash): Promise<void>;
   takeSamples(line: string, samples: readonly unknown[], batch?: string): Promise<unknown>;
   listSamples(line: string, limit: number, onlyUnfit: boolean): Promise<unknown>;
@@ -41,6 +46,7 @@ const trainRequest = z.object({
   line: z.string(),
   recipe: z.string().optional(),
   parameters: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+  user: z.string().max(1024).optional(),
   wait: z.boolean().optional(),
 });
 const samplesRequest = z.object({
@@ -97,8 +103,9 @@ export function controlHandler(agent: ControlledAgent): Handler {
       case "status":
         return await agent.status();
       case "train": {
-        const { line, recipe, parameters, wait } = parseRequest(trainRequest, request);
-        const trained = agent.train(line, { recipe, parameters });
+        const { line, recipe, parameters, wait, user } = parseRequest(trainRequest, request);
+        const by: Caller = { who: callerText(user) ?? currentUser(), through: "socket" };
+        const trained = agent.train(line, { recipe, parameters, by });
         if (wait !== false) return await trained;
         trained.catch(() => undefined); // A failure is reported as an event.
         return { line, asked: true };

@@ -6,6 +6,8 @@ import { join } from "node:path";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
+import type { DataDescription } from "../../shared/provenance/provenance.js";
+import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/agent-fact.js";
@@ -170,6 +172,13 @@ interface Finished {
   readonly durationMs: number;
 }
 
+function describeSamples(
+  reader: string,
+  { train, validation, heldOut }: NonNullable<Finished["samples"]>,
+): DataDescription {
+  return { reader, samples: { train, validation, heldOut } };
+}
+
 async function saveOutput(
   options: ExternalTrainingOptions,
   { line, invocation, job, base }: ExternalTraining,
@@ -197,15 +206,14 @@ async function saveOutput(
       attachments,
       samples: job.samples,
       invocation,
+      ...(samples === undefined ? {} : { data: [samples.hash] }),
       provenance: {
-        kind: "external trainer",
-        exactness: "not replayable",
-        command,
-        parameters: job.parameters,
+        parameters: parametersWithOrigin(job.parameters, job.called ?? []),
         random: { seed: job.seed, invocation },
-        dataset: samples === undefined ? null : { reader: job.dataset.reader, samples },
-        base: { versionId: base.versionId },
-        durationMs,
+        ...(samples === undefined ? {} : { data: [describeSamples(job.dataset.reader, samples)] }),
+        course: { kind: "external trainer", command },
+        times: { endedAtMs: Math.round(options.clock.now()), workMs: Math.round(durationMs) },
+        by: job.by ?? null,
       },
       environment: { "trainer.program": command.program, "trainer.command": command.sha256 },
     });

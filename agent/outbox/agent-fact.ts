@@ -2,6 +2,7 @@
  * The facts that an agent's own journal keeps. They survive any crash. The state of transfers is not among
  * them, because a device that reconnects reports its state again. Types only.
  */
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type {
   Activation,
@@ -158,6 +159,10 @@ export interface BegunJob {
   readonly seed: string;
   /** The samples that it reads, which stay until it has ended; null for other data. */
   readonly samples: SampleRange | null;
+  /** Who asked for it; absent: a schedule. */
+  readonly by?: Caller;
+  /** The parameters that the request named; the others are from the settings. Absent: none. */
+  readonly called?: readonly string[];
 }
 
 export interface Metric {

@@ -80,7 +80,7 @@ export class FileSaver {
         metrics,
         attachments,
         samples: null,
-        provenance: { kind: "submitted", exactness: "not replayable", fileBytes: size },
+        provenance: { course: { kind: "submitted", fileBytes: size } },
       });
       const { versionId, sequence } = stored;
       this.options.log.info("saved", {

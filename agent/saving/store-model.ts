@@ -3,10 +3,13 @@
  * and external trainers have in common.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { Environment } from "../../shared/model/environment.js";
+import { encodeEnvironment, type Environment } from "../../shared/model/environment.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
-import type { Log } from "../../shared/ports.js";
+import type { Log, Random } from "../../shared/ports.js";
+import { makeProvenance } from "../../shared/provenance/make-provenance.js";
+import type { CommittedMembers } from "../../shared/provenance/provenance.js";
+import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { SampleRange } from "../outbox/agent-fact.js";
@@ -26,6 +29,7 @@ export interface StoreModelOptions {
   readonly version: string;
   readonly diskUse: () => Promise<DiskUse>;
   readonly clockErrorMs: () => number | null;
+  readonly random: Pick<Random, "bytes">;
 }
 
 export interface Attachment {
@@ -42,7 +46,10 @@ export interface ModelDetails {
   readonly samples: SampleRange | null;
   /** The training that made it; absent where the agent began none. */
   readonly invocation?: number;
-  readonly provenance: Readonly<Record<string, unknown>>;
+  /** Content hashes of the data that it was trained on, where they are known. */
+  readonly data?: readonly Hash[];
+  /** What is known of its making. No engine of Stemma trained it, so it cannot be replayed. */
+  readonly provenance: CommittedMembers;
   /** Fields of the environment that this machine cannot tell. */
   readonly environment?: Environment;
 }
@@ -71,6 +78,10 @@ export async function storeModel(
   const { line, base, metrics, attachments, samples, invocation } = details;
   await requireSpace(options, model, details);
   const { metric, metadata, measurements } = metrics;
+  const environment = {
+    ...captureNodeEnvironment({ backend: "external", stemma: options.version }),
+    ...details.environment,
+  };
   const saved = await outbox.saveTrained(model, {
     name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
     fleet: enrolment.fleet,
@@ -85,11 +96,19 @@ export async function storeModel(
     ...(invocation === undefined ? {} : { invocation }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
     ...(measurements === undefined ? {} : { measurements }),
-    provenance: new TextEncoder().encode(JSON.stringify(details.provenance)),
-    environment: {
-      ...captureNodeEnvironment({ backend: "external", stemma: options.version }),
-      ...details.environment,
-    },
+    ...makeProvenance(
+      {
+        engine: undefined,
+        recipe: undefined,
+        exactness: "none",
+        bases: base === undefined ? [] : [base],
+        data: details.data ?? [],
+        environment: objectId("environment", encodeEnvironment(environment)),
+      },
+      details.provenance,
+      options.random,
+    ),
+    environment,
     attachments,
   });
   const { versionId, record, plan, tensorBytes, newTensorBytes } = saved;

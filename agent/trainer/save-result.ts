@@ -2,7 +2,8 @@
 import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
-import type { Files, Log } from "../../shared/ports.js";
+import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
 import { bytesOfSources, usedTreeSources } from "../../shared/save/save-uses.js";
@@ -11,6 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeMetric, metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { engineThreads } from "../../shared/train/backends/capability.js";
+import { usedEngine } from "../../shared/train/own-engine.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -43,6 +45,8 @@ export interface SaveResultOptions {
   readonly version: string;
   readonly diskUse: () => Promise<DiskUse>;
   readonly clockErrorMs: () => number | null;
+  readonly clock: Pick<Clock, "now">;
+  readonly random: Pick<Random, "bytes">;
   onEvent(name: string, text: string, line: string): void;
 }
 
@@ -89,6 +93,12 @@ export async function saveResult(
         { line },
       );
     const { result } = outcome;
+    const environment = environmentOfTraining(
+      result,
+      options.version,
+      engineThreads(profile.training.threads),
+    );
+    const engine = await usedEngine(result.engine);
     const saved = await outbox.saveTrained(model, {
       name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
       fleet: enrolment.fleet,
@@ -102,9 +112,19 @@ export async function saveResult(
       invocation: begun.invocation,
       metadata: { ...metadataOfResult(result, dropped) },
       measurements: json(result.measurements),
-      provenance: json(result.provenance),
-      environment: environmentOfTraining(result, options.version, engineThreads(profile.training.threads)),
-      uses,
+      ...provenanceOfTraining(
+        {
+          result,
+          bases: [base],
+          environment,
+          called: begun.job.called ?? [],
+          endedAtMs: options.clock.now(),
+          by: begun.job.by ?? null,
+        },
+        options.random,
+      ),
+      uses: { ...uses, ...(engine === undefined ? {} : { engine }) },
+      environment,
     });
     if (dropped.length > 0)
       options.onEvent(

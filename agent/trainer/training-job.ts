@@ -2,6 +2,7 @@
  * The job of one training: recipe, parameters, data, seed and limits, from a line's settings and the request.
  */
 import { createHash } from "node:crypto";
+import type { Caller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeForm } from "../../shared/train/datasets/sample-form.js";
@@ -18,6 +19,8 @@ import { settingsOf } from "./training-settings.js";
 export interface TrainingRequest {
   readonly recipe?: string | undefined;
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Who asks; absent: a schedule. */
+  readonly by?: Caller | undefined;
 }
 
 export interface JobOptions {
@@ -79,6 +82,7 @@ export async function prepareJob(
   const recipe = recipeOf(config, line, request);
   const { dataset, samples, skipped } =
     settings?.trainer?.samples === false ? withoutData : await datasetOf(options, line, settings?.dataset);
+  const called = Object.keys(request.parameters ?? {});
   const job = {
     base,
     recipe,
@@ -89,6 +93,8 @@ export async function prepareJob(
     dataset,
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
     samples,
+    ...(request.by === undefined ? {} : { by: request.by }),
+    ...(called.length === 0 ? {} : { called }),
   };
   return { job, skipped };
 }

@@ -140,7 +140,8 @@ function sketchesOf(tag: string, group: Readonly<Record<string, OperationDefinit
 }
 
 function sketchOf(id: string, tag: string, definition: OperationDefinition): Sketch {
-  const { path, summary, params, query } = definition;
+  const { path, params, query, role } = definition;
+  const summary = role === undefined ? definition.summary : `${definition.summary} (role ${role})`;
   const method = definition.method === "GET" ? "get" : "post";
   const common = { id, tag, path, method, summary, params, query } as const;
   switch (definition.kind) {

@@ -5,6 +5,7 @@
  */
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
+import { engineOperations } from "./engine-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
@@ -15,6 +16,7 @@ export const operationGroups = {
   "Devices of a fleet": deviceOperations,
   "Models and their versions": modelOperations,
   "Named data": datasetOperations,
+  "Training engines": engineOperations,
   "Storage and retention": storageOperations,
 };
 
@@ -23,6 +25,7 @@ export const operationTable = {
   ...deviceOperations,
   ...modelOperations,
   ...datasetOperations,
+  ...engineOperations,
   ...storageOperations,
 };
 export type OperationTable = typeof operationTable;

@@ -5,6 +5,10 @@
  */
 import * as z from "zod";
 
+/** What a token may do; each role may do what the ones before it may. */
+export const roles = ["viewer", "operator", "admin"] as const;
+export type Role = (typeof roles)[number];
+
 export type Shape = Readonly<Record<string, z.ZodType>>;
 type NoMembers = Readonly<Record<never, never>>;
 
@@ -12,6 +16,8 @@ interface OperationBase<Params extends Shape, Query extends Shape, Body extends 
   /** One sentence for the API description. */
   readonly summary: string;
   readonly method: "GET" | "POST";
+  /** The least role that a token needs; when absent, viewer for GET and operator for POST. */
+  readonly role?: Role;
   /** `:name` stands for a path parameter. */
   readonly path: string;
   readonly params: z.ZodObject<Params>;

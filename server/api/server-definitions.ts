@@ -2,9 +2,16 @@
 import * as z from "zod";
 import { fleetSummary, health } from "./device-schemas.js";
 import { serverEvent } from "./event-schemas.js";
-import { fleetParams, fleetPath, shortText } from "./fields.js";
+import { fleetParams, fleetPath, shortText, timeMs } from "./fields.js";
 import { journalPage, maxListedFacts } from "./journal-schemas.js";
-import { call, stream } from "./operation.js";
+import { call, roles, stream } from "./operation.js";
+
+const tokenRole = z
+  .enum(roles)
+  .describe("viewer reads; operator also changes models, devices, data and storage; admin may do everything");
+const namedToken = z
+  .object({ name: z.string(), role: tokenRole, madeAtMs: timeMs })
+  .meta({ id: "NamedToken" });
 
 export const serverOperations = {
   health: call({
@@ -35,6 +42,29 @@ export const serverOperations = {
       limit: z.number().int().min(1).max(maxListedFacts).optional().describe("How many at most; default 100"),
     },
     output: journalPage,
+  }),
+  tokens: call({
+    summary: "Tokens of the HTTP port besides the home's own, without the tokens themselves",
+    method: "GET",
+    path: "/v1/tokens",
+    role: "admin",
+    output: z.array(namedToken),
+  }),
+  addToken: call({
+    summary: "Make a token; only this answer has it",
+    method: "POST",
+    path: "/v1/tokens",
+    role: "admin",
+    body: { name: shortText.describe("Facts name it"), role: tokenRole },
+    output: z.object({ name: z.string(), role: tokenRole, token: z.string() }),
+  }),
+  removeToken: call({
+    summary: "Refuse a token from now on",
+    method: "POST",
+    path: "/v1/tokens/:name/remove",
+    role: "admin",
+    params: { name: shortText },
+    output: z.array(namedToken).describe("Those that are left"),
   }),
   events: stream({
     summary: "What happens on the server, as server-sent events",

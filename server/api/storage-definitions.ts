@@ -139,6 +139,8 @@ export const storageOperations = {
     summary: "Copy a consistent state to a folder on the server's machine while the server serves",
     method: "POST",
     path: `${storagePath}/backup`,
+    // It writes to the server's disk, and has the server's private key.
+    role: "admin",
     params: fleetParams,
     body: { folder: z.string().min(1).max(4096).describe("Absolute path") },
     output: backupReport,

@@ -135,6 +135,19 @@ const leaf = z.object({
   shape: z.array(count),
 }) satisfies z.ZodType<Leaf>;
 
+const provenanceDiff = z
+  .object({
+    differences: z
+      .record(text, z.unknown())
+      .describe(
+        "Only members that differ, with the values of both sides as `a` and `b`, or of the one that has it",
+      ),
+    redacted: z.array(text).describe("Members that one side does not show, and that may differ"),
+    sameStory: z.boolean().describe("Whether only times differ, and nothing that could differ is hidden"),
+  })
+  .meta({ id: "ProvenanceDiff" });
+export type ProvenanceDiffJson = ValueOf<typeof provenanceDiff>;
+
 export const modelDiff = z
   .object({
     a: hash,
@@ -153,6 +166,9 @@ export const modelDiff = z
         b: leaf.exactOptional(),
       }),
     ),
+    provenance: provenanceDiff
+      .exactOptional()
+      .describe("How their trainings differ, where both have provenance of format 1"),
   })
   .meta({ id: "ModelDiff" }) satisfies z.ZodType<ModelDiff>;
 

@@ -20,8 +20,10 @@ const programModules: readonly CommandModule[] = [
   { names: ["model"], load: () => Promise.resolve(addModelCommand) },
   { names: ["data"], load: async () => (await import("./commands/data.js")).addDataCommands },
   { names: ["recipe"], load: async () => (await import("./commands/recipe.js")).addRecipeCommands },
+  { names: ["replay"], load: async () => (await import("./commands/replay.js")).addReplayCommands },
   { names: ["journal"], load: async () => (await import("./commands/journal.js")).addJournalCommands },
   { names: ["storage"], load: async () => (await import("./commands/storage.js")).addStorageCommands },
+  { names: ["token"], load: async () => (await import("./commands/token.js")).addTokenCommands },
   { names: ["bench"], load: async () => (await import("./commands/bench.js")).addBenchCommand },
   { names: ["doctor"], load: async () => (await import("./commands/doctor.js")).addDoctorCommand },
 ];

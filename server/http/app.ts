@@ -3,6 +3,7 @@
  * the local socket (trusted by the socket file's permission). Limits the size and time of requests, and turns
  * typed errors into answers. Uses the operations only through their interface.
  */
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import Fastify, {
   type ConnectionError,
@@ -15,6 +16,8 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { importContentType } from "../api/model-definitions.js";
+import type { Role } from "../api/operation.js";
+import { operationTable } from "../api/operation-table.js";
 import { callerOf } from "./caller.js";
 import { ConnectionGuard } from "./connection-guard.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
@@ -24,7 +27,7 @@ import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
 import { addServiceRoutes, publicPaths, type ServiceParts } from "./routes/service.js";
 import { addStreamRoutes } from "./routes/streams.js";
 import type { ArchiveJobs } from "./archive-jobs.js";
-import { bearerMatches } from "./token.js";
+import { requireRole, roleOf, type TokenBearer, type TokenReader } from "./tokens.js";
 import type { TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts extends ServiceParts {
@@ -40,8 +43,8 @@ const requestTimeoutMs = 60 * 60_000;
 /** Milliseconds between two checks for requests that did not arrive in time. */
 const deadlineCheckMs = 1_000;
 
-/** "trusted" for the local socket; otherwise the bearer token that all but the public routes require. */
-type Access = "trusted" | { readonly token: string };
+/** "trusted" for the local socket; otherwise the bearer tokens that all but the public routes require. */
+export type Access = "trusted" | { readonly tokens: TokenReader };
 
 export interface HttpAccess {
   readonly access: Access;
@@ -72,12 +75,11 @@ export function buildHttpApp(
   app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
     done(null, payload),
   );
-  if (access !== "trusted") requireToken(app, access.token, new ConnectionGuard(app.server, limits));
+  if (access !== "trusted") requireToken(app, access.tokens, new ConnectionGuard(app.server, limits));
   addErrorHandlers(app, parts.log);
-  const callerBy = (request: FastifyRequest): Caller =>
-    callerOf(access === "trusted" ? "socket" : "http", request.headers);
+  const callerBy = (request: FastifyRequest): Caller => callerOf(bearers.get(request.raw), request.headers);
   const operationsFor = (request: FastifyRequest): ServerOperations => parts.operationsAs(callerBy(request));
-  addServiceRoutes(app, parts, access);
+  addServiceRoutes(app, parts, (request) => access === "trusted" || bearers.has(request.raw));
   addCallRoutes(app, operationsFor);
   addArchiveRoutes(app, parts.archiveJobs, callerBy);
   addTrainRoutes(app, parts.jobs, callerBy);
@@ -115,22 +117,41 @@ const connectionErrors: Readonly<Record<string, readonly [status: string, error:
   ],
 };
 
-/** Refuses requests without the token, except for the public routes. */
-function requireToken(app: FastifyInstance, token: string, guard: ConnectionGuard): void {
-  app.addHook("onRequest", (request, _reply, done) => {
-    const hasToken = bearerMatches(request.headers.authorization, token);
-    if (hasToken) guard.recognise(request.raw.socket);
-    if (hasToken || publicPaths.has(request.routeOptions.url ?? "")) {
-      done();
-      return;
+/** The bearers of the tokens that requests carry. */
+const bearers = new WeakMap<IncomingMessage, TokenBearer>();
+
+/** Refuses requests without a token, except for the public routes, and what the token's role does not allow. */
+function requireToken(app: FastifyInstance, tokens: TokenReader, guard: ConnectionGuard): void {
+  app.addHook("onRequest", async (request) => {
+    const bearer = await tokens.find(request.headers.authorization);
+    if (bearer !== undefined) {
+      guard.recognise(request.raw.socket);
+      bearers.set(request.raw, bearer);
     }
-    done(
-      new StemmaError(
+    if (publicPaths.has(request.routeOptions.url ?? "")) return;
+    if (bearer === undefined)
+      throw new StemmaError(
         "TOKEN_INVALID",
-        "This server's HTTP port requires its bearer token. It is in the file http-token of the server's home; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
-      ),
-    );
+        "This server's HTTP port requires a bearer token. One is in the file http-token of the server's home, `stemma token add` makes others; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
+      );
+    requireRole(bearer, neededRole(request));
   });
+}
+
+/** Roles of the operations, by method and path. */
+const roleByRoute: ReadonlyMap<string, Role> = new Map(
+  Object.values(operationTable).map((definition) => [
+    `${definition.method} ${definition.path}`,
+    roleOf(definition),
+  ]),
+);
+
+function neededRole({ method, routeOptions: { url = "" } }: FastifyRequest): Role {
+  // HEAD is answered as GET; jobs are polled with GET and stopped with DELETE.
+  const isReading = method === "GET" || method === "HEAD";
+  return (
+    roleByRoute.get(`${isReading ? "GET" : method} ${url}`) ?? roleOf({ method: isReading ? "GET" : "POST" })
+  );
 }
 
 function addErrorHandlers(app: FastifyInstance, log: Log): void {

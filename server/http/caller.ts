@@ -5,18 +5,21 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { callerText, type Caller } from "../../shared/journal/caller.js";
+import type { TokenBearer } from "./tokens.js";
 
 /** Header in which clients name their user, percent-encoded. */
 export const userHeader = "stemma-user";
 
-/** The one token of the HTTP port, as facts name it. */
-const httpToken = { who: "http-token", role: "admin" };
-
-/** @param access how the request came: over the local socket, or over TCP with the token */
-export function callerOf(access: "socket" | "http", headers: IncomingHttpHeaders): Caller {
+/** @param bearer of the token, over TCP; undefined over the local socket */
+export function callerOf(bearer: TokenBearer | undefined, headers: IncomingHttpHeaders): Caller {
   const claims = callerText(decoded(headers[userHeader]));
-  if (access === "socket") return { who: claims ?? currentUser(), through: access };
-  return { ...httpToken, through: access, ...(claims === undefined ? {} : { claims }) };
+  if (bearer === undefined) return { who: claims ?? currentUser(), through: "socket" };
+  return {
+    who: bearer.who,
+    through: "http",
+    role: bearer.role,
+    ...(claims === undefined ? {} : { claims }),
+  };
 }
 
 function decoded(header: string | string[] | undefined): string | undefined {

@@ -7,6 +7,7 @@ import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { BrokerPort } from "../broker/broker-port.js";
 import type { EventHub } from "../events/event-hub.js";
+import { storeNamedEngine } from "../context/own-engine.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
 import { ActivationReports } from "./activation-reports.js";
@@ -212,6 +213,10 @@ function composeScheduler(
       lines.add(summary);
       confirmations.add(summary.versionId);
       void receipts.issue(summary, "recorded");
+      storeNamedEngine(repository, summary.record.uses?.engine).catch((error: unknown) => {
+        log.warn("engine-not-stored", { versionId: summary.versionId, message: messageOf(error) });
+        stopIfFatal(parts, error);
+      });
     },
     onAlreadyRecorded: (device, summary) => {
       void answerRecorded(services, device, summary);

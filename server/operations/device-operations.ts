@@ -1,5 +1,6 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
+import { byOf } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
@@ -111,7 +112,12 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     },
     command,
     trainOnDevice: async ({ fleet, device, line, parameters }) => {
-      const body = { line, ...(parameters === undefined ? {} : { parameters }) };
+      const body = {
+        line,
+        ...(parameters === undefined ? {} : { parameters }),
+        // Its provenance names who asked.
+        ...byOf({ by: context.caller }),
+      };
       const { code, result } = await command({ fleet, device, name: "train", body });
       return {
         accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted",

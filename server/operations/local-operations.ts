@@ -10,6 +10,7 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
+import { engineOperations } from "./engine-operations.js";
 import { journalOperations } from "./journal-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
@@ -17,6 +18,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
+import { tokenOperations } from "./token-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -73,9 +75,11 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
         }),
       ),
     ...journalOperations(context),
+    ...tokenOperations(context),
     ...deviceOperations(context),
     ...modelOperations(context),
     ...datasetOperations(context),
+    ...engineOperations(context),
     ...storageOperations(context),
     ...archiveOperations(context),
     ...retentionOperations(context),

@@ -2,7 +2,6 @@
  * Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire.
  */
 import { StemmaError } from "../../shared/errors.js";
-import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { streamedObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
@@ -19,6 +18,7 @@ import type { ModelDescription } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { modelJsonOf } from "./model-json.js";
+import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<
@@ -71,7 +71,12 @@ export function modelOperations(context: OperationsContext): ModelOperations {
           "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.",
         );
       const repository = await fleets.get(fleet);
-      return repository.diff(repository.resolve(a).versionId, repository.resolve(b).versionId);
+      const [first, second] = [repository.resolve(a), repository.resolve(b)];
+      const provenance = await provenanceDiffJson(repository, first, second);
+      return {
+        ...(await repository.diff(first.versionId, second.versionId)),
+        ...(provenance === undefined ? {} : { provenance }),
+      };
     },
     modelJson: async ({ weightsFile, ...reference }) => {
       const { repository, summary } = await find(reference);
@@ -211,33 +216,6 @@ async function contentOf(
       ? {}
       : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
     ...(metadata === undefined ? {} : { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
-    ...(provenance === undefined ? {} : { provenance: jsonOf(await objects.read("provenance", provenance)) }),
+    ...(provenance === undefined ? {} : { provenance: await provenanceJson(objects, record.objects) }),
   };
-}
-
-/** Parses what a device or a training wrote as JSON; returns it as text where it is not JSON. */
-function jsonOf(bytes: Uint8Array): unknown {
-  const text = Buffer.from(bytes).toString("utf8");
-  // Canonical JSON writes doubles as their bits; callers get the numbers.
-  try {
-    return plainOf(decodeCanonical(bytes));
-  } catch {
-    /* other JSON, or not JSON */
-  }
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text.slice(0, 4096);
-  }
-}
-
-/** Turns 64-bit integers into texts, since JSON numbers are exact only up to 2^53. */
-function plainOf(value: CanonicalValue | undefined): unknown {
-  if (typeof value === "bigint") return String(value);
-  if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value === "object" && value !== null)
-    return Object.fromEntries(
-      Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]),
-    );
-  return value;
 }

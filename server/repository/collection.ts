@@ -8,18 +8,21 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 
 /**
- * What versions need, and engines that no version has named yet: they were stored because a version will.
- * Once a version has named an engine, it goes with the last version that needs it, as recipes and data do.
+ * What versions need, engines that a person approved, until they are removed, and engines of a build that no version
+ * has named yet: they were stored because one will. Once a version has named an engine of a build, it goes with the
+ * last version that needs it, as recipes and data do.
  */
 function liveNow(
-  { references, objects, records }: RepositoryContext,
+  { references, objects, records, state }: RepositoryContext,
   needed: ReadonlySet<Hash> = references.live(),
 ): ReadonlySet<Hash> {
   const live = new Set(needed);
   const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
   if (engines.length === 0) return live;
   const named = new Set([...records.values()].map(({ uses }) => uses?.engine));
-  for (const { id } of engines) if (!named.has(id)) live.add(id);
+  for (const { id } of engines)
+    if (state.engines.get(id)?.source === "approval" || !(named.has(id) || state.removedEngines.has(id)))
+      live.add(id);
   return live;
 }
 

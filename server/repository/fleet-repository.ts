@@ -9,7 +9,8 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
-import type { DatasetState, RestoreState } from "./state/state.js";
+import type { EngineApproval } from "./engines.js";
+import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
 import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
@@ -206,6 +207,14 @@ export interface BackupReport {
   readonly problems: CheckReport["problems"];
 }
 
+/** A training engine that may be run here. */
+export interface EngineSummary extends EngineState {
+  /** Kept versions that were trained by it. */
+  readonly versions: number;
+  /** False: the store lost it; approve it again. */
+  readonly isStored: boolean;
+}
+
 export interface FleetRepository {
   readonly fleet: string;
   readonly home: string;
@@ -294,6 +303,12 @@ export interface FleetRepository {
     activation: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
   ): boolean;
   datasets(): readonly DatasetState[];
+  /** Training engines that may be run here, oldest first. */
+  engines(): readonly EngineSummary[];
+  /** Stores an engine's archive and states that it may be run here. @throws ENGINE_INVALID */
+  storeEngine(archive: Uint8Array, approval: EngineApproval): Promise<EngineSummary>;
+  /** @throws NOT_FOUND, ENGINE_IN_USE where a kept version names it */
+  removeEngine(engine: Hash, because: string): Promise<void>;
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 

@@ -26,6 +26,7 @@ import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
+import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
@@ -189,6 +190,9 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
+    engines: () => engineSummaries(context),
+    storeEngine: (archive, approval) => storeEngine(context, archive, approval),
+    removeEngine: (engine, because) => removeEngine(context, engine, because),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => freeing(() => collect(context, plan)),

@@ -11,6 +11,9 @@ import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonic
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
+import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { usedEngine } from "../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
@@ -28,6 +31,7 @@ import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
+import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { writeModelFolder } from "../context/model-folder.js";
@@ -128,7 +132,15 @@ async function trainAndSave(
       ...(onProgress === undefined ? {} : { onProgress }),
       onNotice,
     });
-    const summary = await saveOutcome(repository, { name: request.name, base, job, outcome });
+    const engine = await usedEngine(outcome.result.engine);
+    await storeNamedEngine(repository, engine?.id);
+    const summary = await saveOutcome(context, {
+      repository,
+      engine,
+      request,
+      base,
+      outcome,
+    });
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     return { summary, result: outcome.result };
   } catch (error) {
@@ -168,16 +180,16 @@ function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress)
 const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };
 
 interface FinishedTraining {
-  /** Name of the new version. */
-  readonly name: string;
+  readonly repository: FleetRepository;
+  readonly engine: { readonly id: Hash } | undefined;
+  readonly request: OperationInput<"train">;
   readonly base: VersionSummary | undefined;
-  readonly job: TrainingJob;
   readonly outcome: TrainingOutcome;
 }
 
 async function saveOutcome(
-  repository: FleetRepository,
-  { name, base, job, outcome }: FinishedTraining,
+  { home, caller }: OperationsContext,
+  { repository, engine, request, base, outcome }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
   const files = nodeFiles();
@@ -192,27 +204,26 @@ async function saveOutcome(
     const described = { architecture, ...(names === undefined ? {} : { names }) };
     const { uses, dropped, close } = await usesOfResult(files, described, outcome, stateLimits);
     closing.push(close);
+    const environment = environmentOfTraining(result, programVersion());
     const report = await repository.save(model, {
-      name,
+      name: request.name,
       bases: base === undefined ? [] : [base.versionId],
-      environment: environmentOfTraining(result, programVersion()),
+      environment,
       measurements: encodeJson(result.measurements),
-      provenance: encodeJson({
-        ...result.provenance,
-        job: {
-          recipe: job.recipe,
-          parameters: job.parameters,
-          dataset: job.dataset,
-          seed: job.seed,
-          invocation: job.invocation,
+      ...provenanceOfTraining(
+        {
+          result,
+          bases: base === undefined ? [] : [base.versionId],
+          environment,
+          called: Object.keys(request.parameters ?? {}),
+          dataName: request.data,
+          endedAtMs: home.ports.clock.now(),
+          by: caller ?? null,
         },
-        datasetHash: result.datasetHash,
-        engine: result.engine,
-        backend: result.backend,
-        durationMs: result.durationMs,
-      }),
+        home.ports.random,
+      ),
       metadata: { ...metadataOfResult(result, dropped) },
-      uses,
+      uses: { ...uses, ...(engine === undefined ? {} : { engine }) },
     });
     return report.summary;
   } finally {

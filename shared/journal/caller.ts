@@ -3,8 +3,11 @@
  * that devices and rules cause do not. Pure. (docs/formats.md, "Facts")
  */
 
-/** How a caller reaches a store: a command that opened it, the server's local socket, or its HTTP port. */
-export const callerPaths = ["command", "socket", "http"] as const;
+/**
+ * How a caller reaches a store: a command that opened it, the local socket of the server or agent, the server's HTTP
+ * port; or, on a device, an order of its server.
+ */
+export const callerPaths = ["command", "socket", "http", "server"] as const;
 export type CallerPath = (typeof callerPaths)[number];
 
 export interface Caller {
@@ -32,7 +35,7 @@ export function describeCaller(by: Caller | string): string {
 }
 
 /** Who caused a fact, as listings show it. */
-export function byOf({ by }: { readonly by?: Caller | string }): { readonly by?: string } {
+export function byOf({ by }: { readonly by?: Caller | string | undefined }): { readonly by?: string } {
   return by === undefined ? {} : { by: describeCaller(by) };
 }
 

@@ -122,6 +122,18 @@ export type Fact =
     })
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */
   | (Caused & { readonly type: "redacted"; readonly object: Hash; readonly because: string })
+  /** A training engine is in the store, and may be run here: from this server's own build, or approved. */
+  | (Caused & {
+      readonly type: "engine-approved";
+      /** The stored archive, as save records name it. */
+      readonly engine: Hash;
+      /** What trainings with it report. */
+      readonly engineId: Hash;
+      readonly source: "build" | "approval";
+      readonly because: string;
+    })
+  /** The engine may not be run here any more; the next collection removes it. */
+  | (Caused & { readonly type: "engine-removed"; readonly engine: Hash; readonly because: string })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

@@ -37,6 +37,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "shared/model",
     "shared/schemes",
     "shared/train",
+    "shared/provenance",
     "shared/objects",
     "shared/recover",
     "shared/save",

@@ -1,4 +1,5 @@
 /** `stemma agent train`: fine-tunes a line on request. */
+import { currentUser } from "../../../shared/adapters/current-user.js";
 import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { Output } from "../../../shared/cli/output.js";
@@ -29,6 +30,7 @@ export function addTrain(program: Command): void {
         line,
         recipe: choices.recipe,
         parameters: parseAssignments(choices.set),
+        user: currentUser(),
         wait: choices.wait,
       };
       const answer = await callRunningAgent(home, "control", request, trainingTimeoutMs);

@@ -6,6 +6,7 @@ import type { ModelDescription } from "../../api/version-schemas.js";
 import type { ModelDiff } from "../../repository/fleet-repository.js";
 import { describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
+import { provenanceDiffLines, provenanceLines } from "../provenance-text.js";
 import { describeBy, describeEnd, nameOf, stateOf, versionColumns } from "../version-text.js";
 
 export function addModelShowCommands(model: Command): void {
@@ -90,6 +91,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ],
     ...usesFacts(description),
     ...fact("measured", measurements && describeMeasurements(measurements)),
+    ...provenanceLines(description.provenance),
     ["environment", describeEnvironment(description.environment)],
     ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
   ];
@@ -157,7 +159,10 @@ async function diffCommand(a: string, b: string, _: unknown, command: Command): 
         ],
         empty: "the two models have the same tensors",
       },
-      text: `${describeArchitectures(diff)}; ${diff.comparisons} hashes compared`,
+      text: [
+        `${describeArchitectures(diff)}; ${diff.comparisons} hashes compared`,
+        ...(diff.provenance === undefined ? [] : provenanceDiffLines(diff.provenance)),
+      ].join("\n"),
     });
   });
 }

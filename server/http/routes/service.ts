@@ -1,5 +1,5 @@
 /** Routes about the server itself: a page for browsers, probes, health, metrics, the API description. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import { programVersion } from "../../../shared/adapters/program-version.js";
 import { describeApi } from "../../api/api-description.js";
@@ -7,7 +7,6 @@ import type { serverCondition } from "../../api/device-schemas.js";
 import type { ValueOf } from "../../api/operation.js";
 import { operationTable } from "../../api/operation-table.js";
 import type { ServerOperations } from "../../api/server-operations.js";
-import { bearerMatches } from "../token.js";
 import { welcomePage } from "../welcome-page.js";
 
 /** What keeps the server from doing all of its work. Answered without a token, so it reveals nothing else. */
@@ -30,11 +29,11 @@ export const publicPaths: ReadonlySet<string> = new Set([
   operationTable.health.path,
 ]);
 
-/** @param access "trusted", or the bearer token */
+/** @param isKnown whether a request may learn more than that the server runs */
 export function addServiceRoutes(
   app: FastifyInstance,
   { operations, metrics, problems, stopping }: ServiceParts,
-  access: "trusted" | { readonly token: string },
+  isKnown: (request: FastifyRequest) => boolean,
 ): void {
   app.get("/", (_request, reply) =>
     reply
@@ -61,9 +60,7 @@ export function addServiceRoutes(
   // A client without the token learns that the server runs, but not where or with what.
   app.get(operationTable.health.path, async (request) => {
     const health = await operations.health();
-    return access === "trusted" || bearerMatches(request.headers.authorization, access.token)
-      ? health
-      : { version: health.version };
+    return isKnown(request) ? health : { version: health.version };
   });
   app.get("/metrics", async (_request, reply) => {
     const text = await metrics.metrics();

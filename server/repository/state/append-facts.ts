@@ -129,6 +129,9 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return;
     case "retention":
       return checkRetention(fact);
+    case "engine-approved":
+    case "engine-removed":
+    case "redacted":
     case "backup":
     case "restored":
       return;

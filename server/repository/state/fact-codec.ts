@@ -94,6 +94,15 @@ const factSchemas = {
     ...by,
   },
   redacted: { ...at, object: hash, because: text, ...by },
+  "engine-approved": {
+    ...at,
+    engine: hash,
+    engineId: hash,
+    source: z.enum(["build", "approval"]),
+    because: text,
+    ...by,
+  },
+  "engine-removed": { ...at, engine: hash, because: text, ...by },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,
@@ -154,7 +163,7 @@ export function checkFact(fact: Fact): Fact {
 }
 
 /** Names of members whose values are hashes. */
-const hashMembers = new Set(["versionId", "hash", "object"]);
+const hashMembers = new Set(["versionId", "hash", "object", "engine", "engineId"]);
 
 function shortenHashes(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;

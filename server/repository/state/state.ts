@@ -76,6 +76,18 @@ export interface RestoreState {
   readonly isFromBackup: boolean;
 }
 
+/** A training engine that may be run here. */
+export interface EngineState {
+  /** The stored archive. */
+  readonly engine: Hash;
+  /** What trainings with it report. */
+  readonly engineId: Hash;
+  readonly source: "build" | "approval";
+  readonly because: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
 export interface FleetState {
   /** Number of facts applied, which is the position of the next one. */
   length: number;
@@ -97,6 +109,9 @@ export interface FleetState {
    * Oldest first.
    */
   readonly restores: RestoreState[];
+  /** Engines that may be run here, by the id of the stored archive. */
+  readonly engines: Map<Hash, EngineState>;
+  readonly removedEngines: Set<Hash>;
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -114,6 +129,8 @@ export function emptyState(): FleetState {
     retention: new Map(),
     backups: [],
     restores: [],
+    engines: new Map(),
+    removedEngines: new Set(),
     ignoredFacts: 0,
     unknownFacts: 0,
   };
@@ -158,6 +175,16 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyData(state, fact);
     case "redacted":
       state.redacted.add(fact.object);
+      return;
+    case "engine-approved": {
+      const { engine, engineId, source, because, atMs } = fact;
+      state.removedEngines.delete(engine);
+      state.engines.set(engine, { engine, engineId, source, because, atMs, ...byOf(fact) });
+      return;
+    }
+    case "engine-removed":
+      state.engines.delete(fact.engine);
+      state.removedEngines.add(fact.engine);
       return;
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });

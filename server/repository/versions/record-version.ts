@@ -12,6 +12,8 @@ import { decodeNames } from "../../../shared/model/names.js";
 import { decodeOwnerMap } from "../../../shared/model/owner-map.js";
 import { decodeSaveRecord, versionIdOf } from "../../../shared/model/save-record.js";
 import { treeRoot } from "../../../shared/model/tree.js";
+import { invalidProvenance } from "../../../shared/provenance/encode-provenance.js";
+import { openProvenance } from "../../../shared/provenance/openings.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import { mayBeAbsent, requiredReferencesOf } from "../../../shared/objects/references.js";
 import { leavesOfTrees, readTrees, type VersionTree } from "../../../shared/objects/version-trees.js";
@@ -67,6 +69,7 @@ export async function checkVersion(
   for (const tree of trees) checkTree(versionId, record, { tree, architecture });
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
+  await checkOpenings(objects, record.objects);
   const allLeaves = leavesOfTrees(trees);
   checkDeclarations(objects, record, allLeaves);
   let tensorBytes = 0;
@@ -77,6 +80,17 @@ export async function checkVersion(
     if (indices[index] === 0) ownBytes += bytes;
   });
   return { versionId, record, allLeaves, tensorBytes, ownBytes };
+}
+
+/** Salts and values must be those that the provenance commits to. @throws PROVENANCE_INVALID, OPENINGS_MISMATCH */
+async function checkOpenings(
+  objects: Pick<ObjectReader, "read" | "stat">,
+  { provenance, openings }: SaveRecord["objects"],
+): Promise<void> {
+  // Openings that were redacted are not there; what has to be there is checked when the fact is appended.
+  if (openings === undefined || objects.stat(openings) === undefined) return;
+  if (provenance === undefined) invalidProvenance("its record names openings, but no provenance");
+  openProvenance(await objects.read("provenance", provenance), await objects.read("openings", openings));
 }
 
 /** A checkpoint is a model like the version's own; an optimizer's state has named tensors. */

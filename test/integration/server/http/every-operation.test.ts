@@ -16,6 +16,9 @@ import { connectOperations } from "../../../../server/http/client.js";
 import { readHttpToken } from "../../../../server/http/token.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { currentUser } from "../../../../shared/adapters/current-user.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
+import { packEngine } from "../../../../shared/train/unpack-engine.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
@@ -43,6 +46,11 @@ async function importTiny(
   );
 }
 const oneChunk = (bytes: Uint8Array): AsyncIterable<Uint8Array> => Readable.from([bytes]);
+
+/** The archive of this build's engine, base64. */
+async function ownArchive(): Promise<string> {
+  return Buffer.from(await packEngine(nodeFiles(), builtInEngineFolder())).toString("base64");
+}
 
 /** A recovery's report and its bytes. */
 async function drain(stream: RecoveryStream): Promise<unknown> {
@@ -210,6 +218,38 @@ function steps(backupFolder: string): readonly Step[] {
       ask: async (at) =>
         (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
     },
+    { name: "tokens", ask: (at) => at.tokens() },
+    { name: "addToken", ask: async (at) => (await at.addToken({ name: "ci", role: "viewer" })).role },
+    {
+      name: "addToken",
+      shows: "a name that is taken",
+      ask: (at) => at.addToken({ name: "ci", role: "admin" }),
+      fails: "NAME_INVALID",
+    },
+    { name: "removeToken", ask: (at) => at.removeToken({ name: "ci" }) },
+    {
+      name: "approveEngine",
+      shows: "something else",
+      ask: (at) => at.approveEngine({ fleet, archive: "AAAA" }),
+      fails: "ENGINE_INVALID",
+    },
+    {
+      name: "approveEngine",
+      ask: async (at) => at.approveEngine({ fleet, archive: await ownArchive(), because: "vans" }),
+    },
+    { name: "engines", ask: (at) => at.engines({ fleet }) },
+    {
+      name: "removeEngine",
+      shows: "one that is needed",
+      ask: async (at) => at.removeEngine({ fleet, engine: (await at.engines({ fleet }))[0]?.engine ?? "" }),
+      fails: "ENGINE_IN_USE",
+    },
+    {
+      name: "removeEngine",
+      shows: "an unknown one",
+      ask: (at) => at.removeEngine({ fleet, engine: "0123456789" }),
+      fails: "NOT_FOUND",
+    },
     { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
     { name: "reindex", ask: (at) => at.reindex({ fleet }) },
     {
@@ -231,6 +271,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "backup",
   "train",
   "journal",
+  "addToken",
 ]);
 
 /**
@@ -266,6 +307,7 @@ const factsOfOperations = [
   "assigned",
   "backup",
   "data",
+  "engine-approved",
   "enrolled",
   "held",
   "recorded",
@@ -371,6 +413,38 @@ describe("every operation", () => {
       );
     } finally {
       await http.close();
+    }
+  });
+
+  it("lets a token do what its role allows, and nothing any more once it is removed", async () => {
+    const url = server.handle.httpUrl;
+    const tokens = await Promise.all(
+      (["viewer", "operator"] as const).map((role) => remote.addToken({ name: `the-${role}`, role })),
+    );
+    const [viewer, operator] = tokens.map(({ token }) => connectOperations({ url, token }));
+    if (viewer === undefined || operator === undefined) throw new Error("no tokens");
+    try {
+      assert.ok((await viewer.engines({ fleet })).length >= 0);
+      await assert.rejects(viewer.tag({ ...tiny, tag: "x" }), { code: "NOT_ALLOWED" });
+      const { length } = await operator.journal({ fleet, limit: 1 });
+      await operator.tag({ ...tiny, tag: "x" });
+      assert.deepEqual((await causedSince(operator, length)).caused[0]?.["by"], {
+        who: "the-operator",
+        through: "http",
+        role: "operator",
+      });
+      for (const refused of [
+        () => operator.approveEngine({ fleet, archive: "AAAA" }),
+        () => operator.removeEngine({ fleet, engine: "0123456789" }),
+        () => operator.backup({ fleet, folder: "/tmp/none" }),
+        () => operator.addToken({ name: "more", role: "admin" }),
+        () => operator.tokens(),
+      ])
+        await assert.rejects(refused, { code: "NOT_ALLOWED" });
+      await remote.removeToken({ name: "the-viewer" });
+      await assert.rejects(viewer.engines({ fleet }), { code: "TOKEN_INVALID" });
+    } finally {
+      await Promise.all([viewer.close(), operator.close()]);
     }
   });
 

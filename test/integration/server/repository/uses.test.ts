@@ -14,6 +14,7 @@ import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import { encodeSaveRecord } from "../../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import { encodeTree } from "../../../../shared/model/tree-object.js";
+import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
 import type { SaveUses } from "../../../../shared/save/save-uses.js";
 import { objectId, sha256 } from "../../../../shared/tensor/hash.js";
 import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
@@ -51,8 +52,18 @@ async function save(
   const { summary } = await repository.save(modelOf(fineTuned(model, seed)), {
     name: "soh",
     uses: usesOf(seed),
-    openings: seededBytes(`openings ${seed}`, 50),
-    provenance: Buffer.from("{}"),
+    ...makeProvenance(
+      {
+        engine: undefined,
+        recipe: undefined,
+        exactness: "none",
+        bases: [],
+        data: [],
+        environment: objectId("environment", new Uint8Array()),
+      },
+      { notes: { seed } },
+      { bytes: (count) => seededBytes(`salt ${seed}`, count) },
+    ),
     ...more,
   });
   return summary;
@@ -232,8 +243,8 @@ describe("collection", () => {
     const kinds = await deadKinds(repository);
     assert.deepEqual(
       kinds.filter((kind) => !["tensor", "tree", "names", "owner-map"].includes(kind)),
-      ["data", "openings", "recipe"],
-      "its own data, openings and recipe; the shared data and the engine stay",
+      ["data", "openings", "provenance", "recipe"],
+      "its own data, provenance, openings and recipe; the shared data and the engine stay",
     );
     await repository.collect(await repository.planCollection());
     assert.deepEqual((await repository.check()).problems, []);

@@ -8,6 +8,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { trainExternally, type TrainedExternally } from "../../../../agent/external/external-training.js";
+import { viewOf } from "../../../../shared/provenance/diff-provenance.js";
+import { openProvenance } from "../../../../shared/provenance/openings.js";
 import type { SampleRange } from "../../../../agent/outbox/agent-fact.js";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { parseConfig } from "../../../../agent/settings/config.js";
@@ -169,12 +171,15 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
       [metadata["epochs"], metadata["trainer.program"], typeof metadata["training.samples"]],
       [4, "node own-trainer.mjs", "number"],
     );
-    const provenance = JSON.parse(
-      new TextDecoder().decode(await outbox.objects.read("provenance", objects.provenance as Hash)),
-    ) as Record<string, Record<string, unknown>>;
-    assert.equal(provenance["exactness"], "not replayable");
+    const opened = openProvenance(
+      await outbox.objects.read("provenance", objects.provenance as Hash),
+      await outbox.objects.read("openings", objects.openings as Hash),
+    );
+    const provenance = viewOf(opened);
+    assert.deepEqual([provenance["exactness"], opened.provenance.data.length], ["none", 1]);
     assert.deepEqual(provenance["random"], { seed: "7", invocation: 3 });
-    assert.equal((provenance["command"]?.["files"] as readonly object[]).length, 2);
+    const { command } = provenance["course"] as unknown as { command: { files: readonly object[] } };
+    assert.equal(command.files.length, 2);
     assert.doesNotMatch(JSON.stringify(provenance), new RegExp(folder), "no path of the device");
     const environment = decodeEnvironment(await outbox.objects.read("environment", objects.environment));
     assert.equal(environment["backend"], "external");

@@ -45,6 +45,7 @@ async function openSaver(t: TestContext, profile: Readonly<Record<string, unknow
     enrolment: { fleet: "f", device: "d" },
     log: silentLog(),
     version: "test",
+    random: nodeRandom(),
     diskUse: () =>
       Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
     clockErrorMs: () => null,

@@ -130,6 +130,18 @@ const inputs = {
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
   reindex: { fleet },
+  engines: { fleet },
+  approveEngine: {
+    fleet,
+    archive: "AA==",
+    expected: "ab".repeat(32) as Hash,
+    because: "y",
+    dryRun: true,
+  },
+  removeEngine: { fleet, engine: "0123456789ab", because: "y" },
+  tokens: {},
+  addToken: { name: "ci", role: "viewer" },
+  removeToken: { name: "ci" },
   journal: { fleet, from: 3, limit: 4 },
   backup: { fleet, folder: "/b" },
 } as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };

@@ -1,0 +1,76 @@
+/** The provenance of a version as JSON, and the differences of two. */
+import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import { diffProvenance, viewOf } from "../../shared/provenance/diff-provenance.js";
+import { isProvenance1 } from "../../shared/provenance/encode-provenance.js";
+import { openProvenance, type OpenedProvenance } from "../../shared/provenance/openings.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import type { ProvenanceDiffJson } from "../api/version-schemas.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+
+type Objects = Pick<ObjectReader, "read" | "has">;
+
+/** Opened, where it has format 1; undefined where there is none, or one of an older form. */
+async function readOpened(
+  objects: Objects,
+  { provenance, openings }: SaveRecord["objects"],
+): Promise<OpenedProvenance | undefined> {
+  if (provenance === undefined || !objects.has(provenance)) return undefined;
+  const bytes = await objects.read("provenance", provenance);
+  if (!isProvenance1(bytes)) return undefined;
+  const isOpen = openings !== undefined && objects.has(openings);
+  return openProvenance(bytes, isOpen ? await objects.read("openings", openings) : undefined);
+}
+
+/** All that can be seen of a version's provenance; undefined where it has none. @throws OPENINGS_MISMATCH */
+export async function provenanceJson(objects: Objects, own: SaveRecord["objects"]): Promise<unknown> {
+  const opened = await readOpened(objects, own);
+  if (opened !== undefined) return { format: 1, ...(plainOf(viewOf(opened) as CanonicalValue) as object) };
+  return own.provenance === undefined ? undefined : jsonOf(await objects.read("provenance", own.provenance));
+}
+
+/** Undefined where one of the versions has no provenance of format 1. @throws OPENINGS_MISMATCH */
+export async function provenanceDiffJson(
+  { objects }: Pick<FleetRepository, "objects">,
+  a: VersionSummary,
+  b: VersionSummary,
+): Promise<ProvenanceDiffJson | undefined> {
+  const [first, second] = [
+    await readOpened(objects, a.record.objects),
+    await readOpened(objects, b.record.objects),
+  ];
+  if (first === undefined || second === undefined) return undefined;
+  const { differences, redacted, sameStory } = diffProvenance(first, second, { a: "a", b: "b" });
+  return {
+    differences: plainOf(differences) as ProvenanceDiffJson["differences"],
+    redacted,
+    sameStory,
+  };
+}
+
+/** Parses what a device or a training wrote as JSON; returns it as text where it is not JSON. */
+export function jsonOf(bytes: Uint8Array): unknown {
+  const text = Buffer.from(bytes).toString("utf8");
+  // Canonical JSON writes doubles as their bits; callers get the numbers.
+  try {
+    return plainOf(decodeCanonical(bytes));
+  } catch {
+    /* other JSON, or not JSON */
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text.slice(0, 4096);
+  }
+}
+
+/** Turns 64-bit integers into texts, since JSON numbers are exact only up to 2^53. */
+function plainOf(value: CanonicalValue | undefined): unknown {
+  if (typeof value === "bigint") return String(value);
+  if (Array.isArray(value)) return value.map(plainOf);
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(
+      Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]),
+    );
+  return value;
+}

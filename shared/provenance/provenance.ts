@@ -1,0 +1,93 @@
+/**
+ * How a training was made, as a version keeps it (docs/formats.md, "Provenance"). What identifies shared objects is
+ * stated plainly; what may be redacted is a commitment, whose value is in the openings, an object of its own. Types
+ * and names only.
+ */
+import type { Caller } from "../journal/caller.js";
+import type { Hash } from "../tensor/tensor.js";
+
+export type Scalar = string | number | boolean;
+
+/** A built-in recipe is inside the engine; a fleet's own is an object of kind "recipe". */
+export type RecipeReference = { readonly name: string; readonly version: string } | { readonly bundle: Hash };
+
+/** What must match for a replay to give the same bits. */
+export type ExactnessClass = "wasm" | "native" | "none";
+
+export interface Provenance {
+  /** Undefined: no engine of Stemma trained it, so it cannot be replayed. */
+  readonly engine: Hash | undefined;
+  readonly recipe: RecipeReference | undefined;
+  readonly exactness: ExactnessClass;
+  /** Version ids that the training began from. */
+  readonly bases: readonly Hash[];
+  /** Content hash of each data set, in the order of the committed descriptions. */
+  readonly data: readonly Hash[];
+  /** Object of kind "environment". */
+  readonly environment: Hash;
+  /** Member → commitment to its value. */
+  readonly committed: Readonly<Record<string, Hash>>;
+}
+
+/** Where a parameter's value came from: a configuration file, the call that began the training, or the recipe. */
+export type ParameterOrigin = "file" | "call" | "default";
+
+export interface DataDescription {
+  /** The reader, or what else produced the samples. */
+  readonly reader: string;
+  readonly parameters?: Readonly<Record<string, Scalar | readonly string[]>>;
+  /** Name under which the data are registered in the fleet. Never a path. */
+  readonly name?: string;
+  readonly format?: unknown;
+  readonly columns?: unknown;
+  readonly transformations?: unknown;
+  readonly split?: unknown;
+  readonly samples?: Readonly<Record<string, number>>;
+}
+
+/** State of an object before the training: "initial", or the hash of the state that it continued from. */
+export interface StateBefore {
+  readonly before: "initial" | Hash;
+  readonly settings?: Readonly<Record<string, unknown>>;
+}
+
+/** The values of the committed members. Any may be redacted. */
+export interface CommittedMembers {
+  readonly parameters?: Readonly<Record<string, { readonly value: Scalar; readonly from: ParameterOrigin }>>;
+  readonly random?: {
+    /** Absent where the trainer was another program, which draws its own numbers. */
+    readonly generator?: string;
+    /** Decimal, unsigned 64 bits. */
+    readonly seed: string;
+    /** How often the trainer was invoked before: the k-th call from 0 has count k (ME9). */
+    readonly invocation: number;
+    /** Stream → numbers drawn from it. */
+    readonly streams?: Readonly<Record<string, number>>;
+  };
+  /** Every stateful object by its name: optimizer, schedule, loader, generators (MM9). */
+  readonly state?: Readonly<Record<string, StateBefore>>;
+  readonly data?: readonly DataDescription[];
+  /** Course of the training: iterations, epochs, best epoch, frozen layers. */
+  readonly course?: Readonly<Record<string, unknown>>;
+  readonly times?: {
+    /** Milliseconds since 1970, by the trainer's clock. */
+    readonly endedAtMs: number;
+    /** Milliseconds of work, of all processes together where the training was cut short. */
+    readonly workMs: number;
+  };
+  /** Who began the training. Null: a schedule. */
+  readonly by?: Caller | null;
+  readonly notes?: Readonly<Record<string, Scalar>> | undefined;
+}
+
+/** The committed members that this release knows, in the order in which they are shown. */
+export const committedMembers = [
+  "parameters",
+  "random",
+  "state",
+  "data",
+  "course",
+  "times",
+  "by",
+  "notes",
+] as const satisfies readonly (keyof CommittedMembers)[];
