@@ -288,8 +288,8 @@ export const importReport = z
     summary: versionSummary.optional().describe("The version that was saved; absent after a dry run"),
     approach: z.enum(["snapshot", "update"]),
     changed: count,
-    tensors: count,
-    tensorBytes: count,
+    tensors: count.describe("Of the model"),
+    tensorBytes: count.describe("Of the model, its checkpoints and the optimizer's state"),
     newTensorBytes: count,
     overheadBytes: count,
     unchanged: z.boolean().describe("Whether it equals its base"),
@@ -325,6 +325,21 @@ export const importOptions = z
       .max(256)
       .optional(),
     fileName: z.string().max(4096).optional().describe("What error messages call the file"),
+    parts: z
+      .array(
+        z.object({
+          iteration: count
+            .optional()
+            .describe("Of a checkpoint: training steps before it; absent: the optimizer's state"),
+          byteLength: count,
+          fileName: z.string().max(4096).optional(),
+        }),
+      )
+      .max(257)
+      .optional()
+      .describe(
+        "Safetensors files in the body before the model's, one after the other: checkpoints and the optimizer's state",
+      ),
     localFile: localFile
       .optional()
       .describe(

@@ -1,6 +1,7 @@
 /**
  * The body of an import: a length (u32, little-endian), that many bytes of JSON (the options, with
- * attachments as base64), then the safetensors file as it is. So an import is one request, of which only the
+ * attachments as base64), then the safetensors files as they are: checkpoints and the optimizer's state in the
+ * order of the options' `parts`, then the model's. So an import is one request, of which only the
  * options are held in memory.
  */
 import { StemmaError } from "../../shared/errors.js";

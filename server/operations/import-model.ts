@@ -8,6 +8,7 @@ import type { Files, FileStat } from "../../shared/ports.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource } from "../../shared/model/model.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
 import { planSave } from "../../shared/save/plan-save.js";
 import { loadSaveBase } from "../../shared/save/save-model.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -17,6 +18,14 @@ import type { ImportOptions, ImportStream, LocalFile } from "../api/server-opera
 import type { ImportReport } from "../api/version-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { requireDiskSpace } from "../context/disk-space.js";
+import {
+  checkParts,
+  openParts,
+  receiveParts,
+  StreamCutter,
+  type OpenedParts,
+  type ReceivedPart,
+} from "./import-parts.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /**
@@ -32,10 +41,13 @@ export async function importModel(
   const { home, fleets } = context;
   const { files, random } = home.ports;
   const { localFile } = stream;
-  if (localFile !== undefined) {
+  const { parts = [] } = options;
+  checkParts(parts);
+  // With further files, everything is received.
+  if (localFile !== undefined && parts.length === 0) {
     await requireShared(files, localFile);
     await requireDiskSpace(home, options.dryRun === true ? 0 : localFile.size);
-    return await importFile(context, localFile.path, options, async () => {
+    return await importFile(context, { path: localFile.path, parts: [] }, options, async () => {
       if (!(await isSameFile(files, localFile)))
         throw new StemmaError(
           "FILE_CHANGED",
@@ -49,12 +61,17 @@ export async function importModel(
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
+  await requireDiskSpace(home, Math.max(0, stream.byteLength));
+  const cutter = new StreamCutter(stream.chunks);
+  const { received, remove } = await receiveParts(home.ports, folder, { parts, stream: cutter });
   try {
-    await requireDiskSpace(home, Math.max(0, stream.byteLength));
-    await receive(files, temporary, stream);
-    return await importFile(context, temporary, options, () => Promise.resolve());
+    const partBytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const byteLength = stream.byteLength < 0 ? stream.byteLength : stream.byteLength - partBytes;
+    await receive(files, temporary, { byteLength, chunks: cutter.rest() });
+    return await importFile(context, { path: temporary, parts: received }, options, () => Promise.resolve());
   } finally {
     await files.remove(temporary);
+    await remove();
   }
 }
 
@@ -87,7 +104,7 @@ async function isSameFile(files: Files, { path, size, modifiedMs }: LocalFile): 
 /** @param requireUnchanged throws where the file changed since it was described */
 async function importFile(
   context: OperationsContext,
-  path: string,
+  { path, parts }: { readonly path: string; readonly parts: readonly ReceivedPart[] },
   options: ImportOptions,
   requireUnchanged: () => Promise<void>,
 ): Promise<ImportReport> {
@@ -97,6 +114,7 @@ async function importFile(
   const modelJson =
     options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
   const file = await files.open(path, "read");
+  let opened: OpenedParts | undefined;
   try {
     const model = await modelSourceOfSafetensors(
       file,
@@ -104,17 +122,27 @@ async function importFile(
       modelJson === undefined ? {} : { modelJson },
     );
     await requireUnchanged();
+    opened = await openParts(files, parts, modelJson);
+    const imported = { model, base, uses: opened.uses };
     return options.dryRun === true
-      ? await reportDry(repository, model, base)
-      : await save(context, repository, { model, base }, options);
+      ? await reportDry(repository, imported)
+      : await save(context, repository, imported, options);
   } catch (error) {
     // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
     // and compared with the ids of their tensors.
     await requireUnchanged();
     throw error;
   } finally {
+    await opened?.close();
     await file.close();
   }
+}
+
+/** What an import saves. */
+interface ImportedModel {
+  readonly model: ModelSource;
+  readonly base: VersionSummary | undefined;
+  readonly uses: SaveUses | undefined;
 }
 
 async function receive(files: Files, path: string, { byteLength, chunks }: ImportStream): Promise<void> {
@@ -136,14 +164,15 @@ async function receive(files: Files, path: string, { byteLength, chunks }: Impor
   }
 }
 
-function totalBytes(model: ModelSource): number {
-  return model.leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
+/** Bytes of the tensors of all files. */
+function totalBytes({ model, uses }: ImportedModel): number {
+  return leavesOfSave(model, uses).reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
 }
 
 async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
-  { model, base }: { readonly model: ModelSource; readonly base: VersionSummary | undefined },
+  { model, base, uses }: ImportedModel,
   { name, device, line, metadata, attachments }: ImportOptions,
 ): Promise<ImportReport> {
   const report = await repository.save(model, {
@@ -153,6 +182,7 @@ async function save(
     bases: base === undefined ? [] : [base.versionId],
     ...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }),
     ...(attachments === undefined || attachments.length === 0 ? {} : { attachments }),
+    ...(uses === undefined ? {} : { uses }),
   });
   const { summary } = report;
   const liveFleet = await live?.fleet(repository.fleet);
@@ -163,7 +193,7 @@ async function save(
     approach: report.approach,
     changed: plan.changed,
     tensors: model.leaves.length,
-    tensorBytes: totalBytes(model),
+    tensorBytes: totalBytes({ model, base, uses }),
     newTensorBytes: report.newTensorBytes,
     overheadBytes: report.overheadBytes,
     unchanged: base !== undefined && base.record.contentId === summary.record.contentId,
@@ -188,12 +218,11 @@ async function planAgainst(
 
 async function reportDry(
   repository: FleetRepository,
-  model: ModelSource,
-  base: VersionSummary | undefined,
+  { model, base, uses }: ImportedModel,
 ): Promise<ImportReport> {
   const { approach, changed } = await planAgainst(repository, model, base);
   const missing = new Map(
-    model.leaves
+    leavesOfSave(model, uses)
       .filter(({ tensor }) => !repository.objects.has(tensor))
       .map((leaf) => [leaf.tensor, tensorByteLength(leaf.dtype, leaf.shape)]),
   );
@@ -202,7 +231,7 @@ async function reportDry(
     approach,
     changed,
     tensors: model.leaves.length,
-    tensorBytes: totalBytes(model),
+    tensorBytes: totalBytes({ model, base, uses }),
     newTensorBytes: [...missing.values()].reduce((sum, bytes) => sum + bytes, 0),
     overheadBytes: 0,
     unchanged:

@@ -74,7 +74,10 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
   return checkpoint === undefined ? part : { checkpoint };
 }
 
-/** @throws MODEL_RETIRED, MODEL_PART_MISSING, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT, OBJECT_MISSING */
+/**
+ * @throws MODEL_RETIRED, MODEL_PART_MISSING, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT,
+ * OBJECT_MISSING
+ */
 export async function recoverAsStream(
   repository: Pick<FleetRepository, "recover">,
   summary: VersionSummary,

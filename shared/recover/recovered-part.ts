@@ -3,8 +3,9 @@
  * the optimizer's state after the training. Pure.
  */
 import { StemmaError } from "../errors.js";
-import type { LeafTable, Names, SaveRecord } from "../model/model.js";
+import type { Leaf, LeafTable, Names, SaveRecord } from "../model/model.js";
 import { treesOf } from "../model/record-objects.js";
+import { hasSameHeader } from "../tensor/same-header.js";
 import type { Hash } from "../tensor/tensor.js";
 
 export type RecoveredPart = "model" | "optimizer" | { readonly checkpoint: number };
@@ -52,7 +53,8 @@ export function namesOfPart(
   const isLikeModel =
     leaves.length === model.leaves.length && leaves.every(({ path }, i) => path === model.leaves[i]?.path);
   if (!isLikeModel) return { leaves: leaves.map(({ path }) => path) };
-  // A header written for the model's own tensors may state other shapes.
+  // The header of the model's file fits where the tensors have the same types and shapes.
+  if (leaves.every((leaf, i) => hasSameHeader(leaf, model.leaves[i] as Leaf))) return model.names;
   const { fileHeader: _, ...names } = model.names;
   return names;
 }

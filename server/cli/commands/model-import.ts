@@ -19,6 +19,8 @@ interface ImportChoices {
   readonly line?: string;
   readonly meta: string[];
   readonly attach: string[];
+  readonly checkpoint: string[];
+  readonly optimizer?: string;
   readonly dryRun: boolean;
 }
 
@@ -32,6 +34,13 @@ export function addModelImportCommand(model: Command): void {
     .option("--line <line>", "the line it belongs to")
     .option("--meta <key=value>", "typed metadata that queries can use (repeatable)", appendValue, [])
     .option("--attach <file>", "a file kept with this version (repeatable)", appendValue, [])
+    .option(
+      "--checkpoint <iteration=file>",
+      "a .safetensors file of the model after that many training steps (repeatable)",
+      appendValue,
+      [],
+    )
+    .option("--optimizer <file>", "a .safetensors file with the optimizer's state after the training")
     .option("--dry-run", "report what would be stored, store nothing", false)
     .description("save a model file of your own; its tensors come back byte for byte")
     .action(async (file: string, choices: ImportChoices, command: Command) =>
@@ -41,14 +50,21 @@ export function addModelImportCommand(model: Command): void {
 
 async function importCommand(
   file: string,
-  { name, base, arch, line, meta, attach, dryRun }: ImportChoices,
+  { name, base, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const localFile = await describeFile(file);
+  const parts = await describeParts(checkpoint, optimizer);
+  const partBytes = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const operationsNow = await operations();
   const report = await operationsNow
     .import(
-      { byteLength: localFile.size, chunks: readChunks(file), localFile },
+      {
+        byteLength: partBytes + localFile.size,
+        chunks: readAll([...parts.map(({ fileName }) => fileName), file]),
+        // With further files, the server receives all of them.
+        ...(parts.length === 0 ? { localFile } : {}),
+      },
       {
         fleet: options.fleet,
         fileName: file,
@@ -57,6 +73,7 @@ async function importCommand(
         line,
         metadata: parseAssignments(meta),
         dryRun,
+        ...(parts.length === 0 ? {} : { parts: [...parts] }),
         architecture: arch === undefined ? undefined : await readText(arch),
         attachments: await Promise.all(
           attach.map(async (path) => ({ name: basename(path), bytes: await readBytes(path) })),
@@ -115,6 +132,33 @@ function missing(path: string, cause: unknown): StemmaError {
   return new StemmaError("NOT_FOUND", `${path} cannot be read. Check the path and its permissions.`, {
     cause,
   });
+}
+
+/** The files of --checkpoint and --optimizer. @throws USAGE */
+async function describeParts(
+  checkpoints: readonly string[],
+  optimizer: string | undefined,
+): Promise<
+  readonly { readonly iteration?: number; readonly byteLength: number; readonly fileName: string }[]
+> {
+  const parts = await Promise.all(
+    checkpoints.map(async (text) => {
+      const [, iteration, fileName] = /^(\d{1,15})=(.+)$/s.exec(text) ?? [];
+      if (iteration === undefined || fileName === undefined)
+        throw new StemmaError(
+          "USAGE",
+          `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such as 200=after-200.safetensors.`,
+        );
+      return { iteration: Number(iteration), byteLength: (await describeFile(fileName)).size, fileName };
+    }),
+  );
+  return optimizer === undefined
+    ? parts
+    : [...parts, { byteLength: (await describeFile(optimizer)).size, fileName: optimizer }];
+}
+
+async function* readAll(paths: readonly string[]): AsyncIterable<Uint8Array> {
+  for (const path of paths) yield* readChunks(path);
 }
 
 async function* readChunks(path: string): AsyncIterable<Uint8Array> {

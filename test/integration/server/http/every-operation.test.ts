@@ -45,6 +45,27 @@ async function importTiny(
     { fleet, architecture, metadata: { seed: Number(seed), note: "ä" }, ...options },
   );
 }
+/** A model with checkpoints of another model, and an optimizer's state with that one's tensors. */
+async function importWithParts(
+  operations: ServerOperations,
+  seed: string,
+  iterations: readonly number[] = [20],
+  moreBytes = 0,
+): Promise<unknown> {
+  const [model, other] = await Promise.all([tinyImport(seed), tinyImport("3")]);
+  const byteLength = other.bytes.length + moreBytes;
+  const files = [...iterations.map(() => other.bytes), other.bytes, model.bytes];
+  const body = Buffer.concat(files);
+  return operations.import(
+    { byteLength: -1, chunks: oneChunk(body) },
+    {
+      fleet,
+      name: "parts",
+      architecture: model.architecture,
+      parts: [...iterations.map((iteration) => ({ iteration, byteLength })), { byteLength }],
+    },
+  );
+}
 const oneChunk = (bytes: Uint8Array): AsyncIterable<Uint8Array> => Readable.from([bytes]);
 
 /** The archive of this build's engine, base64. */
@@ -74,6 +95,34 @@ function steps(backupFolder: string): readonly Step[] {
       shows: "an update",
       ask: (at) => importTiny(at, { seed: "2", name: "tiny", base: "tiny:1" }),
     },
+    {
+      name: "import",
+      shows: "a checkpoint and the optimizer's state",
+      ask: (at) => importWithParts(at, "2"),
+    },
+    {
+      name: "import",
+      shows: "two checkpoints after one iteration",
+      ask: (at) => importWithParts(at, "2", [20, 20]),
+      fails: "HTTP_REQUEST_INVALID",
+    },
+    {
+      name: "import",
+      shows: "a checkpoint that was cut off",
+      ask: (at) => importWithParts(at, "2", [20], 1_000_000),
+      fails: "SAFETENSORS_TRUNCATED",
+    },
+    {
+      name: "recover",
+      shows: "a checkpoint",
+      ask: async (at) => drain(await at.recover({ fleet, model: "parts", checkpoint: 20 })),
+    },
+    {
+      name: "recover",
+      shows: "the optimizer's state",
+      ask: async (at) => drain(await at.recover({ fleet, model: "parts", part: "optimizer" })),
+    },
+    { name: "model", shows: "what a version uses", ask: (at) => at.model({ fleet, model: "parts" }) },
     { name: "models", ask: (at) => at.models({ fleet }) },
     { name: "listModels", ask: (at) => at.listModels({ fleet, limit: 1, offset: 1, order: "oldest" }) },
     {
