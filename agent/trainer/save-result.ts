@@ -78,8 +78,14 @@ export async function saveResult(
       architecture: { architecture, names },
     });
     const stateLimits = stateLimitsOf(profile);
-    const { uses, dropped, close } = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
+    const {
+      uses,
+      dropped: tooMany,
+      close,
+    } = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
     closing.push(close);
+    const older = outcome.result.checkpointsDropped;
+    const dropped = older === undefined ? tooMany : [...tooMany, `${older} older checkpoints`];
     const verdict = judgeDisk(
       profile.disk,
       await options.diskUse(),

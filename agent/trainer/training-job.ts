@@ -14,7 +14,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { externalRecipe, requestedParameters } from "../settings/external-trainer.js";
-import { settingsOf } from "./training-settings.js";
+import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface TrainingRequest {
   readonly recipe?: string | undefined;
@@ -126,6 +126,8 @@ export function engineJobOf(
     base: { folder, versionId: base },
     memoryLimitMb: settingsOf(profile).memoryLimitMb,
     threads: settingsOf(profile).threads,
+    // The engine removes older ones while it trains, so that they do not fill the disk.
+    maxCheckpoints: stateLimitsOf(profile).checkpoints,
   };
 }
 

@@ -106,6 +106,7 @@ const trainingResult = z
     provenance: z.record(text, z.unknown()),
     durationMs: z.number(),
     continuations: z.number().exactOptional().describe("How often it continued after it was cut short"),
+    checkpointsDropped: count.exactOptional().describe("Older checkpoints that were not kept"),
     files: z.record(text, z.unknown()),
   })
   .meta({ id: "TrainingResult" }) as unknown as z.ZodType<TrainingResult>;

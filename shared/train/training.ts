@@ -136,6 +136,8 @@ export interface TrainingResult {
   readonly durationMs: number;
   /** How often it continued after it was cut short; absent: never. */
   readonly continuations?: number | undefined;
+  /** Older checkpoints that were not kept, because of the job's maxCheckpoints; absent: none. */
+  readonly checkpointsDropped?: number | undefined;
   /** Names of the files in the result folder. */
   readonly files: {
     readonly model: "model.safetensors";

@@ -247,9 +247,13 @@ async function trainInto(
     onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
   });
   await ports.onProgress?.({ phase: "writing" });
+  const { droppedCheckpoints } = folder;
+  const { result } = trained;
   await writeResult(
     resultFolder,
-    trained,
+    droppedCheckpoints === 0
+      ? trained
+      : { ...trained, result: { ...result, checkpointsDropped: droppedCheckpoints } },
     folder.checkpoints.map(({ name, epoch, iteration }) => ({ name, epoch, iteration })),
   );
 }

@@ -29,6 +29,7 @@ export interface StateContext extends TrainingProgressSoFar {
   /** Identifies the training: see stateKeyOf in run-training.ts. */
   readonly key: Hash;
   readonly checkpoints: readonly CheckpointFile[];
+  readonly droppedCheckpoints: number;
 }
 
 export interface SavedState extends StateContext {

@@ -33,11 +33,17 @@ export class TrainingFolder implements TrainingStates {
   #checkpoints: readonly CheckpointFile[] = [];
   /** Checkpoint files that are not kept; the last saved state may still rely on them. */
   #superseded: readonly string[] = [];
+  #dropped = 0;
   #hasReportedFailure = false;
 
   constructor(options: TrainingFolderOptions) {
     this.#options = options;
     this.#pace = new StatePace(options.startedMs, options.state?.everySeconds);
+  }
+
+  /** Checkpoints that were made and not kept. */
+  get droppedCheckpoints(): number {
+    return this.#dropped;
   }
 
   /** Names of the checkpoint files, oldest first. */
@@ -48,6 +54,7 @@ export class TrainingFolder implements TrainingStates {
   async read(key: Hash): Promise<SavedTraining | undefined> {
     const saved = await this.#usableState(key);
     this.#checkpoints = saved?.checkpoints ?? [];
+    this.#dropped = saved?.droppedCheckpoints ?? 0;
     await this.#clearResult();
     if (saved === undefined) return undefined;
     const { epoch, iteration } = saved.fit.position;
@@ -73,7 +80,13 @@ export class TrainingFolder implements TrainingStates {
       try {
         await files.makeFolder(state.folder);
         bytes = await writeState(files, join(state.folder, stateFileName), {
-          context: { engine, key, checkpoints: this.#checkpoints, ...soFar() },
+          context: {
+            engine,
+            key,
+            checkpoints: this.#checkpoints,
+            droppedCheckpoints: this.#dropped,
+            ...soFar(),
+          },
           snapshot: present,
         });
         this.#hasReportedFailure = false;
@@ -106,6 +119,7 @@ export class TrainingFolder implements TrainingStates {
       { name, epoch, iteration, sha256 },
     ];
     const surplus = Math.max(0, all.length - maxCheckpoints);
+    this.#dropped += surplus;
     this.#superseded = [...this.#superseded, ...all.slice(0, surplus).map((one) => one.name)];
     this.#checkpoints = all.slice(surplus);
     if (this.#options.state === undefined) await this.#removeSuperseded();

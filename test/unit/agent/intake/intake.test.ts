@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { Intake } from "../../../../agent/intake/intake.js";
 import { segmentFirstIndex, segmentName } from "../../../../agent/intake/segment.js";
 import type { SampleForm } from "../../../../shared/train/datasets/sample-form.js";
+import { parseTargets } from "../../../../shared/train/datasets/target-form.js";
 import { contentKey, splitByContent } from "../../../../shared/train/datasets/sample-split.js";
 import { planRetention, type SegmentInfo } from "../../../../agent/intake/retention.js";
 import { takeFolderIn } from "../../../../agent/intake/watch-folder.js";
@@ -438,6 +439,53 @@ describe("retention", () => {
         const last = drop.at(-1);
         if (last !== undefined) assert.ok(bytes + (list[Number(last)] as SegmentInfo).bytes > maxBytes);
       }),
+    );
+  });
+
+  it("takes samples with the targets that its line declares, and names the one that does not fit", async () => {
+    const files = memoryFiles();
+    const form = { shape: [2], targets: parseTargets(["wear:number", "mask:classes:3:2"]) };
+    const intake = await open(files, {}, { form });
+    const targets = { wear: 0.5, mask: [0, 2], more: { shape: [1, 1], values: [7] } };
+    await intake.append([
+      { values: [1, 2], targets },
+      { values: [3, 4], targets: { ...targets, wear: [0.25] } },
+    ]);
+    for (const [wrong, text] of [
+      [{ ...targets, mask: [0, 3] }, '"mask"'],
+      [{ ...targets, mask: [0, 1, 2] }, '"mask"'],
+      [{ mask: [0, 1] }, '"wear"'],
+      [{ ...targets, "a b": 1 }, "targets"],
+      [{ ...targets, mask: { shape: [2], values: "AAAA" } }, "targets.mask"],
+      [{ ...targets, mask: { shape: [2], values: "AAA=" } }, "targets.mask"],
+    ] as const)
+      await assert.rejects(
+        intake.append([{ values: [5, 6], targets: wrong }]),
+        (error) => isStemmaError(error, "SAMPLE_INVALID") && error.message.includes(text),
+        JSON.stringify(wrong),
+      );
+    await assert.rejects(intake.append([{ values: [5, 6], label: 1 }]), coded("SAMPLE_INVALID"));
+    await intake.close();
+    const again = await open(files, {}, { form });
+    assert.deepEqual(
+      (await again.list(10, false)).map(({ label, targets: names, unfit }) => [label, names, unfit]),
+      new Array(2).fill([undefined, ["wear", "mask", "more"], null]),
+    );
+    // Another declaration: the stored ones are skipped, not lost.
+    const other = await open(
+      files,
+      {},
+      { form: { shape: [2], targets: parseTargets(["mask:classes:2:2"]) } },
+    );
+    assert.deepEqual([(await other.status()).unfit, (await other.snapshot()).usable], [2, 0]);
+    const without = await open(files);
+    assert.equal((await without.list(10, false))[0]?.unfit?.includes("parameters.targets"), true);
+    assert.deepEqual(
+      await (
+        await open(memoryFiles(), {}, { form: { targets: parseTargets(["input"]) } })
+      ).append([{ values: [1] }]),
+      { accepted: 1, alreadyThere: 0, firstIndex: 0, end: 1 },
+      "an autoencoder needs no label",
     );
   });
 });

@@ -63,6 +63,7 @@ interface Outcome {
   /** undefined: the process was killed. */
   readonly trained: TrainedModel | undefined;
   readonly checkpoints: readonly { readonly name: string; readonly sha256: string }[];
+  readonly droppedCheckpoints: number;
   readonly notices: readonly EngineNotice[];
   /** Steps that this process did. */
   readonly steps: number;
@@ -118,10 +119,16 @@ async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome>
         if (iteration === killAt) throw new Killed();
       },
     });
-    return { trained, checkpoints: folder.checkpoints, notices, steps };
+    return {
+      trained,
+      checkpoints: folder.checkpoints,
+      droppedCheckpoints: folder.droppedCheckpoints,
+      notices,
+      steps,
+    };
   } catch (error) {
     if (!(error instanceof Killed)) throw error;
-    return { trained: undefined, checkpoints: [], notices, steps };
+    return { trained: undefined, checkpoints: [], droppedCheckpoints: 0, notices, steps };
   }
 }
 
@@ -259,6 +266,11 @@ describe("a training that was cut short", () => {
     await run(battery, { files, killAt: 10, maxCheckpoints: 1 });
     const rest = await run(battery, { files, maxCheckpoints: 1 });
     assert.deepEqual(rest.checkpoints, whole.checkpoints.slice(-1));
+    assert.equal(rest.droppedCheckpoints, whole.checkpoints.length - 1);
+    assert.deepEqual(
+      (await files.list(`${work}/result`)).filter((name) => name.startsWith("checkpoint")).length,
+      1,
+    );
     assert.deepEqual(events(rest), ["training-continued"]);
   });
 });
