@@ -7,9 +7,11 @@ import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { streamOf } from "../../../helpers/object-stores.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startServerProcess } from "../../../helpers/server-process.js";
 import { tensorBytes } from "../../../helpers/test-server.js";
+import { fetchObjects } from "./fetched-models.js";
 
 const fleet = "test-fleet";
 
@@ -27,7 +29,12 @@ it("resumes a transfer after kill -9 of the server, without sending the written 
     intercept: (message) => (message.type === "block" && ++blocks > total / 2 ? [] : [message]),
   });
   await device.birth();
-  const saved = await device.save({ w: noiseBytes(total * 64 * 1024, 1) }, { sequence: 1 });
+  // The stream is cut in the data, which comes after the tensors.
+  const data = noiseBytes((3 * total * 64 * 1024) / 4, 2);
+  const saved = await device.save(
+    { w: noiseBytes((total * 64 * 1024) / 4, 1) },
+    { sequence: 1, uses: { data: [{ source: streamOf(data) }] } },
+  );
   await device.announce(saved);
   // The server requests blocks beyond those sent, so the sent ones are written.
   await device.find(
@@ -55,8 +62,12 @@ it("resumes a transfer after kill -9 of the server, without sending the written 
     assert.ok(later.sentBlocks < total, `${later.sentBlocks} of ${total} blocks were sent again`);
     assert.deepEqual(
       (await tensorBytes(second.operations, saved.versionId, fleet))["w"],
-      Buffer.from(noiseBytes(total * 64 * 1024, 1)),
+      Buffer.from(noiseBytes((total * 64 * 1024) / 4, 1)),
     );
+    const [id] = saved.record.uses?.data ?? [];
+    assert.ok(id);
+    const ref = { kind: "data" as const, id, byteLength: 0 };
+    assert.deepEqual(await fetchObjects(later, saved.versionId, [ref], "1d".repeat(8)), Buffer.from(data));
     await later.close();
   } finally {
     assert.equal(await second.kill("SIGTERM"), 0, "a server that gets SIGTERM ends well");
