@@ -76,6 +76,8 @@ const welcomeMs = 30_000;
 /** Milliseconds from a birth to the next: after a lost message, and where the server was refused. */
 const birthPauseMs = 5000;
 const refusedPauseMs = 10 * 60_000;
+/** Refusals after which an activation is reported again. */
+const reportCodes = new Set(["QUOTA_EXCEEDED", "DISK_FULL"]);
 /** Milliseconds after a receipt until the version is announced again, in case the next receipt was lost. */
 const nextReceiptMs = 120_000;
 
@@ -343,7 +345,7 @@ export class Conversation {
     if (transfer !== "") await uploads.end(transfer);
     const entry = versionId === undefined ? undefined : outbox.entry(versionId);
     if (entry === undefined || entry.standing !== "pending") {
-      const isWait = code === "QUOTA_EXCEEDED" && retry && versionId !== undefined;
+      const isWait = retry && versionId !== undefined && reportCodes.has(code);
       if (isWait && this.#announcements.reportLater(versionId, retryAfterMs)) return;
       this.options.log.warn("server-refused", { code, version: versionId, text: message });
       return;

@@ -1,4 +1,5 @@
 /** Handles the reports of devices about the versions that they run: checks each and records it as a fact. */
+import { isStemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Activated } from "../../shared/wire/messages.js";
@@ -12,12 +13,18 @@ export interface ActivationReportsParts {
   readonly quota: Pick<FactQuota, "waitMs" | "charge">;
   /** The report was recorded. */
   onActivated(device: string, line: string, versionId: Hash): void;
-  /** The fact could not be appended. */
+  /** The fact could not be appended, for another reason than a full disk. */
   onFailed(error: unknown): void;
 }
 
 /** Milliseconds after which a device reports again the activation of a version that is unknown here. */
 const unknownVersionRetryMs = 30_000;
+
+const diskFull: RefusalDetails = {
+  code: "DISK_FULL",
+  message: "The server's disk is full, so it cannot record what this device runs. Report it again later.",
+  retryAfterMs: 60_000,
+};
 
 export class ActivationReports {
   constructor(private readonly parts: ActivationReportsParts) {}
@@ -45,6 +52,7 @@ export class ActivationReports {
         session,
       });
     } catch (error) {
+      if (isStemmaError(error, "DISK_FULL")) return { ...diskFull, versionId };
       this.parts.onFailed(error);
       throw error;
     }

@@ -155,35 +155,36 @@ describe("a conversation", () => {
     await welcome({ known: [{ line: "cam", sequence: 1, versionId, activeVersionId: versionId }] });
     assert.equal(sentOf("activated").length, 1);
   });
-  it("reports activations again when the server asked to wait, and not before", async () => {
-    const { conversation, clock, save, deliver, sentOf, outbox, welcome, receipt } =
-      await startConversation();
-    conversation.onOpen(session);
-    await welcome();
-    const versionId = await save("1");
-    for (const atMs of [5, 6])
-      await outbox.append({ type: "activated", atMs, versionId, line: "cam", clockErrorMs: 3, session });
-    await receipt(versionId, "recorded");
-    assert.equal(sentOf("activated").length, 2);
-    await deliver({
-      type: "refusal",
-      code: "QUOTA_EXCEEDED",
-      message: "later",
-      versionId,
-      transfer: "",
-      retry: true,
-      retryAfterMs: 60_000,
+  for (const code of ["QUOTA_EXCEEDED", "DISK_FULL"])
+    it(`reports activations again when the server asked to wait (${code}), and not before`, async () => {
+      const { conversation, clock, save, deliver, sentOf, outbox, welcome, receipt } =
+        await startConversation();
+      conversation.onOpen(session);
+      await welcome();
+      const versionId = await save("1");
+      for (const atMs of [5, 6])
+        await outbox.append({ type: "activated", atMs, versionId, line: "cam", clockErrorMs: 3, session });
+      await receipt(versionId, "recorded");
+      assert.equal(sentOf("activated").length, 2);
+      await deliver({
+        type: "refusal",
+        code,
+        message: "later",
+        versionId,
+        transfer: "",
+        retry: true,
+        retryAfterMs: 60_000,
+      });
+      conversation.onOutboxChange();
+      await conversation.idle();
+      assert.equal(sentOf("activated").length, 2, "not yet");
+      clock.advance(60_000);
+      await conversation.idle();
+      assert.deepEqual(
+        sentOf("activated").map(({ atMs }) => atMs),
+        [5, 6, 5, 6],
+      );
     });
-    conversation.onOutboxChange();
-    await conversation.idle();
-    assert.equal(sentOf("activated").length, 2, "not yet");
-    clock.advance(60_000);
-    await conversation.idle();
-    assert.deepEqual(
-      sentOf("activated").map(({ atMs }) => atMs),
-      [5, 6, 5, 6],
-    );
-  });
   it("stops sending when it is not admitted", async () => {
     const { conversation, deliver, events } = await startConversation();
     conversation.onOpen(session);

@@ -1,0 +1,49 @@
+/** Reports of what a device runs, where they cannot be recorded. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ActivationReports } from "../../../../server/ingest/activation-reports.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import { StemmaError } from "../../../../shared/errors.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
+import type { Activated } from "../../../../shared/wire/messages.js";
+
+const versionId = sha256("version");
+const report: Activated = { type: "activated", versionId, line: "cam", atMs: 1, clockErrorMs: null };
+
+/** Reports to a server whose journal fails so. */
+function reportsTo(error: StemmaError): { readonly reports: ActivationReports; readonly failed: unknown[] } {
+  const failed: unknown[] = [];
+  const repository = {
+    device: () => ({ lines: ["cam"] }),
+    get: () => ({ versionId, record: { device: "v1" } }),
+    hasActivation: () => false,
+    append: () => Promise.reject(error),
+  } as unknown as FleetRepository;
+  const reports = new ActivationReports({
+    repository,
+    clock: { now: () => 0 },
+    quota: { waitMs: () => 0, charge: () => undefined },
+    onActivated: () => {
+      assert.fail("nothing was recorded");
+    },
+    onFailed: (why) => failed.push(why),
+  });
+  return { reports, failed };
+}
+
+describe("a report of what a device runs", () => {
+  it("is refused with a time to try again while the disk is full", async () => {
+    const { reports, failed } = reportsTo(new StemmaError("DISK_FULL", "full"));
+    const refusal = await reports.report("v1", 1, report);
+    assert.equal(refusal?.code, "DISK_FULL");
+    assert.equal(refusal.versionId, versionId);
+    assert.ok((refusal.retryAfterMs ?? 0) > 0);
+    assert.deepEqual(failed, []);
+  });
+  it("stops the server where the journal has stopped", async () => {
+    const stopped = new StemmaError("JOURNAL_STOPPED", "stopped");
+    const { reports, failed } = reportsTo(stopped);
+    await assert.rejects(reports.report("v1", 1, report), { code: "JOURNAL_STOPPED" });
+    assert.deepEqual(failed, [stopped]);
+  });
+});
