@@ -63,7 +63,7 @@ async function runOnce({ home }: OperationsContext, archive: Uint8Array): Promis
         format: jobFormat,
         recipe: "battery-soh",
         parameters: { epochs: 1 },
-        dataset: { reader: "battery-simulated", parameters: { cycles: 40 } },
+        dataset: { reader: "battery-simulated", parameters: {} },
         seed: "1",
         invocation: 0,
       },

@@ -123,15 +123,14 @@ const factColumns: readonly Column<ListedFact>[] = [
 
 /** What a fact is about: the name or device, the version, and the reason. */
 function describeSubject(fact: ListedFact): string {
-  const { name, version, tag, device, line, versionId, because, rule, location } = fact as Readonly<
-    Record<string, unknown>
-  >;
+  const { name, version, tag, device, line, versionId, engineId, engine, because, rule, location } =
+    fact as Readonly<Record<string, unknown>>;
   const subject = [
     typeof device === "string" ? (typeof line === "string" ? `${device}/${line}` : device) : undefined,
     typeof name === "string"
       ? `${name}${typeof version === "number" ? `:${version}` : typeof tag === "string" ? `:${tag}` : ""}`
       : undefined,
-    typeof versionId === "string" ? versionId.slice(0, 12) : undefined,
+    ...[versionId, engineId ?? engine].map((id) => (typeof id === "string" ? id.slice(0, 12) : undefined)),
     ...[rule, location, because].map((text) => (typeof text === "string" && text !== "" ? text : undefined)),
   ].filter((text) => text !== undefined);
   return subject.join(", ");
