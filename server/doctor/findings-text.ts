@@ -1,5 +1,5 @@
 /** Findings as text of at most 80 columns: what was found, and below it what to do. Pure. */
-import stringWidth from "string-width";
+import { columnsOf } from "../../shared/cli/output.js";
 import type { Finding } from "./finding.js";
 
 const columns = 80;
@@ -10,7 +10,7 @@ function wrapped(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const last = lines.at(-1);
-    if (last !== undefined && stringWidth(`${last} ${word}`) <= width)
+    if (last !== undefined && columnsOf(`${last} ${word}`) <= width)
       lines[lines.length - 1] = `${last} ${word}`;
     else lines.push(word);
   }
@@ -18,7 +18,7 @@ function wrapped(text: string, width: number): readonly string[] {
 }
 
 export function findingsText(findings: readonly Finding[]): string {
-  const subjectWidth = Math.max(0, ...findings.map(({ what }) => stringWidth(what)));
+  const subjectWidth = Math.max(0, ...findings.map(({ what }) => columnsOf(what)));
   const indent = " ".repeat(subjectWidth + 6);
   const textWidth = columns - indent.length;
   return findings
@@ -27,7 +27,7 @@ export function findingsText(findings: readonly Finding[]): string {
         ...wrapped(found, textWidth),
         ...(advice === undefined ? [] : wrapped(`→ ${advice}`, textWidth)),
       ];
-      const start = `${marks[state]}  ${what}${" ".repeat(subjectWidth - stringWidth(what))}  `;
+      const start = `${marks[state]}  ${what}${" ".repeat(subjectWidth - columnsOf(what))}  `;
       return texts.map((text, line) => (line === 0 ? start : indent) + text);
     })
     .join("\n");

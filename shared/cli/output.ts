@@ -3,7 +3,6 @@
  * stderr; progress only on a terminal. Does not depend on the commands.
  */
 import { createRequire } from "node:module";
-import stringWidth from "string-width";
 import { StemmaError } from "../errors.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
@@ -95,6 +94,19 @@ function toYaml(data: unknown): string {
 
 const columnGap = "  ";
 
+const plainText = /^[\x20-\x7e]*$/;
+let stringWidth: ((text: string) => number) | undefined;
+
+/**
+ * Columns of a text on a terminal. Most text is plain ASCII, for which the library takes 20 times as long as this;
+ * it is loaded only for other text, since that takes half as long as Node takes to start.
+ */
+export function columnsOf(text: string): number {
+  if (plainText.test(text)) return text.length;
+  stringWidth ??= (createRequire(import.meta.url)("string-width") as typeof import("string-width")).default;
+  return stringWidth(text);
+}
+
 /**
  * A table without frames that survives `cut` and narrow terminals. Each cell is measured and padded once, so
  * the work grows with the number of cells.
@@ -109,7 +121,7 @@ export function renderTable<Row>(
   const widths = columns.map(() => 0);
   const cellWidths = lines.map((cells) =>
     cells.map((cell, column) => {
-      const width = stringWidth(cell);
+      const width = columnsOf(cell);
       widths[column] = Math.max(widths[column]!, width);
       return width;
     }),
