@@ -62,13 +62,18 @@ export function removeStamp(root) {
   rmSync(stampPath(root), { force: true });
 }
 
-/** Whether everything is as the last complete build left it. A stamp that cannot be read says no. */
-export function isBuilt(root) {
+const ofTests = (name) => /^(dist\/)?test(\/|$)/.test(name);
+
+/**
+ * Whether everything is as the last complete build left it. A stamp that cannot be read says no.
+ * @param withTests also look at the tests, which are half of the files and which no command runs but `bench`
+ */
+export function isBuilt(root, { withTests = true } = {}) {
   try {
     const stamp = JSON.parse(readFileSync(stampPath(root), "utf8"));
     if (stamp.format !== format || stamp.arch !== process.arch || stamp.platform !== process.platform)
       return false;
-    const names = Object.keys(stamp.entries);
+    const names = Object.keys(stamp.entries).filter((name) => withTests || !ofTests(name));
     return names.length > 0 && names.every((name) => stateOf(join(root, name)) === stamp.entries[name]);
   } catch {
     return false;

@@ -34,6 +34,17 @@ const ownUrls = (root) => ({
   },
 });
 
+// zod brings its messages in fifty languages, half of its size, of which a command reads English ones only.
+const englishOnly = {
+  name: "english-only",
+  setup(plugin) {
+    plugin.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: 'export { default as en } from "./en.js";',
+      loader: "js",
+    }));
+  },
+};
+
 // What CommonJS packages in the bundle call.
 const banner =
   'import{createRequire as stemmaCreateRequire}from"node:module";const require=stemmaCreateRequire(import.meta.url);';
@@ -75,7 +86,7 @@ export async function buildBundle({ root = ownRoot, folder = join(root, "dist/bu
       external,
       mainFields: ["module", "main"],
       banner: { js: banner },
-      plugins: [ownUrls(root)],
+      plugins: [ownUrls(root), englishOnly],
     });
     await install(temporary, folder);
   } finally {

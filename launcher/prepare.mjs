@@ -152,7 +152,7 @@ export async function install() {
 /** Installs and builds what is missing or stale. Returns the milliseconds each part took. */
 export async function prepare(options = {}) {
   checkNode();
-  if (isBuilt(root)) return { installMs: 0, buildMs: 0 };
+  if (isBuilt(root, options)) return { installMs: 0, buildMs: 0 };
   return withLock(() => installAndBuild(options));
 }
 

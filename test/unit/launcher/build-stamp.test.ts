@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 interface BuildStamp {
-  readonly isBuilt: (root: string) => boolean;
+  readonly isBuilt: (root: string, options?: { readonly withTests?: boolean }) => boolean;
   readonly removeStamp: (root: string) => void;
   readonly stateOfSources: (root: string) => Record<string, string>;
   readonly writeStamp: (root: string, sources: Record<string, string>) => void;
@@ -23,6 +23,7 @@ function builtCheckout(): string {
   const root = mkdtempSync(join(tmpdir(), "stemma-stamp-"));
   for (const [name, text] of [
     ["shared/model/tree.ts", "a"],
+    ["test/unit/tree.test.ts", "t"],
     ["server/cli/main.ts", "b"],
     ["launcher/build.mjs", "c"],
     ["package-lock.json", "{}"],
@@ -72,6 +73,15 @@ for (const [what, alter] of [
     alter(root);
     assert.equal(isBuilt(root), false);
   });
+
+test("tests that changed are built for what runs them, and not for a command", () => {
+  const root = builtCheckout();
+  change(root, "test/unit/tree.test.ts", "z");
+  assert.equal(isBuilt(root), false);
+  assert.equal(isBuilt(root, { withTests: false }), true);
+  change(root, "shared/model/tree.ts", "z");
+  assert.equal(isBuilt(root, { withTests: false }), false);
+});
 
 test("a source that changes while the build runs is built by the next command", () => {
   const root = builtCheckout();
