@@ -16,11 +16,13 @@ import {
   type References,
   type TensorHeader,
 } from "./encoded.js";
+import { decodeDerived, requiredByDerived } from "./derived/derived-encoding.js";
 import { encodingMalformed } from "./encoding-malformed.js";
 import { decodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
 import { decodeGeneral, generalNeedsBase } from "./general.js";
 import { readLowRank, requiredByLowRank } from "./low-rank/low-rank-encoding.js";
+import { neededLinks } from "./links.js";
 import { decodeMixed, mixedNeedsBase } from "./mixed.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { predictorOf, referencesOf } from "./piece.js";
@@ -67,11 +69,42 @@ export function decodeTensor(
     decodeCommonBlock(memory, { header, bytes }, references, target);
     return;
   }
+  if (code === encodingCodes.derived) {
+    decodeDerivedTensor(memory, { header, bytes }, references, target);
+    return;
+  }
   if (code === encodingCodes.fixedPlanes) {
     decodeFixedPlanes(memory, fixedPlanesShape(header), bytes, target);
     return;
   }
   decodePart(memory, wholeTensor(header, references), { code: checkedCode(code), bytes, depth: 0 }, target);
+}
+
+function decodeDerivedTensor(
+  memory: KernelMemory,
+  { header, bytes }: { readonly header: TensorHeader; readonly bytes: Uint8Array },
+  references: References,
+  target: Uint8Array,
+): void {
+  const needed = requiredByDerived(bytes);
+  if (target.length === 0) throw encodingMalformed("a tensor without bytes is not stored raw");
+  if (references.base === undefined) throw referenceMissing(header, "base");
+  if (neededLinks(references, needed) === undefined) throw referenceMissing(header, "previous");
+  decodeDerived(
+    header,
+    { bytes, references },
+    (part, { code, bytes: stored }, base) => {
+      const out = new Uint8Array(tensorByteLength(part.dtype, part.shape));
+      decodePart(
+        memory,
+        { ...part, base, previous: undefined },
+        { code: checkedCode(code), bytes: stored, depth: 1 },
+        out,
+      );
+      return out;
+    },
+    target,
+  );
 }
 
 /** @throws DELTA_MALFORMED for a tensor that is never stored in fixed planes */
@@ -128,7 +161,7 @@ function decodePart(memory: KernelMemory, part: TensorPart, stored: StoredPart, 
     return;
   }
   const kind = numberKind(dtype);
-  if (kind === undefined || code === encodingCodes.fixedPlanes)
+  if (kind === undefined || code === encodingCodes.fixedPlanes || code === encodingCodes.derived)
     throw encodingMalformed(
       `the encoding ${code} is not one of ${kind === undefined ? dtype : "parts of a tensor"}`,
     );
@@ -231,6 +264,9 @@ export function requiredReferences({ code, bytes }: StoredEncoding, depth = 0): 
     case encodingCodes.mixed:
       if (depth > 0) throw encodingMalformed("parts of a tensor are not coded in mixed bits");
       return { base: mixedNeedsBase(bytes), previous: false };
+    case encodingCodes.derived:
+      if (depth > 0) throw encodingMalformed("parts of a tensor are not derived");
+      return requiredByDerived(bytes);
     case encodingCodes.lowRank:
       if (depth > 0) throw encodingMalformed("parts of a tensor have no low-rank prediction");
       return requiredByLowRank(bytes);

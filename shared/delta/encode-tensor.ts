@@ -14,6 +14,7 @@ import {
 } from "./encoded.js";
 import { encodePiece } from "./encode-piece.js";
 import { estimateNumbers } from "./estimate.js";
+import { encodeDerived } from "./derived/derived-encoding.js";
 import { encodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";
 import { unionOfNeeds } from "./links.js";
@@ -47,7 +48,7 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout, lowRank = false, general = true, mixed = general }: EncodeOptions,
+  { layout, lowRank = false, general = true, mixed = general, derived = mixed }: EncodeOptions,
 ): EncodedTensor {
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
@@ -60,11 +61,32 @@ export function encodeTensor(
   const kind = numberKind(header.dtype);
   const numeric = withBlock ?? encodePart(memory, whole);
   const plain = general ? (encodeRepeats(memory, whole, { numeric, mixed }) ?? numeric) : numeric;
+  const following = derived ? shorterDerived(memory, { ...header, bytes }, references, plain) : undefined;
+  if (following !== undefined) return following;
   if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
   const found = encodeLowRank(memory, { ...whole, kind }, (base) =>
     encodePart(memory, { ...whole, base, previous: undefined }),
   );
   return found !== undefined && found.bytes.length < plain.bytes.length ? found : plain;
+}
+
+/** Encodings of fewer bytes are not tried in other ways. */
+const minDerivedBytes = 64;
+/** A derived tensor must take at most this share of what it takes otherwise. */
+const maxDerivedShare = 0.95;
+
+/** What follows from the references by content, where that is shorter by enough. */
+function shorterDerived(
+  memory: KernelMemory,
+  tensor: Tensor,
+  references: References,
+  plain: EncodedTensor,
+): EncodedTensor | undefined {
+  if (plain.bytes.length <= minDerivedBytes) return undefined;
+  const found = encodeDerived(tensor, references, ({ bytes, ...header }, base) =>
+    encodePart(memory, { ...header, bytes, base, previous: undefined }),
+  );
+  return found !== undefined && found.bytes.length < maxDerivedShare * plain.bytes.length ? found : undefined;
 }
 
 /** Types of so many bytes per number or more are floats and integers; smaller ones have few values. */

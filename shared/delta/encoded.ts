@@ -37,11 +37,13 @@ export const encodingCodes = {
   general: 8,
   /** Bits coded with probabilities mixed from their contexts: slow, for few values, sequences and repeats. */
   mixed: 9,
+  /** The difference from what follows from the references: a cast, other rows or axes, another scale, an average. */
+  derived: 10,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];
 
 export function isEncodingCode(code: number): code is EncodingCode {
-  return Number.isInteger(code) && code >= 0 && code <= 9;
+  return Number.isInteger(code) && code >= 0 && code <= 10;
 }
 
 /**
@@ -76,6 +78,8 @@ export interface EncodeOptions {
   readonly general?: boolean;
   /** Whether the encoding may be mixed; true unless the reader does not know it. */
   readonly mixed?: boolean;
+  /** Whether the encoding may be derived; true unless the reader does not know it. */
+  readonly derived?: boolean;
 }
 
 export const noReferences: NeededReferences = { base: false, previous: false };

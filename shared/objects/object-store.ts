@@ -21,7 +21,7 @@ export interface StoredObject {
 
 /**
  * A tensor as it is stored or sent coded. `code` is its encoding code and `bytes` its encoded bytes, by
- * shared/delta (codes 0 to 9) or by a float scheme (16 to 31); `base` and `previous` are the tensors it is
+ * shared/delta (codes 0 to 10) or by a float scheme (16 to 31); `base` and `previous` are the tensors it is
  * coded against, with `others` where there are more.
  */
 export interface CodedTensor extends Links<Hash> {

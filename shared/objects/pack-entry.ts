@@ -27,7 +27,7 @@ const maxPlaneChecks = 7;
 const maxEpoch = 2 ** 31;
 
 /**
- * The encoding code of raw objects. Other codes are those of shared/delta (1 to 9) and of the float schemes
+ * The encoding code of raw objects. Other codes are those of shared/delta (1 to 10) and of the float schemes
  * (from 16).
  */
 export const rawEncodingCode = 0;

@@ -1,5 +1,5 @@
 /**
- * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 9, a float scheme from 16. Does not
+ * Chooses the codec by a tensor's encoding code: shared/delta for 0 to 10, a float scheme from 16. Does not
  * depend on a store.
  */
 import type { DeltaCodec } from "../../delta/codec.js";

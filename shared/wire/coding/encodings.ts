@@ -11,7 +11,8 @@ import type { Encoding } from "../messages.js";
 
 /**
  * Formats of tensor coding: the first has the encoding codes 0 to 5 of shared/delta, the second also low-rank
- * predictions (7) and a general coder's streams (8), the third mixed bits (9). Fixed planes (6) are for stores only.
+ * predictions (7) and a general coder's streams (8), the third mixed bits (9) and
+ * derived tensors (10). Fixed planes (6) are for stores only.
  */
 export const firstCodecFormat = 1;
 const lowRankFormat = 2;
@@ -25,6 +26,7 @@ export function encodeOptionsOf(format: number): EncodeOptions {
     lowRank: format >= lowRankFormat,
     general: format >= lowRankFormat,
     mixed: format >= mixedFormat,
+    derived: format >= mixedFormat,
   };
 }
 
@@ -39,6 +41,7 @@ const formatOfCode: ReadonlyMap<number, number> = new Map([
   [encodingCodes.lowRank, lowRankFormat],
   [encodingCodes.general, lowRankFormat],
   [encodingCodes.mixed, mixedFormat],
+  [encodingCodes.derived, mixedFormat],
 ]);
 
 /** Max bytes of an encoding of `rawBytes` bytes: the codec never exceeds them. */

@@ -6,6 +6,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDeltaCodec, type DeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes, type References } from "../../../../shared/delta/encoded.js";
+import { derive } from "../../../../shared/delta/derived/derivation.js";
+import { linksTo } from "../../../../shared/delta/links.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { isStemmaError } from "../../../../shared/errors.js";
@@ -60,6 +62,15 @@ function cases(): readonly Case[] {
   const prunedBase = weights([24, 20], 13);
   const prunedChild = { ...prunedBase, bytes: prunedBase.bytes.slice() };
   for (let i = 0; i < 480; i += 3) prunedChild.bytes.fill(0, 4 * i, 4 * i + 4);
+  const taken = {
+    axis: 0,
+    runs: [
+      { from: 12, length: 12 },
+      { from: 0, length: 6 },
+    ],
+  };
+  const rows = derive([base], { averaged: 1, taken, octaves: 2, dtype: "F16" });
+  const models = [1, 2, 3].map((seed) => fineTuned(base, 1e-3, seed));
   const counting: Tensor = {
     dtype: "I32",
     shape: [300],
@@ -89,11 +100,14 @@ function cases(): readonly Case[] {
     of(prunedChild, { base: prunedBase }),
     of(counting),
     of(edited, { base: counting }),
+    of(derive([base], { averaged: 1, axes: [1, 0], dtype: "BF16" }), { base }),
+    of(rows, { base }),
+    of(derive(models, { averaged: 3, dtype: "F32" }), linksTo(models)),
     of(sparse, {}, { general: false }),
   ];
   assert.deepEqual(
     [...new Set(all.map(({ code }) => code))].sort(),
-    Object.values(encodingCodes),
+    Object.values(encodingCodes).sort(),
     "every kind of encoding is attacked",
   );
   return all;
@@ -161,7 +175,7 @@ test(`${mutations} mutations of every kind of encoding give a typed error or as 
   for (let i = 0; i < mutations; i++) {
     // The large one, in slabs, is slow: only one mutation in two hundred.
     const chosen = all[i % 200 === 199 ? heavy : Math.floor(draw() * heavy)]!;
-    const code = draw() < 0.1 ? Math.floor(draw() * 12) : chosen.code;
+    const code = draw() < 0.1 ? Math.floor(draw() * 13) : chosen.code;
     const bytes = mutate(chosen.bytes, draw);
     const found = outcome(wasm, chosen, code, bytes);
     const twin = outcome(plain, chosen, code, bytes);

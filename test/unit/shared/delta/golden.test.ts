@@ -24,6 +24,7 @@ interface Vector {
   readonly tensor: string;
   readonly base?: Stored;
   readonly previous?: Stored;
+  readonly others?: readonly Stored[];
   readonly code: number;
   readonly encoded: string;
 }
@@ -42,11 +43,12 @@ const files = [
   "low-rank-1.json",
   "general-1.json",
   "mixed-1.json",
+  "derived-1.json",
 ];
 const vectors = (await Promise.all(files.map(readVectors))).flat();
 
 for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) {
-  for (const { what, dtype, shape, tensor, base, previous, code, encoded } of vectors) {
+  for (const { what, dtype, shape, tensor, base, previous, others, code, encoded } of vectors) {
     test(`${what} (${codec.kernels})`, () => {
       const expected = bytesOf(tensor);
       assert.ok(
@@ -54,7 +56,11 @@ for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) 
           codec.decodeTensor(
             { dtype, shape },
             { code, bytes: bytesOf(encoded) },
-            { base: tensorOf(base), previous: tensorOf(previous) },
+            {
+              base: tensorOf(base),
+              previous: tensorOf(previous),
+              ...(others === undefined ? {} : { others: others.map((other) => tensorOf(other)!) }),
+            },
             expected.length,
           ),
         ),
@@ -64,7 +70,7 @@ for (const codec of [await loadDeltaCodec(), createDeltaCodec(plainKernels())]) 
 }
 
 test("every code has a vector, and keeps its number", () => {
-  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  assert.deepEqual([...new Set(vectors.map(({ code }) => code))].sort(), [0, 1, 10, 2, 3, 4, 5, 6, 7, 8, 9]);
   assert.deepEqual(encodingCodes, {
     raw: 0,
     equal: 1,
@@ -76,5 +82,6 @@ test("every code has a vector, and keeps its number", () => {
     lowRank: 7,
     general: 8,
     mixed: 9,
+    derived: 10,
   });
 });
