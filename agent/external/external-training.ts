@@ -12,6 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/agent-fact.js";
 import { judgeDisk } from "../resources/disk-budget.js";
+import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
 import type { ExternalTrainer } from "../settings/external-trainer.js";
@@ -188,7 +189,13 @@ async function saveOutput(
   const { file, requireUnchanged } = opened;
   try {
     const where = join(folder, "model.safetensors");
-    const model = await modelOfLine(options.outbox, { file, where, line, base: base.versionId });
+    const model = await modelOfLine(options.outbox, {
+      file,
+      where,
+      line,
+      base: base.versionId,
+      holdBytes: heldBytes(options.profile),
+    });
     await requireUnchanged();
     const stored = await storeModel(options, model, {
       line,

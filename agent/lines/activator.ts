@@ -11,6 +11,7 @@ import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { heldBytes } from "../resources/held-bytes.js";
 import type { CurrentStore, SlotFile } from "../current/current-store.js";
 import { slotFilesOf } from "../current/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
@@ -35,12 +36,6 @@ export interface BaseFolder {
   readonly versionId: Hash;
   readonly folder: string;
 }
-
-/**
- * Models up to this share of the training memory are held in memory while they are installed; larger ones
- * stream.
- */
-const holdShare = 0.25;
 
 export class Activator {
   readonly #queue = new SerialQueue();
@@ -167,7 +162,7 @@ export class Activator {
         { line, versionId },
       );
     const model = await recoverModel(outbox.objects, versionId, clock, {
-      holdBytes: profile.training.memoryLimitMb * 2 ** 20 * holdShare,
+      holdBytes: heldBytes(profile),
     });
     const { record } = model;
     await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [

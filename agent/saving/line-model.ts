@@ -22,6 +22,8 @@ export interface LineFile {
   readonly line: string;
   /** The version that the model was trained from; undefined: the line has none. */
   readonly base: Hash | undefined;
+  /** Larger models are not held in memory (ImportOptions). */
+  readonly holdBytes: number;
 }
 
 /**
@@ -29,13 +31,13 @@ export interface LineFile {
  * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base
  */
 export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): Promise<ModelSource> {
-  const { file, where, base } = lineFile;
-  if (base === undefined) return await modelSourceOfSafetensors(file, where);
+  const { file, where, base, holdBytes } = lineFile;
+  if (base === undefined) return await modelSourceOfSafetensors(file, where, { holdBytes });
   const { record } = await outbox.record(base);
   const leaves = await outbox.leaves(record);
   if (record.objects.architecture !== undefined)
     return await withArchitecture(outbox, lineFile, { record, leaves });
-  const model = await modelSourceOfSafetensors(file, where);
+  const model = await modelSourceOfSafetensors(file, where, { holdBytes });
   const differences = differencesOf(leaves, model.leaves);
   if (differences.length > 0) throw misfit(lineFile, listed(differences));
   return model;
@@ -53,6 +55,7 @@ async function withArchitecture(
   try {
     return await modelSourceOfSafetensors(lineFile.file, lineFile.where, {
       architecture: { architecture, names },
+      holdBytes: lineFile.holdBytes,
     });
   } catch (error) {
     if (!isStemmaError(error, "ARCHITECTURE_MISMATCH")) throw error;

@@ -15,6 +15,7 @@ import { zeroHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
 import { activeVersion } from "../outbox/outbox-state.js";
+import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
 import { modelOfLine } from "./line-model.js";
 import { noMetrics, parseMetrics } from "./metrics.js";
@@ -70,7 +71,13 @@ export class FileSaver {
     const attachments = await this.#readAttachments(request.attachments ?? []);
     const { file, requireUnchanged, size } = await openRegularFile(request.file, { followLinks: true });
     try {
-      const model = await modelOfLine(this.options.outbox, { file, where: request.file, line, base });
+      const model = await modelOfLine(this.options.outbox, {
+        file,
+        where: request.file,
+        line,
+        base,
+        holdBytes: heldBytes(this.options.profile),
+      });
       await requireUnchanged();
       const same = request.again === true ? undefined : await this.#sameModel(line, base, model);
       if (same !== undefined) return same;

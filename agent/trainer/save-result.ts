@@ -18,6 +18,7 @@ import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { heldBytes } from "../resources/held-bytes.js";
 import type { AgentConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { settingsOf, stateLimitsOf } from "./training-settings.js";
@@ -76,6 +77,7 @@ export async function saveResult(
     // With the names of its base, so that a fine-tuned model keeps the names that the base came with.
     const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, names },
+      holdBytes: heldBytes(profile),
     });
     const stateLimits = stateLimitsOf(profile);
     const {

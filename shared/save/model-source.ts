@@ -25,9 +25,10 @@ const maxKeptHeader = 16 * 1024 * 1024;
  */
 async function hashedTensors(
   file: SafetensorsFile,
+  holdBytes: number,
 ): Promise<ReadonlyMap<string, { readonly id: Hash; readonly source: TensorSource }>> {
   const dataBytes = file.tensors.at(-1)?.end ?? 0;
-  const held = dataBytes <= heldModelBytes ? await file.readData() : undefined;
+  const held = dataBytes <= holdBytes ? await file.readData() : undefined;
   const found = new Map<string, { readonly id: Hash; readonly source: TensorSource }>();
   for (const tensor of file.tensors) {
     const { name, dtype, shape, begin, end } = tensor;
@@ -146,6 +147,8 @@ export interface ImportOptions {
    * where all tensors of the file are named by their paths; the saved model has `names` in both cases.
    */
   readonly architecture?: { readonly architecture: Architecture; readonly names?: Names };
+  /** Models of at most this many bytes are held in memory, so that their file is read once; default 256 MiB. */
+  readonly holdBytes?: number;
 }
 
 /**
@@ -177,7 +180,7 @@ export async function modelSourceOfSafetensors(
     described === undefined
       ? opaqueLeaves(opened)
       : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
-  const tensors = await hashedTensors(opened);
+  const tensors = await hashedTensors(opened, options.holdBytes ?? heldModelBytes);
   const leaves: Leaf[] = [];
   const sources: TensorSource[] = [];
   for (const { path, tensor } of wanted) {

@@ -1,7 +1,7 @@
 /** Models in: files of other programs, saved into a real outbox. What does not fit saves nothing and says why. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, open, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
@@ -16,23 +16,26 @@ import type { ModelSource } from "../../../../shared/model/model.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
-import { sourceOfTensor, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes, testProfile, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
 
 const line = "cam";
 
-async function openSaver(t: TestContext, profile: Readonly<Record<string, unknown>> = {}) {
+/** @param beforeStoring runs after a file was read and before it is stored */
+async function openSaver(
+  t: TestContext,
+  profile: Readonly<Record<string, unknown>> = {},
+  beforeStoring: () => Promise<void> = () => Promise.resolve(),
+) {
   const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
   const home = join(folder, "home");
-  const open = (): Promise<Outbox> =>
-    Outbox.open({
-      files: nodeFiles(),
-      folder: join(home, "outbox"),
-      clock: nodeClock(),
-      random: nodeRandom(),
-      log: silentLog(),
-    });
-  const outbox = await open();
+  const outbox = await Outbox.open({
+    files: nodeFiles(),
+    folder: join(home, "outbox"),
+    clock: nodeClock(),
+    random: nodeRandom(),
+    log: silentLog(),
+  });
   t.after(async () => {
     await outbox.close();
     await rm(folder, { recursive: true, force: true });
@@ -46,8 +49,10 @@ async function openSaver(t: TestContext, profile: Readonly<Record<string, unknow
     log: silentLog(),
     version: "test",
     random: nodeRandom(),
-    diskUse: () =>
-      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    diskUse: async () => {
+      await beforeStoring();
+      return { packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
+    },
     clockErrorMs: () => null,
   });
   return { folder, home, outbox, saver };
@@ -142,6 +147,29 @@ describe("a file of another program", () => {
     assert.deepEqual([again.isNew, again.newTensorBytes], [true, 0]);
     const ofBase = await writeModel(join(folder, "base.safetensors"), opaque(), opaqueNames);
     assert.equal((await saver.save(line, { file: ofBase })).isNew, false);
+  });
+
+  it("is refused where it changes meanwhile, unless all of it was read before", async (t) => {
+    const change = async (path: string): Promise<void> => {
+      const file = await open(path, "r+");
+      await file.write(Uint8Array.of(9), 0, 1, (await file.stat()).size - 1);
+      await file.close();
+    };
+    let path = "";
+    const { folder, outbox, saver } = await openSaver(t, { "training.memoryLimitMb": 64 }, () =>
+      change(path),
+    );
+    path = await writeModel(join(folder, "small"), opaque(1), opaqueNames);
+    const bytes = await readFile(path);
+    const { versionId } = await saver.save(line, { file: path });
+    const { sources } = await recoverModel(outbox.objects, versionId, nodeClock());
+    const tensors = await Promise.all(sources.map(async (one) => (await tensorOfSource(one)).bytes));
+    assert.deepEqual(Buffer.concat(tensors), bytes.subarray(-16));
+    // More than a quarter of the profile's memory.
+    const large: Tensor = { dtype: "U8", shape: [17 * 2 ** 20], bytes: new Uint8Array(17 * 2 ** 20) };
+    path = await writeModel(join(folder, "large"), [large], ["a"]);
+    await assert.rejects(saver.save("other", { file: path }), hasCode("FILE_CHANGED"));
+    assert.equal(outbox.newest("other"), undefined);
   });
 
   it("is refused where it does not fit the line, with the difference", async (t) => {

@@ -1,0 +1,10 @@
+/** How much of a model may be held in memory while it is saved or installed. Pure. */
+import type { Profile } from "../settings/profile.js";
+
+/** Of the memory of a training: it may run at the same time. */
+const share = 0.25;
+
+/** Bytes; larger models are streamed, and read again where that is needed. */
+export function heldBytes({ training }: Pick<Profile, "training">): number {
+  return training.memoryLimitMb * 2 ** 20 * share;
+}
