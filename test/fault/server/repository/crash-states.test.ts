@@ -7,21 +7,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { openHome, type HomePorts } from "../../../../server/repository/home.js";
-import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type { Files } from "../../../../shared/ports.js";
-import type { SaveUses } from "../../../../shared/save/save-uses.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { checkCrashStates, crashStateCount } from "../../../helpers/crash-states.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
-import { streamOf } from "../../../helpers/object-stores.js";
 import {
   fineTuned,
+  hasUsesOfSeed,
   modelOf,
   sameTensors,
   tensorsOf,
   type NamedTensor,
+  usesOfSeed,
 } from "../../../integration/server/repository/harness.js";
 
 type Mark =
@@ -36,12 +35,6 @@ type Mark =
 const common = tensorsOf("common", 2, 4);
 /** "b" and "c" share an engine and data; each has a checkpoint and an optimizer's state of its own. */
 const hasUses = (model: string): boolean => model === "b" || model === "c";
-const usesOf = (model: string): SaveUses => ({
-  engine: { source: streamOf(Buffer.from("engine")) },
-  data: [{ source: streamOf(Buffer.from("data of both")) }, { source: streamOf(Buffer.from(model)) }],
-  optimizer: modelOf(tensorsOf(`optimizer of ${model}`, 1, 2)),
-  checkpoints: [{ iteration: 3, model: modelOf(modelOfSeed(`${model} after 3`)) }],
-});
 const modelOfSeed = (seed: string): readonly NamedTensor[] => fineTuned(common, seed, 2);
 
 function portsOn(files: Files, seed: string): HomePorts & { readonly clock: ReturnType<typeof manualClock> } {
@@ -57,7 +50,7 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
     const { summary } = await repository.save(modelOf(modelOfSeed(model)), {
       name: "m",
       bases,
-      ...(hasUses(model) ? { uses: usesOf(model) } : {}),
+      ...(hasUses(model) ? { uses: usesOfSeed(model) } : {}),
     });
     mark({ recorded: summary.versionId, model });
     return summary.versionId;
@@ -110,26 +103,6 @@ async function restoredPosition(files: Files, ports: HomePorts): Promise<number>
   return restored.position;
 }
 
-/** The bytes of streamed objects are compared by the check of everything. */
-async function checkUses(
-  repository: FleetRepository,
-  { recorded, model }: { readonly recorded: Hash; readonly model: string },
-): Promise<void> {
-  const { optimizer, checkpoints = [] } = usesOf(model);
-  for (const [part, expected] of [
-    ["optimizer", optimizer],
-    [{ checkpoint: 3 }, checkpoints[0]?.model],
-  ] as const)
-    assert.deepEqual(
-      (await repository.recover(recorded, { part })).leaves.map(({ tensor }) => tensor),
-      expected?.leaves.map(({ tensor }) => tensor),
-    );
-  assert.deepEqual(
-    repository.get(recorded)?.record.uses?.data?.map((id) => repository.objects.has(id)),
-    [true, true],
-  );
-}
-
 /** No two processes draw the same random numbers. */
 let checks = 0;
 
@@ -152,7 +125,7 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
           await sameTensors(repository, mark.recorded, modelOfSeed(mark.model)),
           `${mark.model} came back altered`,
         );
-        if (hasUses(mark.model)) await checkUses(repository, mark);
+        if (hasUses(mark.model)) assert.ok(await hasUsesOfSeed(repository, mark.recorded, mark.model));
       }
     } else if ("retired" in mark) assert.equal(repository.get(mark.retired)?.state, "retired");
     else if ("stored" in mark) assert.notEqual(repository.get(mark.stored)?.state, "recorded");

@@ -18,8 +18,10 @@ import {
   memoryHome,
   modelOf,
   openRepository,
+  hasUsesOfSeed,
   sameTensors,
   tensorsOf,
+  usesOfSeed,
 } from "../../../integration/server/repository/harness.js";
 
 const seed = testSeed();
@@ -67,7 +69,12 @@ async function homeWithBackup(): Promise<{ readonly files: Files; readonly ports
   const repository = await openRepository(home, "fleet-a");
   const [a, b] = [...models.values()];
   const { summary } = await repository.save(modelOf(a!), { name: "a" });
-  await repository.save(modelOf(b!), { name: "b", bases: [summary.versionId], metadata: { note: "n" } });
+  await repository.save(modelOf(b!), {
+    name: "b",
+    bases: [summary.versionId],
+    metadata: { note: "n" },
+    uses: usesOfSeed("b"),
+  });
   assert.deepEqual((await repository.backup("/backup")).problems, []);
   await repository.close();
   await home.close();
@@ -96,6 +103,7 @@ async function read(files: Files, ports: HomePorts, path = "/home"): Promise<Rea
           try {
             const version = repository.resolve(name);
             assert.ok(await sameTensors(repository, version.versionId, tensors), `${name} came back altered`);
+            if (name === "b") assert.ok(await hasUsesOfSeed(repository, version.versionId, name));
           } catch (error) {
             if (!isStemmaError(error)) throw error;
             isExact = false;

@@ -10,4 +10,6 @@ const common = tensorsOf("common", 4, 16);
 export function modelOfSeed(seed: string): readonly NamedTensor[] {
   return fineTuned(common, seed, 3);
 }
+/** Every second model has an engine, data, a checkpoint and an optimizer's state. */
+export const hasUses = (seed: string): boolean => seed.endsWith("/a");
 export { seededDraw };

@@ -4,8 +4,8 @@
  */
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
-import { modelOfSeed, seededDraw } from "./kill-models.js";
-import { modelOf } from "../../../integration/server/repository/harness.js";
+import { hasUses, modelOfSeed, seededDraw } from "./kill-models.js";
+import { modelOf, usesOfSeed } from "../../../integration/server/repository/harness.js";
 
 const [, , path, backup, seed] = process.argv as [string, string, string, string, string];
 const say = (fact: object): void => {
@@ -23,6 +23,7 @@ async function save(modelSeed: string): Promise<void> {
     const { summary } = await repository.save(modelOf(modelOfSeed(modelSeed)), {
       name: `m${draw(3)}`,
       ...(base === undefined ? {} : { bases: [base.versionId] }),
+      ...(hasUses(modelSeed) ? { uses: usesOfSeed(modelSeed) } : {}),
     });
     say({ recorded: summary.versionId, seed: modelSeed, name: summary.name, version: summary.version });
     if (draw(2) === 0) {

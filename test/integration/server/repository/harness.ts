@@ -6,9 +6,12 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import type { ModelSource } from "../../../../shared/model/model.js";
+import type { ModelSource, SaveRecord } from "../../../../shared/model/model.js";
+import { streamedObjectsOf } from "../../../../shared/model/record-objects.js";
 import type { Files, Random } from "../../../../shared/ports.js";
 import { manualClock, type ManualClock } from "../../../helpers/manual-clock.js";
+import { streamOf, streamedBytes } from "../../../helpers/object-stores.js";
+import type { SaveUses } from "../../../../shared/save/save-uses.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
@@ -105,6 +108,42 @@ export async function sameTensors(
         actual[index]!.name === name && Buffer.compare(actual[index]!.bytes, bytes) === 0,
     )
   );
+}
+
+/**
+ * An engine and data that all seeds share, data of its own, a checkpoint after three iterations and an optimizer's
+ * state, all drawn from the seed.
+ */
+export function usesOfSeed(seed: string): SaveUses {
+  return {
+    engine: { source: streamOf(seededBytes("engine", 300)) },
+    recipe: { source: streamOf(seededBytes(`recipe/${seed}`, 40)) },
+    data: [
+      { source: streamOf(seededBytes("data", 700)) },
+      { source: streamOf(seededBytes(`data/${seed}`, 60)) },
+    ],
+    optimizer: modelOf(tensorsOf(`optimizer/${seed}`, 1, 4)),
+    checkpoints: [{ iteration: 3, model: modelOf(tensorsOf(`checkpoint/${seed}`, 1, 4)) }],
+  };
+}
+
+/** Whether a version that was saved with `usesOfSeed` has all of it, bit for bit. @throws what recovery throws */
+export async function hasUsesOfSeed(
+  repository: FleetRepository,
+  versionId: Hash,
+  seed: string,
+): Promise<boolean> {
+  const { optimizer, checkpoints = [] } = usesOfSeed(seed);
+  for (const [part, expected] of [
+    ["optimizer", optimizer],
+    [{ checkpoint: 3 }, checkpoints[0]?.model],
+  ] as const) {
+    const { leaves } = await repository.recover(versionId, { part });
+    if (leaves.some(({ tensor }, i) => tensor !== expected?.leaves[i]?.tensor)) return false;
+  }
+  for (const { kind, id } of streamedObjectsOf(repository.get(versionId)?.record as SaveRecord))
+    await streamedBytes(repository.objects, kind, id);
+  return true;
 }
 
 export interface TestHome {
