@@ -80,14 +80,11 @@ export async function saveResult(
       holdBytes: heldBytes(profile),
     });
     const stateLimits = stateLimitsOf(profile);
-    const {
-      uses,
-      dropped: tooMany,
-      close,
-    } = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
-    closing.push(close);
+    const trees = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
+    const { uses } = trees;
+    closing.push(() => trees.close());
     const older = outcome.result.checkpointsDropped;
-    const dropped = older === undefined ? tooMany : [...tooMany, `${older} older checkpoints`];
+    const dropped = older === undefined ? trees.dropped : [...trees.dropped, `${older} older checkpoints`];
     const verdict = judgeDisk(
       profile.disk,
       await options.diskUse(),

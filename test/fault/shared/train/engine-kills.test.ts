@@ -16,7 +16,7 @@ import { jobFormat, type EngineNotice, type TrainingJob } from "../../../../shar
 import { testSeed } from "../../../helpers/crash-states.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 
-const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 3));
+const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 2));
 const job: TrainingJob = {
   format: jobFormat,
   recipe: "battery-soh",

@@ -83,6 +83,14 @@ const work = "/home/work/line-3";
 const statePath = `${work}/state/training.state`;
 class Killed extends Error {}
 
+/** Undisturbed trainings, by job. */
+const wholes = new Map<TrainingJob, Promise<Outcome>>();
+function undisturbed(job: TrainingJob): Promise<Outcome> {
+  const known = wholes.get(job) ?? run(job);
+  wholes.set(job, known);
+  return known;
+}
+
 /** One process of a training. Without other settings it saves its state after every step. */
 async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome> {
   const { files = memoryFiles(), killAt = Infinity, everySeconds = 0 } = options;
@@ -159,7 +167,7 @@ const events = ({ notices }: Outcome): readonly string[] => notices.map(({ event
 describe("a training that was cut short", () => {
   for (const [name, job] of Object.entries({ battery, images }))
     it(`continues with the same bits, whichever step it was cut at (${name})`, async () => {
-      const whole = await run(job);
+      const whole = await undisturbed(job);
       const total = whole.trained!.result.measurements.at(-1)!.iteration;
       assert.equal(whole.steps, total);
       const seed = testSeed();
@@ -180,7 +188,7 @@ describe("a training that was cut short", () => {
     });
 
   it("gets to the end over many processes that each do three steps", async () => {
-    const whole = await run(battery);
+    const whole = await undisturbed(battery);
     const files = memoryFiles();
     let last = await run(battery, { files, killAt: 3 });
     let processes = 1;
@@ -245,7 +253,7 @@ describe("a training that was cut short", () => {
     await write(files, checkpoint!, (await files.read(checkpoint!)).slice(1));
     const outcome = await run(battery, { files });
     assert.deepEqual(events(outcome), ["training-state-refused"]);
-    assert.deepEqual(essence(outcome), essence(await run(battery)));
+    assert.deepEqual(essence(outcome), essence(await undisturbed(battery)));
   });
 
   it("trains on without a state where none can be written, and reports that once", async () => {
@@ -254,14 +262,14 @@ describe("a training that was cut short", () => {
     const files = memoryFiles();
     const outcome = await run(battery, { files: faultyFiles(files, noSpace) });
     assert.deepEqual(events(outcome), ["training-state-unsaved"]);
-    assert.deepEqual(essence(outcome), essence(await run(battery)));
+    assert.deepEqual(essence(outcome), essence(await undisturbed(battery)));
     assert.deepEqual(await files.list(`${work}/state`), [], "nothing half written keeps the disk full");
     const small = await run(battery, { maxBytes: 1000, killAt: 3 });
     assert.deepEqual(events(small), ["training-state-unsaved"]);
   });
 
   it("keeps the newest checkpoints only, and those that its state relies on", async () => {
-    const whole = await run(battery);
+    const whole = await undisturbed(battery);
     const files = memoryFiles();
     await run(battery, { files, killAt: 10, maxCheckpoints: 1 });
     const rest = await run(battery, { files, maxCheckpoints: 1 });
