@@ -176,6 +176,19 @@ export const modelOperations = {
     },
     output: versionSummary,
   }),
+  redact: call({
+    summary:
+      "Redact how a version was trained: parameters, seed, data description, times and caller cannot be read any more; their commitments stay",
+    method: "POST",
+    path: `${modelPath}/redact`,
+    role: "admin",
+    params: modelParams,
+    body: {
+      because: reasonText.optional(),
+      dryRun: z.boolean().optional().describe("Check whether there is something to redact, redact nothing"),
+    },
+    output: versionSummary,
+  }),
   reduce: call({
     summary: "Save a smaller, lossy form of a model as a version of its own whose base is the exact one",
     method: "POST",

@@ -43,7 +43,7 @@ const modelModules: readonly CommandModule[] = [
   { names: ["import"], load: async () => (await import("./commands/model-import.js")).addModelImportCommand },
   { names: ["train"], load: async () => (await import("./commands/model-train.js")).addModelTrainCommand },
   {
-    names: ["tag", "rm"],
+    names: ["tag", "rm", "redact"],
     load: async () => (await import("./commands/model-write.js")).addModelWriteCommands,
   },
   {

@@ -36,6 +36,7 @@ type ModelOperations = Pick<
   | "tag"
   | "hold"
   | "retire"
+  | "redact"
 >;
 
 export function modelOperations(context: OperationsContext): ModelOperations {
@@ -102,6 +103,24 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       if (held) await repository.hold(summary.versionId, because);
       else if (summary.held) await repository.unhold(summary.versionId, because);
       return repository.resolve(summary.versionId);
+    },
+    redact: async ({ because = "", dryRun = false, ...reference }) => {
+      const { repository, summary } = await find(reference);
+      const { openings } = summary.record.objects;
+      if (openings === undefined)
+        throw new StemmaError(
+          "NOT_FOUND",
+          `${summary.name}:${summary.version} has no provenance that can be redacted: no training made it, or a Stemma that recorded all of it plainly.`,
+          { versionId: summary.versionId },
+        );
+      if (!dryRun && !repository.isRedacted(openings))
+        await repository.append({
+          type: "redacted",
+          atMs: context.home.ports.clock.now(),
+          object: openings,
+          because,
+        });
+      return summary;
     },
     retire: async ({ because = "", dryRun = false, ...reference }) => {
       const { repository, summary } = await find(reference);
@@ -216,6 +235,6 @@ async function contentOf(
       ? {}
       : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
     ...(metadata === undefined ? {} : { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
-    ...(provenance === undefined ? {} : { provenance: await provenanceJson(objects, record.objects) }),
+    ...(provenance === undefined ? {} : { provenance: await provenanceJson(repository, record.objects) }),
   };
 }

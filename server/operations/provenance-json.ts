@@ -4,40 +4,42 @@ import type { SaveRecord } from "../../shared/model/model.js";
 import { diffProvenance, viewOf } from "../../shared/provenance/diff-provenance.js";
 import { isProvenance1 } from "../../shared/provenance/encode-provenance.js";
 import { openProvenance, type OpenedProvenance } from "../../shared/provenance/openings.js";
-import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { ProvenanceDiffJson } from "../api/version-schemas.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 
-type Objects = Pick<ObjectReader, "read" | "has">;
+type Objects = Pick<FleetRepository, "objects" | "isRedacted">;
 
 /** Opened, where it has format 1; undefined where there is none, or one of an older form. */
 async function readOpened(
-  objects: Objects,
+  { objects, isRedacted }: Objects,
   { provenance, openings }: SaveRecord["objects"],
 ): Promise<OpenedProvenance | undefined> {
   if (provenance === undefined || !objects.has(provenance)) return undefined;
   const bytes = await objects.read("provenance", provenance);
   if (!isProvenance1(bytes)) return undefined;
-  const isOpen = openings !== undefined && objects.has(openings);
+  // A redacted opening may still be there until the next collection.
+  const isOpen = openings !== undefined && !isRedacted(openings) && objects.has(openings);
   return openProvenance(bytes, isOpen ? await objects.read("openings", openings) : undefined);
 }
 
 /** All that can be seen of a version's provenance; undefined where it has none. @throws OPENINGS_MISMATCH */
-export async function provenanceJson(objects: Objects, own: SaveRecord["objects"]): Promise<unknown> {
-  const opened = await readOpened(objects, own);
+export async function provenanceJson(repository: Objects, own: SaveRecord["objects"]): Promise<unknown> {
+  const opened = await readOpened(repository, own);
   if (opened !== undefined) return { format: 1, ...(plainOf(viewOf(opened) as CanonicalValue) as object) };
-  return own.provenance === undefined ? undefined : jsonOf(await objects.read("provenance", own.provenance));
+  return own.provenance === undefined
+    ? undefined
+    : jsonOf(await repository.objects.read("provenance", own.provenance));
 }
 
 /** Undefined where one of the versions has no provenance of format 1. @throws OPENINGS_MISMATCH */
 export async function provenanceDiffJson(
-  { objects }: Pick<FleetRepository, "objects">,
+  repository: Objects,
   a: VersionSummary,
   b: VersionSummary,
 ): Promise<ProvenanceDiffJson | undefined> {
   const [first, second] = [
-    await readOpened(objects, a.record.objects),
-    await readOpened(objects, b.record.objects),
+    await readOpened(repository, a.record.objects),
+    await readOpened(repository, b.record.objects),
   ];
   if (first === undefined || second === undefined) return undefined;
   const { differences, redacted, sameStory } = diffProvenance(first, second, { a: "a", b: "b" });

@@ -302,6 +302,8 @@ export interface FleetRepository {
     device: string,
     activation: { readonly line: string; readonly versionId: Hash; readonly deviceAtMs: number },
   ): boolean;
+  /** Whether a fact states that an object is redacted: it must not be shown, even while it is still stored. */
+  isRedacted(object: Hash): boolean;
   datasets(): readonly DatasetState[];
   /** Training engines that may be run here, oldest first. */
   engines(): readonly EngineSummary[];

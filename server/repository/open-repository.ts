@@ -190,6 +190,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
+    isRedacted: (object) => state.redacted.has(object),
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),

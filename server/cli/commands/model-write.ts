@@ -1,4 +1,4 @@
-/** `stemma model tag|rm`: names a version, or retires it. */
+/** `stemma model tag|rm|redact`: names a version, retires it, or redacts how it was trained. */
 import type { Command } from "commander";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
@@ -34,6 +34,36 @@ export function addModelWriteCommands(model: Command): void {
     .action(async (reference: string, choices: RetireChoices, command: Command) =>
       withContext(command, (context) => retireCommand(reference, choices, context)),
     );
+  addRedactCommand(model);
+}
+
+function addRedactCommand(model: Command): void {
+  model
+    .command("redact")
+    .argument("<model>")
+    .requiredOption("--because <text>", "kept with the fact")
+    .option("--dry-run", "only check that there is something to redact", false)
+    .description(
+      "make parameters, seed, data description, times and caller of a training unreadable for ever; the model, its id and the commitments stay",
+    )
+    .action(async (reference: string, choices: RetireChoices, command: Command) =>
+      withContext(command, (context) => redactCommand(reference, choices, context)),
+    );
+}
+
+async function redactCommand(
+  reference: string,
+  { because, dryRun }: RetireChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const summary = await (
+    await operations()
+  ).redact({ fleet: options.fleet, model: reference, because, dryRun });
+  output.print({
+    data: { versionId: summary.versionId, redacted: !dryRun },
+    names: [nameOf(summary)],
+    text: `${dryRun ? "would redact" : "redacted"} how ${nameOf(summary)} was trained; backups and devices that have it keep their copies; remove it from this disk with: stemma storage gc`,
+  });
 }
 
 async function tagCommand(

@@ -225,6 +225,26 @@ function steps(backupFolder: string): readonly Step[] {
     { name: "datasets", ask: (at) => at.datasets({ fleet }) },
     { name: "checkDataset", ask: (at) => at.checkDataset({ fleet, name: "cells" }) },
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
+    {
+      name: "redact",
+      ask: async (at) => {
+        const before = await at.model({ fleet, model: "soh" });
+        assert.match(JSON.stringify(before.provenance), /"seed":"7"/);
+        await at.redact({ fleet, model: "soh", because: "a customer's" });
+        const { provenance } = await at.model({ fleet, model: "soh" });
+        assert.doesNotMatch(JSON.stringify(provenance), /"seed"/);
+        // A store that dropped the openings is whole.
+        await at.collect({ fleet, ...(await at.planCollection({ fleet })) });
+        assert.deepEqual((await at.check({ fleet })).problems, []);
+        return (await at.model({ fleet, model: "soh" })).record.objects.openings !== undefined;
+      },
+    },
+    {
+      name: "redact",
+      shows: "nothing to redact",
+      ask: (at) => at.redact({ fleet, model: "tiny:1" }),
+      fails: "NOT_FOUND",
+    },
     { name: "evaluate", ask: (at) => at.evaluate({ fleet, model: "soh", data: "cells", limit: 10 }) },
     {
       name: "evaluateProgressively",
@@ -321,6 +341,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "train",
   "journal",
   "addToken",
+  "redact",
 ]);
 
 /**
@@ -360,6 +381,7 @@ const factsOfOperations = [
   "enrolled",
   "held",
   "recorded",
+  "redacted",
   "retention",
   "retired",
   "revoked",

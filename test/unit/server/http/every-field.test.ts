@@ -130,6 +130,7 @@ const inputs = {
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
   reindex: { fleet },
+  redact: { fleet, model, because: "y", dryRun: true },
   engines: { fleet },
   approveEngine: {
     fleet,
