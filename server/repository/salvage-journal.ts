@@ -63,7 +63,6 @@ export async function salvageJournal(
   fleet: string,
   { dryRun = false, caller }: { readonly dryRun?: boolean; readonly caller?: Caller } = {},
 ): Promise<SalvageReport> {
-  const { files, clock, random } = home.ports;
   if (!(await home.fleets()).includes(fleet))
     throw new StemmaError(
       "NOT_FOUND",
@@ -72,7 +71,16 @@ export async function salvageJournal(
         fleet,
       },
     );
-  const folder = home.fleetFolder(fleet);
+  return await salvageFolder(home, { fleet, folder: home.fleetFolder(fleet) }, { dryRun, caller });
+}
+
+/** Like salvageJournal, for a fleet that is in another folder of the home while it is being restored. */
+export async function salvageFolder(
+  home: Home,
+  { fleet, folder }: { readonly fleet: string; readonly folder: string },
+  { dryRun, caller }: { readonly dryRun: boolean; readonly caller: Caller | undefined },
+): Promise<SalvageReport> {
+  const { files, clock, random } = home.ports;
   const head = await trustedHead(home, folder);
   const found = await readDamagedJournal(files, journalFolderOf(folder), head);
   const facts = [...found.verified, ...found.later].map((payload) => factCodec.decode(payload));
@@ -120,7 +128,8 @@ async function verifies(files: Files, folder: string, head: KeptHead): Promise<b
   }
 }
 
-function stateOf(facts: readonly Fact[]): ReturnType<typeof emptyState> {
+/** The state that facts lead to. */
+export function stateOf(facts: readonly Fact[]): ReturnType<typeof emptyState> {
   const state = emptyState();
   facts.forEach((fact, position) => applyFact(state, position, fact));
   return state;

@@ -10,7 +10,7 @@ import type { Files } from "../../../shared/ports.js";
 import { findMissing, objectProblem, problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../fleet-repository.js";
 import type { HomePorts } from "../home.js";
-import { readState } from "../lost-journal.js";
+import { readState, unrecordedVersions } from "../lost-journal.js";
 import type { FleetState } from "../state/state.js";
 import type { BackupManifest } from "./backup-manifest.js";
 import { hashFile, maxConcurrentCopies } from "./copy-file.js";
@@ -46,21 +46,27 @@ async function findChangedPacks(
   return problems;
 }
 
-/** Reads every object of a backup. */
+/**
+ * Reads every object of a backup. `salvaged`: the state that a damaged journal leads to; a restore then also records
+ * versions again that are in the packs.
+ */
 export async function inspectBackup(
   { files, clock, random }: Pick<HomePorts, "files" | "clock" | "random">,
   from: string,
   manifest: BackupManifest,
-): Promise<{ readonly state: FleetState; readonly problems: readonly Problem[] }> {
-  const state = await readState(files, join(from, manifest.journal));
+  salvaged: FleetState | undefined,
+): Promise<{ readonly versions: number; readonly problems: readonly Problem[] }> {
+  const state = salvaged ?? (await readState(files, join(from, manifest.journal)));
+  let versions = state.versions.size;
   const problems: Problem[] = [...(await findChangedPacks(files, from, manifest))];
   const objects = await openPacksReadOnly(files, join(from, "packs"), { clock, random });
   try {
     for (const { name } of objects.packs())
       for await (const error of objects.maintenance.verify(name)) problems.push(objectProblem(name, error));
     problems.push(...(await findMissing({ objects, state })));
+    if (salvaged !== undefined) versions += unrecordedVersions(objects, state).length;
   } finally {
     await objects.close();
   }
-  return { state, problems };
+  return { versions, problems };
 }

@@ -1,8 +1,8 @@
 /**
- * Restores a backup into an empty home. The journal's chain and its head's signature are verified before
- * anything is written. Damaged packs are repaired with what is whole in them; the report names the rest. A fleet
- * appears under its name only when it is complete and
- * the fact `restored`, with the backup's position, was appended to its journal. Devices then announce again
+ * Restores a backup into an empty home. The journal's chain and its head's signature are verified before anything
+ * is written; a damaged journal is salvaged, unless it is another one than was backed up. Damaged packs are
+ * repaired with what is whole in them; the report names the rest. A fleet appears under its name only when it is
+ * complete and its journal has the fact `restored`, with the backup's position. Devices then announce again
  * everything that was recorded after that position.
  */
 import { join } from "node:path";
@@ -12,6 +12,7 @@ import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { encodeHeadSlot } from "../../../shared/journal/head.js";
 import { loadSegments } from "../../../shared/journal/load-segments.js";
+import { readDamagedJournal, type SalvagedEntries } from "../../../shared/journal/salvage.js";
 import { headName } from "../../../shared/journal/open-journal.js";
 import type { Files } from "../../../shared/ports.js";
 import { loadKey, saveKey } from "../../../shared/trust/keys.js";
@@ -22,6 +23,9 @@ import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-m
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../fleet-repository.js";
+import { salvageFolder, stateOf } from "../salvage-journal.js";
+import { factCodec } from "../state/fact-codec.js";
+import type { FleetState } from "../state/state.js";
 import { changedPack, inspectBackup } from "./inspect-backup.js";
 import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
@@ -38,12 +42,18 @@ export interface RestoredFleet {
   readonly problems: CheckReport["problems"];
 }
 
+export interface VerifiedFleet {
+  readonly manifest: BackupManifest;
+  /** What can be read of the journal, where it is damaged. */
+  readonly salvaged: SalvagedEntries | undefined;
+}
+
 /**
  * Reads the manifests in a backup folder and verifies their journals. Packs are not read.
  * @throws BACKUP_INVALID, JOURNAL_CORRUPT, HEAD_SIGNATURE_INVALID, FILE_MISSING
  */
-export async function verifyBackup(files: Files, folder: string): Promise<readonly BackupManifest[]> {
-  const manifests: BackupManifest[] = [];
+export async function verifyBackup(files: Files, folder: string): Promise<readonly VerifiedFleet[]> {
+  const fleets: VerifiedFleet[] = [];
   for (const fleet of (await files.list(join(folder, "fleets"))).filter(isName)) {
     const from = fleetBackupFolder(folder, fleet);
     const manifest = await readManifest(files, from);
@@ -54,16 +64,15 @@ export async function verifyBackup(files: Files, folder: string): Promise<readon
         `The backup in ${from} is of the fleet ${JSON.stringify(manifest.fleet)}. Rename the folder to that name.`,
         { folder: from },
       );
-    await verifyFleet(files, folder, from, manifest);
-    manifests.push(manifest);
+    fleets.push({ manifest, salvaged: await verifyFleet(files, folder, from, manifest) });
   }
-  if (manifests.length === 0)
+  if (fleets.length === 0)
     throw new StemmaError(
       "BACKUP_INVALID",
       `${folder} does not contain a complete backup. Name the folder that was given to \`stemma storage backup\`.`,
       { folder },
     );
-  return manifests;
+  return fleets;
 }
 
 async function verifyFleet(
@@ -71,15 +80,26 @@ async function verifyFleet(
   folder: string,
   from: string,
   { head, journal }: BackupManifest,
-): Promise<void> {
+): Promise<SalvagedEntries | undefined> {
   verifyHead((await loadKey(files, keyPath(folder))).publicKey, head);
-  const { length } = await loadSegments(files, join(from, journal), head);
+  const journalFolder = join(from, journal);
+  let length: number;
+  try {
+    length = (await loadSegments(files, journalFolder, head)).length;
+  } catch (error) {
+    if (!isStemmaError(error, "JOURNAL_CORRUPT")) throw error;
+    const salvaged = await readDamagedJournal(files, journalFolder, head);
+    // All entries are there, and they are not those that were backed up: that is no damage.
+    if (salvaged.agreesWithHead === false) throw error;
+    return salvaged;
+  }
   if (length !== head.length)
     throw new StemmaError(
       "BACKUP_INVALID",
       `The journal in ${from} has ${length} facts, but its manifest states ${head.length}. Use another backup.`,
       { folder: from },
     );
+  return undefined;
 }
 
 /**
@@ -95,19 +115,21 @@ export async function restoreBackup(
 ): Promise<readonly RestoredFleet[]> {
   const { files } = ports;
   await refuseNonEmptyHome(files, homePath);
-  const manifests = await verifyBackup(files, folder);
+  const fleets = await verifyBackup(files, folder);
   if (dryRun)
-    return mapConcurrent(manifests, 1, async (manifest) => {
+    return mapConcurrent(fleets, 1, async (verified) => {
+      const { manifest, salvaged } = verified;
       const from = fleetBackupFolder(folder, manifest.fleet);
-      const { state, problems } = await inspectBackup(ports, from, manifest);
-      return reportOf(manifest, state.versions.size, problems);
+      const state = salvaged === undefined ? undefined : salvagedState(salvaged);
+      const { versions, problems } = await inspectBackup(ports, from, manifest, state);
+      return reportOf(verified, versions, [...journalProblems(verified), ...problems]);
     });
   await makeFolderDurably(files, homePath);
   await saveKey(files, keyPath(homePath), await loadKey(files, keyPath(folder)));
   const home = await openHome(homePath, ports);
   try {
     const restored: RestoredFleet[] = [];
-    for (const manifest of manifests) restored.push(await restoreFleet({ home, caller }, folder, manifest));
+    for (const fleet of fleets) restored.push(await restoreFleet({ home, caller }, folder, fleet));
     return restored;
   } finally {
     await home.close();
@@ -125,14 +147,37 @@ async function refuseNonEmptyHome(files: Files, home: string): Promise<void> {
     );
 }
 
+function salvagedState({ verified, later }: SalvagedEntries): FleetState {
+  return stateOf([...verified, ...later].map((payload) => factCodec.decode(payload)));
+}
+
+/** Position up to which the history is the one that was backed up. */
+function positionOf({ manifest, salvaged }: VerifiedFleet): number {
+  return salvaged === undefined || salvaged.gaps === 0 ? manifest.head.length : salvaged.verified.length;
+}
+
+function journalProblems({ manifest: { fleet }, salvaged }: VerifiedFleet): CheckReport["problems"] {
+  if (salvaged === undefined) return [];
+  const { repaired, gaps, verified, later } = salvaged;
+  const mended =
+    repaired.length === 0 ? "" : ` A flipped bit is put right in each of the facts ${repaired.join(", ")}.`;
+  const lost =
+    gaps === 0
+      ? ""
+      : ` Facts are lost in ${gaps} ${gaps === 1 ? "place" : "places"}, from position ${verified.length} on; ${later.length} intact ones after that are kept, and versions that no fact names are recorded again.`;
+  const message = `The journal in the backup is damaged.${mended}${lost} Check the disk, and make a new backup.`;
+  return [{ what: "journal: JOURNAL_CORRUPT", id: fleet, message }];
+}
+
 function reportOf(
-  { fleet, head, madeAtMs, packs }: BackupManifest,
+  verified: VerifiedFleet,
   versions: number,
   problems: CheckReport["problems"],
 ): RestoredFleet {
+  const { fleet, madeAtMs, packs } = verified.manifest;
   return {
     fleet,
-    position: head.length,
+    position: positionOf(verified),
     madeAtMs,
     packs: packs.length,
     bytes: packs.reduce((sum, pack) => sum + pack.bytes, 0),
@@ -147,12 +192,9 @@ interface Target {
   readonly caller: Caller | undefined;
 }
 
-async function restoreFleet(
-  target: Target,
-  folder: string,
-  manifest: BackupManifest,
-): Promise<RestoredFleet> {
-  const { home } = target;
+async function restoreFleet(target: Target, folder: string, verified: VerifiedFleet): Promise<RestoredFleet> {
+  const { home, caller } = target;
+  const { manifest, salvaged } = verified;
   const { files } = home.ports;
   const from = fleetBackupFolder(folder, manifest.fleet);
   const final = home.fleetFolder(manifest.fleet);
@@ -165,10 +207,12 @@ async function restoreFleet(
       await copyFile(files, join(from, manifest.journal, name), join(partial, "journal", name));
   await writeDurably(files, join(partial, "journal", headName), encodeHeadSlot(manifest.head));
   for (const part of ["packs", "journal"]) await files.syncFolder(join(partial, part));
-  const { versions, problems } = await recordRestore(target, manifest, partial);
+  if (salvaged !== undefined)
+    await salvageFolder(home, { fleet: manifest.fleet, folder: partial }, { dryRun: false, caller });
+  const { versions, problems } = await recordRestore(target, verified, partial);
   await files.rename(partial, final);
   await files.syncFolder(join(home.path, "fleets"));
-  return reportOf(manifest, versions, [...changed, ...problems]);
+  return reportOf(verified, versions, [...journalProblems(verified), ...changed, ...problems]);
 }
 
 /** Copies the packs that the backup has; those that are not what was backed up are copied, too. */
@@ -195,13 +239,15 @@ async function copyPacks(
 /** Repairs damaged packs of the restored fleet, and appends the fact `restored`. */
 async function recordRestore(
   { home, caller }: Target,
-  { fleet, head }: BackupManifest,
+  { manifest: { fleet, head }, salvaged }: VerifiedFleet,
   partial: string,
 ): Promise<{ readonly versions: number; readonly problems: CheckReport["problems"] }> {
   const repository = await openRepositoryIn(home, fleet, partial);
   try {
     const { length, chain, root } = repository.journal.head();
-    if (length !== head.length || chain !== head.chain || root !== head.root)
+    // A salvage that lost facts has left another journal, with its own fact `restored`.
+    const isOther = salvaged !== undefined && salvaged.gaps > 0;
+    if (!isOther && (length !== head.length || chain !== head.chain || root !== head.root))
       throw new StemmaError(
         "BACKUP_INVALID",
         `The journal of ${fleet} does not lead to the head that was backed up. Use another backup.`,
@@ -209,7 +255,7 @@ async function recordRestore(
       );
     const { problems, repaired = [] } = await repository.check({ repair: true });
     const restored = { position: head.length, lostFrom: null, by: caller };
-    await repository.append(restoredFact(home.ports, restored));
+    if (!isOther) await repository.append(restoredFact(home.ports, restored));
     const lost = repaired.flatMap(({ pack, lost: ids }) =>
       ids.map((id) => ({
         what: "object",

@@ -124,7 +124,7 @@ test("an interrupted backup leaves the previous one complete", async () => {
   const leftover = await files.open("/backup/fleets/fleet-a/packs/half.pack.tmp", "create");
   await leftover.write(new Uint8Array(10), 0);
   await leftover.close();
-  assert.equal((await verifyBackup(files, "/backup"))[0]?.head.length, 1);
+  assert.equal((await verifyBackup(files, "/backup"))[0]?.manifest.head.length, 1);
   const [restored] = await restoreBackup("/backup", "/restored", ports);
   assert.deepEqual([restored?.versions, restored?.position], [1, 1]);
   await repository.backup("/backup");
@@ -133,7 +133,7 @@ test("an interrupted backup leaves the previous one complete", async () => {
   await repository.close();
 });
 
-test("damage in a backup's journal, manifest or key is refused; damage in a pack is named, the rest restored", async () => {
+test("damage in a backup's manifest or key is refused; damage in a pack or journal is named, the rest restored", async () => {
   const { home, ports, files } = await memoryHome();
   const repository = await openRepository(home, "fleet-a");
   await repository.save(modelOf(tensorsOf("a", 2, 4)), { name: "a" });
@@ -146,7 +146,7 @@ test("damage in a backup's journal, manifest or key is refused; damage in a pack
       const where = `${path} at ${at}`;
       const file = await files.open(path, "update");
       await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
-      if (path.endsWith(".pack")) {
+      if (path.endsWith(".pack") || path.endsWith(".log")) {
         const [dry] = await restoreBackup("/backup", "/target", ports, { dryRun: true });
         assert.ok(dry!.problems.length > 0, where);
         assert.equal(await files.stat("/target"), undefined, where);
@@ -292,4 +292,55 @@ test("a backup is refused into its own home or over another history, and is neve
   await assert.rejects(strange.backup("/backup"), { code: "BACKUP_INVALID" });
   await strange.close();
   await other.home.close();
+});
+
+test("a backup whose journal lost facts is salvaged; one with another history is refused", async () => {
+  const { home, ports, files } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  for (const name of ["a", "b", "c"]) await repository.save(modelOf(tensorsOf(name, 1, 4)), { name });
+  await repository.backup("/backup");
+  await repository.close();
+  const folder = "/backup/fleets/fleet-a/journal-3";
+  const segment = join(
+    folder,
+    (await files.list(folder)).find((name) => name.endsWith(".log"))!,
+  );
+  const bytes = await files.read(segment);
+  const file = await files.open(segment, "update");
+  // The second fact's frame.
+  const frames = [64];
+  for (let i = 0; i < 2; i++)
+    frames.push(
+      frames[i]! + 24 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(frames[i]! + 4, true),
+    );
+  await file.write(new Uint8Array(frames[2]! - frames[1]!), frames[1]!);
+  const [dry] = await restoreBackup("/backup", "/target", ports, { dryRun: true });
+  const [report] = await restoreBackup("/backup", "/target", ports);
+  assert.deepEqual(dry, report);
+  assert.deepEqual([report?.position, report?.versions], [1, 3]);
+  assert.deepEqual(
+    report?.problems.map(({ what }) => what),
+    ["journal: JOURNAL_CORRUPT"],
+  );
+  const restoredHome = await openHome("/target", ports);
+  const restored = await openRepository(restoredHome, "fleet-a");
+  for (const name of ["a", "b", "c"])
+    assert.ok(await sameTensors(restored, restored.resolve(name).versionId, tensorsOf(name, 1, 4)));
+  assert.deepEqual(
+    restored.restores().map(({ position, isFromBackup }) => [position, isFromBackup]),
+    [[1, false]],
+  );
+  assert.equal(restored.backedUpTo(), 0);
+  await restored.close();
+  await restoredHome.close();
+  await files.remove("/target");
+
+  // As many facts, intact, and not those that were backed up.
+  const second = bytes.slice(frames[1], frames[2]);
+  const third = bytes.slice(frames[2]);
+  await file.write(third, frames[1]!);
+  await file.write(second, frames[1]! + third.length);
+  await file.close();
+  await assert.rejects(restoreBackup("/backup", "/target", ports), { code: "JOURNAL_CORRUPT" });
+  assert.equal(await files.stat("/target"), undefined);
 });
