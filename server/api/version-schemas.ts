@@ -164,6 +164,9 @@ export const modelDiff = z
         otherName: text.exactOptional(),
         a: leaf.exactOptional(),
         b: leaf.exactOptional(),
+        relation: text
+          .exactOptional()
+          .describe("How b follows from a by content, such as: a cast to BF16; rows 300 to 309 are new"),
       }),
     ),
     provenance: provenanceDiff

@@ -114,6 +114,8 @@ export interface ModelDiff {
     readonly otherName?: string;
     readonly a?: Leaf;
     readonly b?: Leaf;
+    /** How `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found. */
+    readonly relation?: string;
   }[];
 }
 

@@ -156,6 +156,7 @@ async function diffCommand(a: string, b: string, _: unknown, command: Command): 
           { title: "WAS", value: (row) => (row.a ? `${row.a.dtype} [${row.a.shape.join(", ")}]` : "-") },
           { title: "IS", value: (row) => (row.b ? `${row.b.dtype} [${row.b.shape.join(", ")}]` : "-") },
           { title: "OTHER NAME", value: (row) => row.otherName },
+          { title: "FOLLOWS", value: (row) => row.relation },
         ],
         empty: "the two models have the same tensors",
       },

@@ -1,7 +1,13 @@
-/** Diffs two versions from their trees and names, without reading tensors (MM7). */
+/**
+ * Diffs two versions from their trees and names (MM7), and finds out of some changed tensors how they follow from
+ * what they were.
+ */
 import { decodeNames } from "../../../shared/model/names.js";
-import { diffTrees, type ModelSide } from "../../../shared/model/tree-diff.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
+import { diffTrees, type Change, type ModelSide } from "../../../shared/model/tree-diff.js";
+import { describeRelation } from "../../../shared/delta/derived/describe.js";
+import type { Leaf } from "../../../shared/model/model.js";
+import { tensorByteLength } from "../../../shared/tensor/dtype.js";
+import { tensorOfSource, type Hash, type Tensor } from "../../../shared/tensor/tensor.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { RepositoryContext } from "../context.js";
 import type { ModelDiff, VersionSummary } from "../fleet-repository.js";
@@ -18,8 +24,36 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
     sameArchitecture,
     opaque: [a, b].every((id) => requireKept(context, id).record.kind === "opaque"),
     comparisons,
-    changes,
+    changes: await withRelations(context, changes),
   };
+}
+
+/** Larger tensors are not read to compare their content, and no more bytes than this in all. */
+const maxComparedTensorBytes = 16 * 2 ** 20;
+const maxComparedBytes = 128 * 2 ** 20;
+
+async function withRelations(
+  { objects }: Pick<RepositoryContext, "objects">,
+  changes: readonly Change[],
+): Promise<ModelDiff["changes"]> {
+  const read = ({ tensor }: Leaf): Promise<Tensor> => tensorOfSource(objects.openTensor(tensor));
+  const found: ModelDiff["changes"][number][] = [];
+  let left = maxComparedBytes;
+  for (const change of changes) {
+    const { a, b } = change;
+    const bytes = [a, b].map((leaf) => (leaf === undefined ? 0 : tensorByteLength(leaf.dtype, leaf.shape)));
+    const isCompared =
+      (change.kind === "changed" || change.kind === "reshaped") && a !== undefined && b !== undefined;
+    const total = bytes[0]! + bytes[1]!;
+    if (!isCompared || total > left || Math.max(...bytes) > maxComparedTensorBytes) {
+      found.push(change);
+      continue;
+    }
+    left -= total;
+    const relation = describeRelation(await read(b), await read(a));
+    found.push(relation === undefined ? change : { ...change, relation });
+  }
+  return found;
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {

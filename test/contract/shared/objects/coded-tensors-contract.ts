@@ -1,7 +1,11 @@
 /** The part of the object store contract about coded tensors: what a store accepts, returns and refuses. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { createDeltaCodec } from "../../../../shared/delta/codec.js";
+import { derive } from "../../../../shared/delta/derived/derivation.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
+import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
+import { linksTo } from "../../../../shared/delta/links.js";
 import {
   maxChainDepth,
   type CodedTensor,
@@ -85,6 +89,34 @@ function acceptsAndReturns(start: StartStore): void {
       assert.equal(opened.encodingOf("0".repeat(64) as Hash), undefined);
       await opened.close();
     }
+  });
+
+  it("keeps all eight tensors that one is coded against", async () => {
+    const { store } = await start();
+    const models = Array.from({ length: 8 }, (_, i) => memberOf(20 + i, 0));
+    const average = derive(models, { averaged: 8, dtype: "F32" });
+    const links = linksTo(models.map(idOfTensor));
+    const { code, bytes } = createDeltaCodec(plainKernels()).encodeTensor(
+      average,
+      average.bytes,
+      linksTo(models),
+    );
+    assert.equal(code, encodingCodes.derived);
+    const coded = { id: idOfTensor(average), header: average, code, bytes };
+    await writePack(store, models);
+    await writePack(store, [{ ...coded, ...links }]);
+    await assertReadable(store, average);
+    const { others = [], depth } = store.encodingOf(coded.id) ?? assert.fail();
+    assert.deepEqual([others.length, depth], [6, 1]);
+    const plan = store.planCollection(new Set([coded.id]));
+    await store.collect(plan, () => new Set([coded.id]));
+    for (const model of models) assert.ok(store.has(idOfTensor(model)));
+    await assertReadable(store, average, ...models);
+    await assert.rejects(
+      writePack(store, [{ ...coded, ...linksTo(models.slice(1).map(idOfTensor)) }], { recode: true }),
+      hasCode("REFERENCE_MISSING"),
+    );
+    await store.close();
   });
 
   it("accepts tensors coded against tensors of the same pack, also large ones", async () => {

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { derive, type Derivation } from "../../../../shared/delta/derived/derivation.js";
+import { describeRelation } from "../../../../shared/delta/derived/describe.js";
 import { encodingCodes, type EncodedTensor, type References } from "../../../../shared/delta/encoded.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { linksTo } from "../../../../shared/delta/links.js";
@@ -141,4 +142,19 @@ test("casts round to nearest, ties to even", () => {
     words(child({ dtype: "BF16" }, of([1, 1 + 2 ** -8, 1 + 3 * 2 ** -8, 3.4e38, Infinity]))),
     [0x3f80, 0x3f80, 0x3f82, 0x7f80, 0x7f80],
   );
+});
+
+test("a relation is told in words", () => {
+  const told = (tensor: Tensor, base = dense): string | undefined => describeRelation(tensor, base);
+  assert.equal(told(child({ dtype: "BF16" })), "a cast to BF16");
+  assert.equal(told(child({ axes: [1, 0] })), "transposed, axes [1, 0]");
+  assert.equal(told(child({ octaves: 4 })), "scaled by 2^4");
+  assert.equal(told(joined(dense, weights([10, 30], 9))), "rows 40 to 49 are new");
+  assert.equal(told(joined(weights([1, 30], 9), dense)), "its rows 0 to 39, rows 0 are new");
+  assert.equal(told(child({ taken: { axis: 1, runs: [{ from: 5, length: 15 }] } })), "its columns 5 to 19");
+  assert.equal(told(child({ taken: order(40, 7) })), "its rows in another order");
+  const cast = child({ dtype: "F16" });
+  const other = { ...cast, bytes: cast.bytes.map((byte, i) => (i === 4 ? byte ^ 1 : byte)) };
+  assert.equal(told(other), "mostly a cast to F16");
+  assert.equal(told(fineTuned(dense, 1e-3, 3)), undefined);
 });
