@@ -148,17 +148,27 @@ export function describeEvaluation(report: EvaluationReport): string {
       : `the first ${samples.evaluated} of ${samples.heldOut} held-out samples`;
   const reduced = report.scheme === null ? "" : ` (reduced: ${report.scheme})`;
   return [
-    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${metric.value.toFixed(3)} ${metric.unit} on ${of}, in ${formatDuration(report.durationMs)}`,
+    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${metric.value.toFixed(3)}${metric.unit === "" ? "" : ` ${metric.unit}`} on ${of}, in ${formatDuration(report.durationMs)}`,
     ...detailsOf(evaluation),
   ].join("\n");
 }
 
 type OutputEvaluation = Extract<Evaluation, { task: "general" }>["outputs"][number]["evaluation"];
 
+/** Errors of a declared target; recipes for one label count theirs as parts of 1, which are shown in per cent. */
+function inOwnUnit({
+  meanAbsoluteError,
+  rootMeanSquareError,
+  r2,
+}: Extract<OutputEvaluation, { task: "regression" }>): string {
+  const figure = (value: number): string => value.toPrecision(4);
+  return `mean absolute error ${figure(meanAbsoluteError)}, root mean square error ${figure(rootMeanSquareError)}, R² ${r2 === null ? "-" : r2.toFixed(4)}`;
+}
+
 function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[] {
   if (evaluation.task === "general")
     return evaluation.outputs.flatMap(({ name, evaluation: one }) =>
-      detailsOf(one).map((text) => `${name}: ${text}`),
+      (one.task === "regression" ? [inOwnUnit(one)] : detailsOf(one)).map((text) => `${name}: ${text}`),
     );
   const percent = (share: number | null): string => (share === null ? "-" : `${(100 * share).toFixed(2)} %`);
   if (evaluation.task === "regression")
