@@ -22,3 +22,19 @@ for (const [what, json] of [
     });
     assert.equal(result.code, "USAGE");
   });
+
+test("a training that the server orders names who ordered it, without what could break a line", async () => {
+  const asked: unknown[] = [];
+  const target: CommandTarget = { ...untouched, train: (_line, { by }) => void asked.push(by) };
+  for (const by of ["ann@office (socket)", `eve\n\u0007${"x".repeat(999)}`, 7, undefined])
+    await runServerCommand(
+      { type: "command", name: "train", json: JSON.stringify({ line: "cam", by }) },
+      target,
+    );
+  assert.deepEqual(asked, [
+    { who: "ann@office (socket)", through: "server" },
+    { who: `eve${"x".repeat(253)}`, through: "server" },
+    { who: "server", through: "server" },
+    { who: "server", through: "server" },
+  ]);
+});

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { openProvenance } from "../../../../shared/provenance/openings.js";
 import { CurrentStore } from "../../../../agent/current/current-store.js";
 import { Activator } from "../../../../agent/lines/activator.js";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
@@ -104,6 +105,16 @@ async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined
   return versionId;
 }
 
+/** Who began the training of a version, by its provenance. */
+async function callerOf(outbox: Outbox, versionId: Hash | undefined): Promise<unknown> {
+  const { objects } = (await outbox.record(versionId as Hash)).record;
+  const { openings } = openProvenance(
+    await outbox.objects.read("provenance", objects.provenance as Hash),
+    await outbox.objects.read("openings", objects.openings as Hash),
+  );
+  return openings["by"]?.value;
+}
+
 describe("a scheduled training", { timeout: 60_000 }, () => {
   it("starts from a model whose receipt is here and that is not active yet", async (t) => {
     const { outbox, activator, trainer, jobs, log } = await openTrainer(t);
@@ -115,6 +126,18 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await log.until("trained");
     assert.equal(jobs[0]?.base?.versionId, second);
     assert.equal(activeVersion(outbox.state, line), second);
+  });
+
+  it("records who asked for it, or that nobody did", async (t) => {
+    const { outbox, activator, trainer, log } = await openTrainer(t);
+    await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    await trainer.start();
+    await log.until("trained");
+    assert.equal(await callerOf(outbox, outbox.state.lines.get(line)?.versions.at(-1)), null);
+    const by = { who: "ann@van", through: "socket" } as const;
+    const { versionId } = await trainer.request(line, { parameters: { epochs: 2 }, by });
+    assert.deepEqual(await callerOf(outbox, versionId), by);
   });
 
   it("waits while that model cannot be installed, and reports why", async (t) => {
