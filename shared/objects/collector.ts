@@ -2,7 +2,7 @@
  * The steps of a garbage collection, the same for every kind of store: check, rewrite what stays, switch the
  * index under the lock, delete last. Small packs are merged by the same steps (pack-merging.ts).
  */
-import { StemmaError } from "../errors.js";
+import { isStemmaError, StemmaError } from "../errors.js";
 import type { Hash } from "../tensor/tensor.js";
 import { withClosure } from "./chains.js";
 import type { Leases } from "./leases.js";
@@ -53,9 +53,10 @@ function checkStillDead(
 }
 
 /**
- * Executes a plan. A crash at any point leaves every live object in at least one durable pack: new
- * packs are durable before the switch, old ones are deleted after it, and a store that is opened in
- * between finds two copies and drops one at the next collection.
+ * Executes a plan, in steps: packs without live objects are deleted first, then those that keep the least are
+ * rewritten, so that little space is needed at a time. A crash at any point leaves every live object in at
+ * least one durable pack: new packs are durable before the switch, old ones are deleted after it, and a store
+ * that is opened in between finds two copies and drops one at the next collection.
  * @throws PLAN_STALE, COLLECTION_REFUSED
  */
 export async function collectPlanned(
@@ -65,22 +66,88 @@ export async function collectPlanned(
 ): Promise<{ readonly freedBytes: number }> {
   const { index, leases, lock, rewriter } = parts;
   if (plan.generation !== index.generation) throw stale("packs were removed or rewritten meanwhile.");
-  const touched = [...plan.deletePacks, ...plan.repackPacks].map((name) => {
-    const pack = index.packs.get(name);
-    if (pack === undefined) throw stale(`the pack ${name} is gone.`);
-    return pack;
-  });
+  const packsOf = (names: readonly string[]): readonly PackIndex[] =>
+    names.map((name) => {
+      const pack = index.packs.get(name);
+      if (pack === undefined) throw stale(`the pack ${name} is gone.`);
+      return pack;
+    });
+  const deleted = packsOf(plan.deletePacks);
+  const repacked = packsOf(plan.repackPacks);
   const dead = new Set(plan.dead.map(({ id }) => id));
   const check = (): void => {
     checkStillDead(index, dead, live(), leases.pinned());
   };
   check();
-  const added = await replacePacks({ index, lock, rewriter }, touched, { dead, beforeSwitch: check });
-  return { freedBytes: bytesOf(touched) - bytesOf(added) };
+  const freedBytes = await replaceInSteps(
+    [...(deleted.length === 0 ? [] : [deleted]), ...repackSteps(index, repacked, dead)],
+    async (packs, isFirst) => {
+      // After the first step no read uses a dead object; an object that was saved again since has another copy.
+      const changes = isFirst ? { dead, beforeSwitch: check } : { dead: new Set<Hash>() };
+      return bytesOf(packs) - bytesOf(await replacePacks({ index, lock, rewriter }, packs, changes));
+    },
+  );
+  return { freedBytes };
+}
+
+/** Bytes that one step keeps: as much space is needed until the step's old packs are deleted. */
+const stepBytes = 256 * 1024 * 1024;
+
+/** Packs that are rewritten together, those first of which the least is kept. */
+function repackSteps(
+  index: ObjectIndex,
+  packs: readonly PackIndex[],
+  dead: ReadonlySet<Hash>,
+): readonly (readonly PackIndex[])[] {
+  const sized = packs
+    .map((pack) => ({ pack, bytes: sumOf(index.kept(pack, dead).map(({ entry }) => entry.storedBytes)) }))
+    .toSorted((a, b) => a.bytes - b.bytes);
+  const steps: PackIndex[][] = [];
+  let room = 0;
+  for (const { pack, bytes } of sized) {
+    const step = steps.at(-1);
+    if (step === undefined || bytes > room) {
+      steps.push([pack]);
+      room = stepBytes - bytes;
+    } else {
+      step.push(pack);
+      room -= bytes;
+    }
+  }
+  return steps;
+}
+
+/**
+ * Runs the steps. One for which the disk has no space is tried again pack by pack: each that is replaced makes
+ * space for the next. Returns the bytes that were freed; less than planned where the space ends after the first
+ * step. @throws DISK_FULL where nothing could be done; then nothing has changed
+ */
+async function replaceInSteps(
+  steps: readonly (readonly PackIndex[])[],
+  replace: (packs: readonly PackIndex[], isFirst: boolean) => Promise<number>,
+): Promise<number> {
+  const waiting = [...steps];
+  let isFirst = true;
+  let freedBytes = 0;
+  for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
+    try {
+      freedBytes += await replace(step, isFirst);
+      isFirst = false;
+    } catch (error) {
+      if (!isStemmaError(error, "DISK_FULL") || (step.length === 1 && isFirst)) throw error;
+      if (step.length === 1) break;
+      waiting.unshift(...step.map((pack) => [pack]));
+    }
+  }
+  return freedBytes;
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
 }
 
 export function bytesOf(packs: readonly PackIndex[]): number {
-  return packs.reduce((sum, { bytes }) => sum + bytes, 0);
+  return sumOf(packs.map(({ bytes }) => bytes));
 }
 
 /**

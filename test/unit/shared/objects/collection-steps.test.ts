@@ -1,0 +1,126 @@
+/** A collection on a full disk: what needs no space first, then pack by pack, each making space for the next. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { it } from "node:test";
+import { StemmaError } from "../../../../shared/errors.js";
+import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
+import type { Files } from "../../../../shared/ports.js";
+import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import { idOfTensor, readBack } from "../../../helpers/coded-tensors.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+import { hasCode, saveTensors, testTensor } from "../../../helpers/object-stores.js";
+
+const folder = "/home/packs";
+
+/** A disk with room for so many bytes of packs beyond what it has when `limit` is called. */
+function smallDisk(): { readonly files: Files; readonly limit: (freeBytes: number) => Promise<void> } {
+  const inner = memoryFiles();
+  let capacity = Number.POSITIVE_INFINITY;
+  const used = async (): Promise<number> => {
+    let bytes = 0;
+    for (const name of await inner.list(folder)) bytes += (await inner.stat(join(folder, name)))?.size ?? 0;
+    return bytes;
+  };
+  const files: Files = {
+    ...inner,
+    async open(path, mode) {
+      const file = await inner.open(path, mode);
+      if (mode !== "create") return file;
+      return {
+        read: (target, at) => file.read(target, at),
+        size: () => file.size(),
+        truncate: (size) => file.truncate(size),
+        sync: () => file.sync(),
+        close: () => file.close(),
+        async write(bytes, at) {
+          if ((await used()) + bytes.length > capacity)
+            throw new StemmaError("DISK_FULL", "The disk is full. Free some space.");
+          await file.write(bytes, at);
+        },
+      };
+    },
+  };
+  return {
+    files,
+    limit: async (freeBytes) => {
+      capacity = (await used()) + freeBytes;
+    },
+  };
+}
+
+const open = (files: Files, seed = "s"): Promise<PackStore> =>
+  openPackStore(files, folder, { clock: manualClock(), random: seededRandom(seed) });
+
+/** Packs of one tensor that stays and one that goes; the first ones keep the most. */
+async function filled(
+  store: PackStore,
+): Promise<{ readonly kept: readonly Tensor[]; readonly live: Set<Hash> }> {
+  const kept: Tensor[] = [];
+  for (let pack = 0; pack < 6; pack++) {
+    const stays = testTensor(pack, 20_000 - 3000 * pack);
+    await saveTensors(store, stays, testTensor(100 + pack, 9000));
+    kept.push(stays);
+  }
+  return { kept, live: new Set(kept.map(idOfTensor)) };
+}
+
+it("rewrites pack by pack where there is no space for all, and frees as much as was planned", async () => {
+  const { files, limit } = smallDisk();
+  const store = await open(files);
+  const { kept, live } = await filled(store);
+  // The pack that keeps the least, 5,000 bytes, fits; each replaced pack then frees 9,000.
+  await limit(6000);
+  const plan = store.planCollection(live);
+  assert.equal(plan.repackPacks.length, 6);
+  const { freedBytes } = await store.collect(plan, () => live);
+  assert.ok(freedBytes > 6 * 9000, `${freedBytes}`);
+  assert.deepEqual(store.planCollection(live).dead, []);
+  for (const current of [store, await open(files, "again")])
+    for (const tensor of kept) assert.deepEqual(await readBack(current, tensor), tensor.bytes);
+});
+
+it("deletes packs without live objects before it needs space for others", async () => {
+  const { files, limit } = smallDisk();
+  const store = await open(files);
+  const { live } = await filled(store);
+  await saveTensors(store, testTensor(500, 25_000));
+  await limit(0);
+  const { freedBytes } = await store.collect(store.planCollection(live), () => live);
+  assert.ok(freedBytes > 25_000 + 6 * 9000, `${freedBytes}`);
+});
+
+it("ends early where the space ends, and the next collection continues", async () => {
+  const { files, limit } = smallDisk();
+  const store = await open(files);
+  const large = testTensor(700, 90_000);
+  const dead = [testTensor(701, 90), testTensor(702, 3000)];
+  await saveTensors(store, large, dead[0] as Tensor);
+  await saveTensors(store, dead[1] as Tensor);
+  const live = new Set([idOfTensor(large)]);
+  await limit(0);
+  const first = await store.collect(store.planCollection(live), () => live);
+  assert.ok(first.freedBytes >= 3000 && first.freedBytes < 4000);
+  // A save of what was forgotten is a new copy, which the next collection keeps.
+  await limit(1_000_000);
+  await saveTensors(store, dead[0] as Tensor);
+  live.add(idOfTensor(dead[0] as Tensor));
+  await store.collect(store.planCollection(live), () => live);
+  assert.deepEqual(await readBack(store, dead[0] as Tensor), dead[0]?.bytes);
+  assert.deepEqual(await readBack(store, large), large.bytes);
+});
+
+it("changes nothing where not even the first step fits", async () => {
+  const { files, limit } = smallDisk();
+  const store = await open(files);
+  const { live } = await filled(store);
+  await limit(100);
+  const plan = store.planCollection(live);
+  await assert.rejects(
+    store.collect(plan, () => live),
+    hasCode("DISK_FULL"),
+  );
+  await limit(1_000_000);
+  // The same plan is still valid.
+  assert.ok((await store.collect(plan, () => live)).freedBytes > 6 * 9000);
+});
