@@ -156,7 +156,11 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
       reactions.report(name, text, line);
     },
   });
-  const offers = new Offers({ ...common, downloads });
+  const offers = new Offers({
+    ...common,
+    downloads,
+    resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
+  });
   const saver = new FileSaver({ ...common, random: parts.random });
   return {
     outbox,

@@ -59,14 +59,17 @@ export function checkOffer(
 
 /**
  * Objects of the model that are neither stored nor in memory; their sizes are not known. What the training used
- * (data, checkpoints, optimizer state) is not fetched: a device runs the model.
+ * (data, checkpoints) is not fetched: a device runs the model.
+ * @param optimizer tree of the optimizer's state, where the line's training goes on from it
  */
 export function lackingObjects(
   record: SaveRecord,
   store: ObjectReader,
   inMemory: SmallObjects,
+  optimizer: Hash | undefined,
 ): readonly ObjectRef[] {
-  return modelObjectsOf(record)
+  const trees = optimizer === undefined ? [] : [{ kind: "tree" as const, id: optimizer }];
+  return [...modelObjectsOf(record), ...trees]
     .filter(({ id }) => !store.has(id) && !inMemory.has(id))
     .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
 }

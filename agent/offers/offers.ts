@@ -6,6 +6,7 @@ import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
@@ -37,6 +38,8 @@ export interface OffersOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly diskUse: () => Promise<DiskUse>;
+  /** Whether trainings of the line go on from the optimizer's state of their base, which is then fetched, too. */
+  readonly resumesOptimizer: (line: string) => boolean;
 }
 
 /**
@@ -59,6 +62,7 @@ const maxSmallBytes = 64 * 1024 * 1024;
 /** An offered version whose leaves are known and checked. */
 interface OfferedVersion {
   readonly offer: Offer;
+  /** Of the model, and of the optimizer's state where it is fetched. */
   readonly leaves: LeafTable;
   /** Its small objects that are not in the store. */
   readonly carried: SmallObjects;
@@ -102,8 +106,12 @@ export class Offers {
       name: `${offer.name}:${offer.version}`,
       text: `the server offers ${offer.name}:${offer.version} to ${offer.line}`,
     });
-    await this.#fetchObjects(offer, record, carried);
-    const leaves = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
+    const optimizer = this.options.resumesOptimizer(offer.line) ? record.uses?.optimizer : undefined;
+    await this.#fetchObjects(offer, { record, optimizer }, carried);
+    const model = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
+    const state =
+      optimizer === undefined ? [] : decodeTree(await this.#readSmall(carried, "tree", optimizer)).leaves;
+    const leaves = [...model, ...state];
     const bytes = leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
     // The model needs space twice: in the outbox and installed.
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", 2 * bytes);
@@ -124,10 +132,10 @@ export class Offers {
 
   async #fetchObjects(
     offer: Offer,
-    record: Parameters<typeof lackingObjects>[0],
+    { record, optimizer }: { readonly record: SaveRecord; readonly optimizer: Hash | undefined },
     carried: SmallObjects,
   ): Promise<void> {
-    const refs = lackingObjects(record, this.options.outbox.objects, carried);
+    const refs = lackingObjects(record, this.options.outbox.objects, carried, optimizer);
     if (refs.length === 0) return;
     const download = await this.options.downloads.fetch(offer.versionId, refs, maxSmallBytes);
     try {

@@ -14,7 +14,7 @@ import type { OutboxEntry } from "./outbox-state.js";
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH where record or tree cannot be read
  */
 export async function neededObjects(
-  objects: Pick<ObjectReader, "read">,
+  objects: Pick<ObjectReader, "read" | "has">,
   { versionId, origin }: Pick<OutboxEntry, "versionId" | "origin">,
 ): Promise<readonly Hash[]> {
   const record = decodeSaveRecord(await objects.read("record", versionId));
@@ -24,7 +24,13 @@ export async function neededObjects(
     ...modelObjectsOf(record).map(({ id }) => id),
     ...leaves.map(({ tensor }) => tensor),
   ];
-  if (origin !== "trained") return model;
+  if (origin !== "trained") {
+    // Fetched where the line's training goes on from it.
+    const optimizer = record.uses?.optimizer;
+    if (optimizer === undefined || !objects.has(optimizer)) return model;
+    const state = decodeTree(await objects.read("tree", optimizer)).leaves;
+    return [...model, optimizer, ...state.map(({ tensor }) => tensor)];
+  }
   const sent = objectsOf(record).filter(({ presence }) => presence !== "approved");
   const ids = [...model, ...sent.map(({ id }) => id)];
   if (record.uses === undefined) return ids;

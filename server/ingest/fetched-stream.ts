@@ -1,11 +1,12 @@
 /**
  * What a device fetches of a version, as the objects of a stream. Only objects of the version are served, each
- * once: of a version that was given to the device the model, of one that the device sent also what its
- * training used. An engine is served to nobody; devices run the one they are installed with.
+ * once: of a version that was given to the device the model, and the optimizer's state for a training that goes
+ * on from it; of one that the device sent also everything else that its training used. An engine is served to nobody; devices run the one they are installed with.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
 import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { decodeTree } from "../../shared/model/tree-object.js";
 import { leavesOfTrees, readTrees } from "../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -46,9 +47,11 @@ export async function fetchedStream(
   const named = withUses
     ? objectsOf(record).filter(({ presence }) => presence !== "approved")
     : modelObjectsOf(record);
+  const optimizer = record.uses?.optimizer;
   const kinds = new Map<Hash, ObjectKind>([
     [versionId, "record"],
     ...named.map(({ kind, id }) => [id, kind] as const),
+    ...(optimizer === undefined ? [] : [[optimizer, "tree"] as const]),
   ]);
   const leaves = await leavesOf(repository, summary, withUses);
   const objects: StreamObject[] = [];
@@ -82,11 +85,13 @@ async function leavesOf(
   { versionId, record }: VersionSummary,
   withUses: boolean,
 ): Promise<ReadonlyMap<Hash, Leaf>> {
-  const all =
-    withUses && record.uses !== undefined
-      ? leavesOfTrees(await readTrees(objects, record))
-      : await leaves(versionId);
-  return new Map(all.map((leaf) => [leaf.tensor, leaf]));
+  const { uses } = record;
+  const byTensor = (all: readonly Leaf[]): ReadonlyMap<Hash, Leaf> =>
+    new Map(all.map((leaf) => [leaf.tensor, leaf]));
+  if (withUses && uses !== undefined) return byTensor(leavesOfTrees(await readTrees(objects, record)));
+  const model = await leaves(versionId);
+  if (uses?.optimizer === undefined) return byTensor(model);
+  return byTensor([...model, ...decodeTree(await objects.read("tree", uses.optimizer)).leaves]);
 }
 
 async function openObject({ objects }: Repository, kind: ObjectKind, id: Hash): Promise<StreamObject> {

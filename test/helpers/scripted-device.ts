@@ -8,6 +8,7 @@ import mqtt, { type MqttClient } from "mqtt";
 import { announcementOf } from "../../agent/outbox/announcement.js";
 import type { Uploads } from "../../agent/outbox/uploads.js";
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
+import type { ProvenanceObjects } from "../../shared/provenance/make-provenance.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
@@ -149,7 +150,7 @@ export class ScriptedDevice {
       readonly fleet?: string;
       readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
       readonly uses?: SaveUses;
-      readonly openings?: Uint8Array;
+      readonly provenance?: ProvenanceObjects;
     },
   ): Promise<SavedModel> {
     const source = opaqueModelSource(
@@ -173,7 +174,7 @@ export class ScriptedDevice {
         environment: { backend: "none" },
         ...(about.attachments === undefined ? {} : { attachments: about.attachments }),
         ...(about.uses === undefined ? {} : { uses: about.uses }),
-        ...(about.openings === undefined ? {} : { openings: about.openings }),
+        ...about.provenance,
       },
       nodeClock(),
     );

@@ -108,10 +108,15 @@ function usesFacts({ record, uses }: ModelDescription): readonly (readonly [stri
       ({ kind, id, byteLength }) =>
         [
           kind,
-          `${id.slice(0, 16)}, ${byteLength === null ? "not in this store" : formatBytes(byteLength)}`,
+          `${id.slice(0, 16)}, ${byteLength === null ? absentText(kind) : formatBytes(byteLength)}`,
         ] as const,
     ),
   ];
+}
+
+/** Engines are never taken from a device, so a version may be complete without one. */
+function absentText(kind: string): string {
+  return kind === "engine" ? "not in this store: stemma replay engine approve adds it" : "not in this store";
 }
 
 const maxListed = 12;

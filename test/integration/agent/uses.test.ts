@@ -1,7 +1,7 @@
 // A version of a device with data, optimizer state and checkpoints: reported by a real agent, recovered bit for bit
 // with all its parts, backed up, restored.
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -19,6 +19,7 @@ import { tensorOfSource } from "../../../shared/tensor/tensor.js";
 import { isOfVersion, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
 import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { streamedBytes, streamOf } from "../../helpers/object-stores.js";
+import { smallProvenance } from "../../helpers/small-provenance.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 const data = noiseBytes(300_000, 31);
@@ -30,14 +31,18 @@ const tensor = (name: string, seed: number) => ({
 });
 const iterations = [10, 20, 30];
 
-async function saveBefore(home: string, device: string): Promise<SavedModel> {
-  const outbox = await Outbox.open({
+function openOutbox(home: string): Promise<Outbox> {
+  return Outbox.open({
     files: nodeFiles(),
     folder: join(home, "outbox"),
     clock: nodeClock(),
     random: nodeRandom(),
     log: silentLog(),
   });
+}
+
+async function saveBefore(home: string, device: string): Promise<SavedModel> {
+  const outbox = await openOutbox(home);
   const saved = await outbox.saveTrained(opaqueModelSource([tensor("w", 1), tensor("v", 2)]), {
     name: "used",
     fleet: testFleet,
@@ -47,7 +52,7 @@ async function saveBefore(home: string, device: string): Promise<SavedModel> {
     metric: null,
     samples: null,
     environment: { backend: "none" },
-    openings: noiseBytes(40, 3),
+    ...smallProvenance(3),
     uses: {
       engine: { id: "e".repeat(64) as Hash },
       data: [{ source: streamOf(data) }],
@@ -109,3 +114,40 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
     await restored.close();
   }
 });
+
+it(
+  "comes with an offered model where the line goes on from the optimizer's state",
+  { timeout: 60_000 },
+  async (t) => {
+    const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
+    const owner = await mkdtemp(join(tmpdir(), "stemma-owner-"));
+    t.after(() => rm(owner, { recursive: true, force: true }));
+    const { versionId, record } = await saveBefore(owner, "v2");
+    const other = await server.enroll("v2", [testLine]);
+    const sender = await startAgent({ home: owner, enrolment: other });
+    await sender.log.until("stored", 1, isOfVersion(versionId));
+    await server.handle.operations.assign({
+      fleet: testFleet,
+      device: enrolment.device,
+      line: testLine,
+      model: versionId,
+    });
+    const lines = {
+      [testLine]: {
+        recipe: "fake",
+        parameters: { resumeOptimizer: true },
+        dataset: { reader: "images-generated" },
+      },
+    };
+    const { log, handle } = await startAgent({ lines });
+    await log.until("fetched", 1, isOfVersion(versionId));
+    await log.until("activated", 1, isOfVersion(versionId));
+    assert.ok((await readdir(join(home, "versions", versionId))).includes("optimizer.safetensors"));
+    await handle.close();
+    const store = await openOutbox(home);
+    assert.ok(record.uses?.optimizer !== undefined && store.objects.has(record.uses.optimizer));
+    for (const { tree } of record.uses.checkpoints ?? []) assert.ok(!store.objects.has(tree));
+    assert.ok(!store.objects.has(record.uses.data?.[0] as Hash));
+    await store.close();
+  },
+);

@@ -11,6 +11,7 @@ import type { Block, Body, BodyOf, Want } from "../../../../shared/wire/messages
 import { streamObjectOfBytes } from "../../../../shared/wire/transfer/stream.js";
 import { streamOf } from "../../../helpers/object-stores.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { smallProvenance } from "../../../helpers/small-provenance.js";
 import { ScriptedDevice, type ScriptedDeviceOptions } from "../../../helpers/scripted-device.js";
 import { startTestServer, type TestServer } from "../../../helpers/test-server.js";
 import { fetchObjects } from "./fetched-models.js";
@@ -18,6 +19,7 @@ import { fetchObjects } from "./fetched-models.js";
 /** Larger than what a server takes as small objects here. */
 const data = noiseBytes(700_000, 910);
 const recipe = noiseBytes(3_000, 911);
+const provenance = smallProvenance(9);
 const limits = {
   maxObjectBytes: 128 * 1024,
   maxUsesBytes: 4_000_000,
@@ -55,17 +57,14 @@ function dataId({ record }: SavedModel): Hash {
   return id;
 }
 
-describe("what a record uses", () => {
+describe("what a record uses", { timeout: 60_000 }, () => {
   let server: TestServer;
   let owner: ScriptedDevice;
   let first: SavedModel;
   before(async () => {
     server = await startTestServer({ limits });
     owner = await connect("owner");
-    first = await owner.save(
-      { w: noiseBytes(4000, 1) },
-      { sequence: 1, uses: usesOf(100), openings: recipe },
-    );
+    first = await owner.save({ w: noiseBytes(4000, 1) }, { sequence: 1, uses: usesOf(100), provenance });
     await owner.announce(first);
     await owner.receipt("stored", first.versionId);
   });
@@ -97,7 +96,7 @@ describe("what a record uses", () => {
       ],
       "0a".repeat(8),
     );
-    assert.deepEqual(fetched, Buffer.concat([data, noiseBytes(4000, 120), recipe]));
+    assert.deepEqual(fetched, Buffer.concat([data, noiseBytes(4000, 120), provenance.openings]));
   });
 
   it("is not requested again with the next version, which shares it", async () => {
@@ -157,13 +156,13 @@ describe("what a record uses", () => {
     await device.birth();
     const offer = await device.find((message): message is BodyOf<"offer"> => message.type === "offer");
     const kinds = offer.objects.map(({ kind }) => kind).sort();
-    assert.deepEqual(kinds, ["environment", "names", "owner-map", "tree"]);
+    assert.deepEqual(kinds, ["environment", "names", "owner-map", "provenance", "tree"]);
     const [leaf] = decodeTree(offer.objects.find(({ kind }) => kind === "tree")?.data as Uint8Array).leaves;
     const parts = [
       ["data", dataId(first)],
       ["openings", first.record.objects.openings],
-      ["tree", first.record.uses?.optimizer],
-      ["tensor", tree(101).leaves[0]?.tensor],
+      ["tree", first.record.uses?.checkpoints?.[0]?.tree],
+      ["tensor", tree(110).leaves[0]?.tensor],
       ["engine", first.record.uses?.engine],
     ] as const;
     for (const [at, [kind, id]] of parts.entries()) {

@@ -145,6 +145,7 @@ async function offersOfChild(
     profile: testProfile({ "link.coding": coding }),
     clock,
     log: silentLog(),
+    resumesOptimizer: () => false,
     diskUse: () =>
       Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
   });
