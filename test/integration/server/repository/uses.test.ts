@@ -14,6 +14,7 @@ import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import { encodeSaveRecord } from "../../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../../shared/model/model.js";
 import { encodeTree } from "../../../../shared/model/tree-object.js";
+import { checkVersion } from "../../../../server/repository/versions/record-version.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
 import type { SaveUses } from "../../../../shared/save/save-uses.js";
 import { objectId, sha256 } from "../../../../shared/tensor/hash.js";
@@ -229,6 +230,23 @@ describe("recording what was received", () => {
       await assert.rejects(repository.record(await record2(uses as SaveRecord["uses"])), { code });
     await repository.close();
   });
+});
+
+test("openings that are not what the provenance commits to are refused, and found by a check", async () => {
+  const { home } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  const { objects } = (await save(repository, "right")).record;
+  const openings = await repository.objects.read("openings", objects.openings as never);
+  const { versionId, record } = await save(repository, "wrong", { openings });
+  const recordBytes = await repository.objects.read("record", versionId);
+  await assert.rejects(checkVersion(repository.objects, recordBytes), { code: "OPENINGS_MISMATCH" });
+  const problems = (await repository.check()).problems.map(({ what, id }) => [what, id]);
+  assert.deepEqual(problems, [["version: OPENINGS_MISMATCH", versionId]]);
+  // Without provenance there is nothing that they could open.
+  const { provenance: _provenance, ...others } = record.objects;
+  const bare = encodeSaveRecord({ ...record, objects: others });
+  await assert.rejects(checkVersion(repository.objects, bare), { code: "PROVENANCE_INVALID" });
+  await repository.close();
 });
 
 describe("collection", () => {
