@@ -3,6 +3,7 @@
  * estimate from a sample decides which of them are worth offering.
  */
 import { commonBlock, extractBlock } from "../../shared/delta/common-block.js";
+import { findDerivation } from "../../shared/delta/derived/find.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -38,13 +39,9 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
   const { current } = tensor;
   for (const candidate of context.candidates(tensor.id)) {
     const base = context.tensor(candidate.from);
-    if (base === undefined || base.header.dtype !== tensor.header.dtype || !isCodable(base)) continue;
+    if (base === undefined || !isCodable(base)) continue;
     try {
-      edges.push(
-        ...(isSameShape(base.header, tensor.header)
-          ? await sameShapeEdges(context, tensor, candidate)
-          : await blockEdges(context, tensor, base)),
-      );
+      edges.push(...(await edgesFrom(context, { tensor, candidate, base })));
     } catch (error) {
       // A damaged candidate is skipped; this tensor may still be encoded against others.
       if (!isAboutOneTensor(error)) throw error;
@@ -54,6 +51,43 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
   const lowRank = await lowRankEdge(context, tensor, bestReferences(tensor, edges));
   return lowRank === undefined ? edges : [...edges, lowRank];
 };
+
+/** A tensor that may be stored after another one. */
+interface Pair {
+  readonly tensor: ArchiveTensor;
+  readonly candidate: CandidateReference;
+  readonly base: ArchiveTensor;
+}
+
+async function edgesFrom(context: EdgeContext, pair: Pair): Promise<readonly EdgeInput[]> {
+  const { tensor, candidate, base } = pair;
+  const isSame = isSameShape(base.header, tensor.header);
+  const edges =
+    base.header.dtype !== tensor.header.dtype
+      ? []
+      : isSame
+        ? await sameShapeEdges(context, tensor, candidate)
+        : await blockEdges(context, tensor, base);
+  // Of the same type and shape, only an ancestor is compared completely: a fine-tune of it has a difference.
+  const mayFollow = edges.length === 0 && (!isSame || candidate.relation === "ancestor");
+  return mayFollow ? await derivedEdges(context, pair) : edges;
+}
+
+/** Larger tensors are not read to find out by their content whether one follows from the other. */
+const maxDerivedBytes = 16 * 1024 * 1024;
+
+/** A cast, other rows or axes, or another scale of the candidate; its length is that of its encoding. */
+async function derivedEdges(context: EdgeContext, { tensor, base }: Pair): Promise<readonly EdgeInput[]> {
+  if (context.layout !== "packed" || tensor.current.base === base.id) return [];
+  if (Math.max(tensor.byteLength, base.byteLength) > maxDerivedBytes) return [];
+  const own = await context.load(tensor.id);
+  const from = await context.load(base.id);
+  if (findDerivation(own, [from]) === undefined) return [];
+  const { code, bytes } = context.codec.encodeTensor(own, own.bytes, { base: from });
+  if (code !== encodingCodes.derived || bytes.length > maxEncodedShare * tensor.byteLength) return [];
+  const storedBytes = bytes.length;
+  return [edgeOf(context, tensor, { kind: edgeKinds.delta, storedBytes, decoding: "delta", base: base.id })];
+}
 
 interface EdgeReferences {
   readonly base: Hash;

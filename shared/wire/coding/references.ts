@@ -3,7 +3,7 @@
  * one that the base's base has there, so that the last training step can be extrapolated; for a checkpoint's,
  * the tensor of the checkpoint after it. Pure.
  */
-import type { Links } from "../../delta/links.js";
+import { linksTo, maxReferences, type Links } from "../../delta/links.js";
 import type { LeafTable } from "../../model/model.js";
 import type { Hash } from "../../tensor/tensor.js";
 
@@ -50,6 +50,12 @@ export function referencesOfTensors(
     const step = chain.find(({ base }) => base.has(path));
     const base = step?.base.get(path);
     if (base === undefined || base === tensor) continue;
+    const all = new Set(chain.map((each) => each.base.get(path)).filter((id) => id !== undefined));
+    // A version of several bases may be their average.
+    if (all.size > 1 && !all.has(tensor)) {
+      references.set(tensor, linksTo([...all].slice(0, maxReferences)));
+      continue;
+    }
     const previous = step?.before?.get(path);
     references.set(
       tensor,

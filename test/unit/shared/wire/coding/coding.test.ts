@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { encodingCodes } from "../../../../../shared/delta/encoded.js";
+import { listReferences } from "../../../../../shared/delta/links.js";
 import { describe, it } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../../shared/errors.js";
 import { memoryFiles } from "../../../../helpers/files/memory-files.js";
@@ -120,7 +121,7 @@ describe("what a tensor is coded against", () => {
     assert.deepEqual([...referencesOfTensors({ bases: [id("7")], leaves: leaves("a") }, [base, before])], []);
     assert.deepEqual([...referencesOfTensors({ bases: [], leaves: leaves("a") }, [])], []);
   });
-  it("is from the first of several bases that has the path, and appears once for shared tensors", () => {
+  it("is from every base that has the path, in their order, and appears once for shared tensors", () => {
     const other = { versionId: id("7"), bases: [], leaves: leaves("5", "6", "7", "d") };
     assert.deepEqual(
       [
@@ -136,11 +137,17 @@ describe("what a tensor is coded against", () => {
         ),
       ],
       [
-        [id("a"), { base: id("1") }],
-        [id("b"), { base: id("3") }],
+        [id("a"), { base: id("1"), previous: id("5") }],
+        [id("b"), { base: id("3"), previous: id("7") }],
         [id("c"), { base: id("d") }],
       ],
     );
+  });
+  it("names all bases of an average, eight at most", () => {
+    const held = [..."12345678"].map((digit) => ({ versionId: id(digit), bases: [], leaves: leaves(digit) }));
+    const bases = held.map(({ versionId }) => versionId);
+    const found = referencesOfTensors({ bases, leaves: leaves("a") }, held).get(id("a")) ?? {};
+    assert.deepEqual(listReferences(found), bases);
   });
 });
 
