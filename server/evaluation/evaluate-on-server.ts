@@ -19,25 +19,25 @@ import { metricOf } from "./metric.js";
 
 /** Evaluations that run at the same time on one home. */
 const maxRunning = 2;
-const running = new WeakMap<OperationsContext, number>();
+const running = new WeakMap<OperationsContext["home"], number>();
 
 /** Runs an evaluation, unless the maximum number is running already. @throws QUOTA_EXCEEDED */
 export async function withinEvaluationLimit<T>(
-  context: OperationsContext,
+  { home }: Pick<OperationsContext, "home">,
   work: () => Promise<T>,
 ): Promise<T> {
-  const now = running.get(context) ?? 0;
+  const now = running.get(home) ?? 0;
   if (now >= maxRunning)
     throw new StemmaError(
       "QUOTA_EXCEEDED",
       `${now} evaluations are running already, which is the limit. Try again when one has ended.`,
       { running: now },
     );
-  running.set(context, now + 1);
+  running.set(home, now + 1);
   try {
     return await work();
   } finally {
-    running.set(context, (running.get(context) ?? 1) - 1);
+    running.set(home, (running.get(home) ?? 1) - 1);
   }
 }
 

@@ -3,17 +3,20 @@ import { formatBytes } from "../../shared/cli/output.js";
 import { cpus, hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
-import { openArchive } from "../archive/archive.js";
+import { openArchive, type Archive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/plan-application.js";
+import type { Home } from "../repository/home.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { withoutUndefined } from "./without-undefined.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { workFolderOf } from "../context/work-folder.js";
 
-export function archiveOperations({
-  fleets,
-  home,
-}: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
+/** One for each home, whoever asks: it plans and rewrites the storage of a fleet once at a time. */
+const archives = new WeakMap<Home, Archive>();
+
+function archiveOf(home: Home): Archive {
+  const known = archives.get(home);
+  if (known !== undefined) return known;
   const { files, clock } = home.ports;
   const archive = openArchive({
     clock,
@@ -27,6 +30,15 @@ export function archiveOperations({
       return folder;
     },
   });
+  archives.set(home, archive);
+  return archive;
+}
+
+export function archiveOperations({
+  fleets,
+  home,
+}: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
+  const archive = archiveOf(home);
   return {
     planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
       archive.plan(await fleets.get(fleet), withoutUndefined({ ...options, onProgress, signal })),
