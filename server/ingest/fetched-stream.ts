@@ -1,7 +1,8 @@
 /**
  * What a device fetches of a version, as the objects of a stream. Only objects of the version are served, each
- * once: of a version that was given to the device the model, and the optimizer's state for a training that goes
- * on from it; of one that the device sent also everything else that its training used. An engine is served to nobody; devices run the one they are installed with.
+ * once: of a version that was given to the device the model, and the optimizer's state for a training that
+ * goes on from it; of one that the device sent also everything else that its training used. An engine is
+ * served to nobody; devices run the one they are installed with.
  */
 import { StemmaError } from "../../shared/errors.js";
 import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
