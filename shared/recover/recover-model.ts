@@ -14,7 +14,7 @@ import { decodeTree } from "../model/tree-object.js";
 import type { ObjectReader } from "../objects/object-store.js";
 import type { Clock } from "../ports.js";
 import { tensorByteLength } from "../tensor/dtype.js";
-import { tensorHasher } from "../tensor/hash.js";
+import { sha256, tensorHasher, tensorIdPrefix } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { Environment, EnvironmentPolicy } from "../model/environment.js";
@@ -280,16 +280,16 @@ async function readTensor(
   const { record, hold, timer } = how;
   const source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
   const all = await source.readAll();
-  const hasher = tensorHasher(leaf);
   if (all !== undefined) {
     timer.mark("loadMs");
-    hasher.update(all);
     return verifiedSource(how, leaf, {
       byteLength: all.length,
-      id: hasher.digest(),
+      // In one call for most tensors, which are small.
+      id: sha256(tensorIdPrefix(leaf), all),
       held: hold ? all : undefined,
     });
   }
+  const hasher = tensorHasher(leaf);
   const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   const held = hold ? uninitializedBytes(byteLength) : undefined;
   let at = 0;
