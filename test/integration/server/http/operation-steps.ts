@@ -1,0 +1,316 @@
+/** One sequence of steps that calls every operation of the table, for tests of all ways into a store. */
+import assert from "node:assert/strict";
+import { mkdtemp } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { operationTable } from "../../../../server/api/operation-table.js";
+import type { RecoveryStream, ServerOperations } from "../../../../server/api/server-operations.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
+import { packEngine } from "../../../../shared/train/unpack-engine.js";
+import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
+import { testFleet as fleet } from "../../../helpers/test-server.js";
+
+export type OperationName = keyof typeof operationTable;
+
+export interface Step {
+  readonly name: OperationName;
+  /** What this step shows, if an operation is called more than once. */
+  readonly shows?: string;
+  readonly ask: (operations: ServerOperations) => Promise<unknown>;
+  /** The code of the error that both interfaces must give. */
+  readonly fails?: string;
+}
+
+/** Builds one import per seed; some of the base's tensors change. */
+async function importTiny(
+  operations: ServerOperations,
+  { seed, ...options }: { readonly seed: string; readonly name: string; readonly base?: string },
+): Promise<unknown> {
+  const { bytes, architecture } = await tinyImport(seed);
+  return operations.import(
+    { byteLength: bytes.length, chunks: oneChunk(bytes) },
+    { fleet, architecture, metadata: { seed: Number(seed), note: "ä" }, ...options },
+  );
+}
+/** A model with checkpoints of another model, and an optimizer's state with that one's tensors. */
+async function importWithParts(
+  operations: ServerOperations,
+  seed: string,
+  iterations: readonly number[] = [20],
+  moreBytes = 0,
+): Promise<unknown> {
+  const [model, other] = await Promise.all([tinyImport(seed), tinyImport("3")]);
+  const byteLength = other.bytes.length + moreBytes;
+  const files = [...iterations.map(() => other.bytes), other.bytes, model.bytes];
+  const body = Buffer.concat(files);
+  return operations.import(
+    { byteLength: -1, chunks: oneChunk(body) },
+    {
+      fleet,
+      name: "parts",
+      architecture: model.architecture,
+      parts: [...iterations.map((iteration) => ({ iteration, byteLength })), { byteLength }],
+    },
+  );
+}
+const oneChunk = (bytes: Uint8Array): AsyncIterable<Uint8Array> => Readable.from([bytes]);
+
+/** The archive of this build's engine, base64. */
+async function ownArchive(): Promise<string> {
+  return Buffer.from(await packEngine(nodeFiles(), builtInEngineFolder())).toString("base64");
+}
+
+/** A recovery's report and its bytes. */
+async function drain(stream: RecoveryStream): Promise<unknown> {
+  const bytes = await collectBytes(stream.chunks);
+  assert.equal(bytes.length, stream.byteLength);
+  assert.deepEqual(await stream.report, stream.expected);
+  return stream.report;
+}
+
+export const tiny = { fleet, model: "tiny:1" };
+const car = { fleet, device: "car" };
+const smallTraining = { fleet, recipe: "battery-soh", data: "cells", parameters: { epochs: 1 }, seed: "7" };
+
+export function steps(backupFolder: string): readonly Step[] {
+  return [
+    { name: "fleets", ask: (at) => at.fleets() },
+    { name: "health", ask: async (at) => (await at.health()).version },
+    { name: "import", ask: (at) => importTiny(at, { seed: "1", name: "tiny" }) },
+    {
+      name: "import",
+      shows: "an update",
+      ask: (at) => importTiny(at, { seed: "2", name: "tiny", base: "tiny:1" }),
+    },
+    {
+      name: "import",
+      shows: "a checkpoint and the optimizer's state",
+      ask: (at) => importWithParts(at, "2"),
+    },
+    {
+      name: "import",
+      shows: "two checkpoints after one iteration",
+      ask: (at) => importWithParts(at, "2", [20, 20]),
+      fails: "HTTP_REQUEST_INVALID",
+    },
+    {
+      name: "import",
+      shows: "a checkpoint that was cut off",
+      ask: (at) => importWithParts(at, "2", [20], 1_000_000),
+      fails: "SAFETENSORS_TRUNCATED",
+    },
+    {
+      name: "recover",
+      shows: "a checkpoint",
+      ask: async (at) => drain(await at.recover({ fleet, model: "parts", checkpoint: 20 })),
+    },
+    {
+      name: "recover",
+      shows: "the optimizer's state",
+      ask: async (at) => drain(await at.recover({ fleet, model: "parts", part: "optimizer" })),
+    },
+    { name: "model", shows: "what a version uses", ask: (at) => at.model({ fleet, model: "parts" }) },
+    { name: "models", ask: (at) => at.models({ fleet }) },
+    { name: "listModels", ask: (at) => at.listModels({ fleet, limit: 1, offset: 1, order: "oldest" }) },
+    {
+      name: "listModels",
+      shows: "metadata conditions",
+      ask: (at) => at.listModels({ fleet, where: ["seed>=2", "note=ä"] }),
+    },
+    {
+      name: "listModels",
+      shows: "no condition",
+      ask: (at) => at.listModels({ fleet, where: ["seed"] }),
+      fails: "USAGE",
+    },
+    { name: "model", ask: (at) => at.model(tiny) },
+    {
+      name: "model",
+      shows: "an unknown one",
+      ask: (at) => at.model({ fleet, model: "none" }),
+      fails: "MODEL_NOT_FOUND",
+    },
+    { name: "log", ask: (at) => at.log({ fleet, model: "tiny:2" }) },
+    { name: "diff", ask: (at) => at.diff({ fleet, a: "tiny:1", b: "tiny:2" }) },
+    {
+      name: "diff",
+      shows: "two fleets",
+      ask: (at) => at.diff({ fleet, a: "a", b: "b", otherFleet: "x" }),
+      fails: "NOT_ALLOWED",
+    },
+    { name: "modelJson", ask: (at) => at.modelJson({ ...tiny, weightsFile: "w.bin" }) },
+    { name: "recover", ask: async (at) => drain(await at.recover(tiny)) },
+    { name: "recover", shows: "tfjs", ask: async (at) => drain(await at.recover({ ...tiny, form: "tfjs" })) },
+    {
+      name: "recover",
+      shows: "a checkpoint that it has not",
+      ask: (at) => at.recover({ ...tiny, checkpoint: 3 }),
+      fails: "MODEL_PART_MISSING",
+    },
+    {
+      name: "recover",
+      shows: "an optimizer's state that it has not",
+      ask: (at) => at.recover({ ...tiny, part: "optimizer" }),
+      fails: "MODEL_PART_MISSING",
+    },
+    {
+      name: "recover",
+      shows: "two parts in one",
+      ask: (at) => at.recover({ ...tiny, part: "optimizer", checkpoint: 3 }),
+      fails: "NOT_ALLOWED",
+    },
+    { name: "verify", ask: (at) => at.verify(tiny) },
+    { name: "tag", ask: (at) => at.tag({ ...tiny, tag: "best" }) },
+    { name: "hold", ask: (at) => at.hold({ ...tiny, held: true, because: "a question" }) },
+    {
+      name: "retire",
+      shows: "a held one",
+      ask: (at) => at.retire({ ...tiny, because: "x" }),
+      fails: "MODEL_HELD",
+    },
+    { name: "hold", shows: "let go", ask: (at) => at.hold({ ...tiny, held: false }) },
+    { name: "reduce", ask: (at) => at.reduce({ ...tiny, scheme: "float16", name: "small" }) },
+    { name: "enroll", ask: (at) => at.enroll({ ...car, lines: ["line"], initial: { line: "tiny" } }) },
+    {
+      name: "enroll",
+      shows: "dry run",
+      ask: (at) => at.enroll({ fleet, device: "van", lines: ["line"], dryRun: true }),
+    },
+    { name: "addresses", ask: (at) => at.addresses() },
+    { name: "devices", ask: (at) => at.devices({ fleet }) },
+    { name: "device", ask: (at) => at.device(car) },
+    { name: "assign", ask: (at) => at.assign({ ...car, line: "line", model: "tiny:2" }) },
+    {
+      name: "assign",
+      shows: "a reduced one",
+      ask: (at) => at.assign({ ...car, line: "line", model: "small" }),
+      fails: "MODEL_REDUCED",
+    },
+    {
+      name: "trainOnDevice",
+      ask: (at) => at.trainOnDevice({ ...car, line: "line" }),
+      fails: "SERVER_UNREACHABLE",
+    },
+    {
+      name: "command",
+      ask: (at) => at.command({ ...car, name: "report", body: {} }),
+      fails: "SERVER_UNREACHABLE",
+    },
+    { name: "asOf", ask: (at) => at.asOf({ fleet, at: 4e12 }) },
+    { name: "revoke", ask: (at) => at.revoke({ ...car, because: "sold" }) },
+    {
+      name: "addDataset",
+      ask: (at) =>
+        at.addDataset({
+          fleet,
+          name: "cells",
+          kind: "battery-simulated",
+          location: "",
+          parameters: { vehicle: 2 },
+        }),
+    },
+    { name: "datasets", ask: (at) => at.datasets({ fleet }) },
+    { name: "checkDataset", ask: (at) => at.checkDataset({ fleet, name: "cells" }) },
+    { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
+    {
+      name: "redact",
+      ask: async (at) => {
+        const before = await at.model({ fleet, model: "soh" });
+        assert.match(JSON.stringify(before.provenance), /"seed":"7"/);
+        await at.redact({ fleet, model: "soh", because: "a customer's" });
+        const { provenance } = await at.model({ fleet, model: "soh" });
+        assert.doesNotMatch(JSON.stringify(provenance), /"seed"/);
+        // A store that dropped the openings is whole.
+        await at.collect({ fleet, ...(await at.planCollection({ fleet })) });
+        assert.deepEqual((await at.check({ fleet })).problems, []);
+        return (await at.model({ fleet, model: "soh" })).record.objects.openings !== undefined;
+      },
+    },
+    {
+      name: "redact",
+      shows: "nothing to redact",
+      ask: (at) => at.redact({ fleet, model: "tiny:1" }),
+      fails: "NOT_FOUND",
+    },
+    { name: "evaluate", ask: (at) => at.evaluate({ fleet, model: "soh", data: "cells", limit: 10 }) },
+    {
+      name: "evaluateProgressively",
+      shows: "a regression",
+      ask: (at) => at.evaluateProgressively({ fleet, model: "soh", data: "cells", limit: 10 }),
+      fails: "USAGE",
+    },
+    { name: "knownDamage", ask: (at) => at.knownDamage({ fleet }) },
+    { name: "stats", ask: async (at) => ({ ...(await at.stats({ fleet })), journalBytes: 0 }) },
+    { name: "check", ask: (at) => at.check({ fleet }) },
+    {
+      name: "planStorage",
+      ask: async (at) =>
+        (await at.planStorage({ fleet, ratio: null, timeLimitMs: 100, readBytesPerSecond: 1e8 })).fleet,
+    },
+    {
+      name: "applyStorage",
+      ask: async (at) =>
+        (
+          await at.applyStorage({
+            fleet,
+            ratio: null,
+            timeLimitMs: 100,
+            readBytesPerSecond: 1e8,
+            dryRun: true,
+          })
+        ).planned.fleet,
+    },
+    {
+      name: "setRetention",
+      ask: (at) => at.setRetention({ fleet, scope: { of: "name", name: "tiny" }, rule: "1 hour" }),
+    },
+    { name: "retention", ask: (at) => at.retention({ fleet }) },
+    { name: "forecastRetention", ask: (at) => at.forecastRetention({ fleet, listKept: true }) },
+    { name: "applyRetention", ask: (at) => at.applyRetention({ fleet, collect: true }) },
+    { name: "retire", ask: (at) => at.retire({ fleet, model: "small" }) },
+    { name: "planCollection", ask: async (at) => (await at.planCollection({ fleet })).dead.length },
+    {
+      name: "collect",
+      ask: async (at) =>
+        (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
+    },
+    { name: "tokens", ask: (at) => at.tokens() },
+    { name: "addToken", ask: async (at) => (await at.addToken({ name: "ci", role: "viewer" })).role },
+    {
+      name: "addToken",
+      shows: "a name that is taken",
+      ask: (at) => at.addToken({ name: "ci", role: "admin" }),
+      fails: "NAME_INVALID",
+    },
+    { name: "removeToken", ask: (at) => at.removeToken({ name: "ci" }) },
+    {
+      name: "approveEngine",
+      shows: "something else",
+      ask: (at) => at.approveEngine({ fleet, archive: "AAAA" }),
+      fails: "ENGINE_INVALID",
+    },
+    {
+      name: "approveEngine",
+      ask: async (at) => at.approveEngine({ fleet, archive: await ownArchive(), because: "vans" }),
+    },
+    { name: "engines", ask: (at) => at.engines({ fleet }) },
+    {
+      name: "removeEngine",
+      shows: "one that is needed",
+      ask: async (at) => at.removeEngine({ fleet, engine: (await at.engines({ fleet }))[0]?.engine ?? "" }),
+      fails: "ENGINE_IN_USE",
+    },
+    {
+      name: "removeEngine",
+      shows: "an unknown one",
+      ask: (at) => at.removeEngine({ fleet, engine: "0123456789" }),
+      fails: "NOT_FOUND",
+    },
+    { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
+    { name: "reindex", ask: (at) => at.reindex({ fleet }) },
+    {
+      name: "backup",
+      ask: async (at) => Object.keys(await at.backup({ fleet, folder: await mkdtemp(backupFolder) })),
+    },
+  ];
+}
