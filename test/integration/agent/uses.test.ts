@@ -30,6 +30,12 @@ const tensor = (name: string, seed: number) => ({
   bytes: noiseBytes(4000, seed),
 });
 const iterations = [10, 20, 30];
+/** Of the model after an iteration: little differs from the model, so it is sent coded against it. */
+function nearModel(iteration: number): Uint8Array {
+  const bytes = noiseBytes(4000, 1);
+  bytes.fill(iteration, iteration, iteration + 8);
+  return bytes;
+}
 
 function openOutbox(home: string): Promise<Outbox> {
   return Outbox.open({
@@ -59,7 +65,7 @@ async function saveBefore(home: string, device: string): Promise<SavedModel> {
       optimizer: opaqueModelSource([tensor("slot/m", 4)]),
       checkpoints: iterations.map((iteration) => ({
         iteration,
-        model: opaqueModelSource([tensor("w", iteration), tensor("v", 2)]),
+        model: opaqueModelSource([{ ...tensor("w", 1), bytes: nearModel(iteration) }, tensor("v", 2)]),
       })),
     },
   });
@@ -70,8 +76,11 @@ async function saveBefore(home: string, device: string): Promise<SavedModel> {
 it("arrives with all its parts, and survives backup and restore", { timeout: 60_000 }, async (t) => {
   const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
   const { versionId, record } = await saveBefore(home, enrolment.device);
-  const { handle, log } = await startAgent();
+  const { handle, log } = await startAgent({ profile: { "link.coding": "always" } });
   await log.until("recorded", 1, isOfVersion(versionId));
+  const { fields } = await log.until("coded", 1, isOfVersion(versionId));
+  assert.equal(fields["rawBytes"], 2 * 4000 + 3 * 4000 + 4000);
+  assert.ok(Number(fields["bytes"]) < 3 * 4000 + 4000, "the checkpoints take less than one of them does raw");
   await log.until("released", 1, isOfVersion(versionId));
   const shown = (await handle.status()).lines[0]?.versions.find((one) => one.versionId === versionId);
   assert.equal(
@@ -103,7 +112,10 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
     assert.deepEqual(await bytesOf("model"), expected({ v: 2, w: 1 }));
     assert.deepEqual(await bytesOf("optimizer"), expected({ "slot/m": 4 }));
     for (const iteration of iterations)
-      assert.deepEqual(await bytesOf({ checkpoint: iteration }), expected({ v: 2, w: iteration }));
+      assert.deepEqual(await bytesOf({ checkpoint: iteration }), {
+        ...(expected({ v: 2 }) as object),
+        w: Buffer.from(nearModel(iteration)),
+      });
     const [dataId] = record.uses?.data ?? [];
     assert.deepEqual(
       Buffer.from(await streamedBytes(repository.objects, "data", dataId as Hash)),
