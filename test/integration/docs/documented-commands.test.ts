@@ -25,12 +25,13 @@ if [ "$program $1" = "server server" ]; then set -- "$@" --mqtt-port 0 --http-po
 exec "${process.execPath}" "${join(repositoryRoot, "dist")}/$program/cli/main.js" "$@"
 `;
 
-/** Replaces what may differ between two runs by constants: ids, numbers, times, paths, column widths. */
+/** Replaces what may differ between two runs by constants: ids, users, numbers, times, paths, column widths. */
 function comparable(output: string): string {
   return output
     .trim()
     .replace(/\.?\/(?:\S*\/)?(?=\S)/g, "/")
     .replace(/\b[0-9a-f]{8,64}\b/g, "ID")
+    .replace(/\S+@\S+ \((command|socket)\)/g, "USER ($1)")
     .replace(/\d+([.:-]\d+)*/g, "0")
     .replace(/\b0 (ms|min)\b/g, "0 s")
     .replace(/ +/g, " ")
