@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { codecFormat } from "../../../../shared/wire/coding/encodings.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";
@@ -82,9 +83,9 @@ describe("coded wants", () => {
     assert.deepEqual(
       device.wants.map(({ reason, codec: format, references }) => [reason, format, references]),
       [
-        ["tensors", 2, undefined],
-        ["tensors", 2, [base.versionId]],
-        ["tensors", 2, [child.versionId, base.versionId]],
+        ["tensors", codecFormat, undefined],
+        ["tensors", codecFormat, [base.versionId]],
+        ["tensors", codecFormat, [child.versionId, base.versionId]],
       ],
     );
     assert.deepEqual(device.codedVersions, [base.versionId, child.versionId, onward.versionId]);
@@ -191,7 +192,7 @@ describe("coded wants", () => {
       ],
       [
         "by a code that does not exist",
-        (base) => ({ code: 9, byteLength: 100, against: base }),
+        (base) => ({ code: 15, byteLength: 100, against: base }),
         "DELTA_CODE_UNKNOWN",
       ],
       [
