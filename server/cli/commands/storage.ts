@@ -164,6 +164,8 @@ async function collectCommand(
   const names = plan.dead.map((dead) => dead.id);
   // A pack of superseded copies can be freed although no object is dead, so the packs decide.
   if (isDryRun || affectedPacks === 0) {
+    // Also merges small packs where no server does, and lets a server go on with it, which a plan stops.
+    if (!isDryRun) await opened.collect({ fleet: options.fleet, ...plan });
     output.print({
       data: plan,
       names,
