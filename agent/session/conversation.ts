@@ -236,7 +236,6 @@ export class Conversation {
   }
 
   /** Nothing that a server says is believed before it has proven its history. */
-  /** Nothing that a server says is believed before it has proven its history. */
   #beforeWelcome(body: Body, correlation: string): void {
     this.options.log.debug("not-believed", { type: body.type });
     if (body.type === "command") this.options.send(refuseCommand(this.#trust.doubt), { correlation });
