@@ -65,13 +65,13 @@ test("hold, set, dry run, apply and recover give the same with and without a ser
   assert.equal((await stemma(home, "model", "hold", "soh:2", "--because", "incident 7")).status, 0);
   const refused = await stemma(home, "model", "rm", "soh:2");
   assert.deepEqual(
-    [refused.status, /held by \S+@\S+ since .*incident 7.*\[MODEL_HELD\]/s.test(refused.stderr)],
+    [refused.status, /held by \S+@\S+ \(command\) since .*incident 7.*\[MODEL_HELD\]/s.test(refused.stderr)],
     [1, true],
     refused.stderr,
   );
   assert.match(
     (await stemma(home, "model", "show", "soh:2")).stdout,
-    /held +by \S+@\S+ since .*: incident 7/,
+    /held +by \S+@\S+ \(command\) since .*: incident 7/,
   );
 
   const server = await startServerProcess(home, "local");
@@ -109,7 +109,7 @@ test("hold, set, dry run, apply and recover give the same with and without a ser
 
   const shown = await stemma(home, "model", "show", "soh:1");
   assert.match(shown.stdout, /^state +retired$/m);
-  assert.match(shown.stdout, /^retired +\S+ \S+: retention of the line models: /m);
+  assert.match(shown.stdout, /^retired +\S+ \S+ by \S+ \(socket\): retention of the line models: /m);
   assert.equal((await stemma(home, "storage", "retention", "unset")).status, 3);
   assert.equal((await stemma(home, "storage", "retention", "unset", "--line", "models")).status, 0);
   assert.match(
