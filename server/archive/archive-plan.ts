@@ -16,7 +16,7 @@ import {
   type PlannedVertex,
   type StoragePlan,
 } from "../planner/storage-plan.js";
-import { ratesSchema, type ArchiveRates } from "./archive-rates.js";
+import { ratesSchema, slowMixedUsPerByte, type ArchiveRates } from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
 export const archiveEncodings = ["packed", "planes", "fixed"] as const;
@@ -122,8 +122,11 @@ export const planOverviewMembers = {
   layout: z.enum(archiveEncodings),
   scheme,
   ratio: z.number().min(1).nullable(),
-  // Plans of releases without low-rank predictions have no rate for them.
-  rates: ratesSchema.extend({ lowRankUsPerNumber: z.number().positive().default(0.02) }),
+  // Plans of releases without low-rank predictions or mixed bits have no rate for them.
+  rates: ratesSchema.extend({
+    lowRankUsPerNumber: z.number().positive().default(0.02),
+    mixedUsPerByte: z.number().positive().default(slowMixedUsPerByte),
+  }),
   summary: z.object({
     versions: count,
     tensors: count,

@@ -5,7 +5,7 @@
  */
 import * as z from "zod";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
-import type { EncodeOptions } from "../../shared/delta/encoded.js";
+import { encodingCodes, type EncodeOptions } from "../../shared/delta/encoded.js";
 import { tensorHasher } from "../../shared/tensor/hash.js";
 import type { Tensor } from "../../shared/tensor/tensor.js";
 import type { Clock } from "../../shared/ports.js";
@@ -23,6 +23,8 @@ export interface ArchiveRates {
   /** With a low-rank prediction. */
   readonly lowRankUsPerNumber: number;
   readonly planesUsPerByte: number;
+  /** In mixed bits. */
+  readonly mixedUsPerByte: number;
   readonly objectUs: number;
 }
 
@@ -34,6 +36,7 @@ export const ratesSchema = z.object({
   extrapolatedUsPerNumber: z.number().positive(),
   lowRankUsPerNumber: z.number().positive(),
   planesUsPerByte: z.number().positive(),
+  mixedUsPerByte: z.number().positive(),
   objectUs: z.number().positive(),
 });
 const ratesFormat = 1;
@@ -61,6 +64,8 @@ const timedNumbers = 2 ** 17;
 const timedColumns = 64;
 const smallNumbers = 64;
 const typicalRank = 12;
+const mixedBytes = 2 ** 14;
+export const slowMixedUsPerByte = 1;
 const rounds = 15;
 
 /**
@@ -101,10 +106,24 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
       perNumber({ base }, withOuterProducts(child), { lowRank: true }),
     ),
     planesUsPerByte: perNumber({ base }, child, { layout: "planes" }) / 4,
+    mixedUsPerByte: mixedUsPerByte(codec, clock),
     objectUs: fastest(clock, () => {
       codec.decodeTensor(small, encodedSmall, {}, small.bytes.length);
     }),
   };
+}
+
+/** Of bytes in a pattern that is coded in mixed bits; the slowest rate seen where it is coded otherwise. */
+function mixedUsPerByte(codec: DeltaCodec, clock: Clock): number {
+  const bytes = Uint8Array.from({ length: mixedBytes }, (_, i) => (i * i * i) % 23);
+  const tensor: Tensor = { dtype: "U8", shape: [mixedBytes], bytes };
+  const encoded = codec.encodeTensor(tensor, bytes);
+  if (encoded.code !== encodingCodes.mixed) return slowMixedUsPerByte;
+  return (
+    fastest(clock, () => {
+      codec.decodeTensor(tensor, encoded, {}, mixedBytes);
+    }) / mixedBytes
+  );
 }
 
 function fastest(clock: Clock, work: () => void): number {
@@ -150,7 +169,7 @@ export interface EdgeMeasure {
   readonly storedBytes: number;
   readonly byteLength: number;
   readonly numbers: number;
-  readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "lowRank" | "planes";
+  readonly decoding: "raw" | "alone" | "delta" | "extrapolated" | "lowRank" | "planes" | "mixed";
   readonly from: "nothing" | "tensor";
 }
 
@@ -169,6 +188,7 @@ export function recreationUs(
     extrapolated: rates.extrapolatedUsPerNumber * numbers,
     lowRank: rates.lowRankUsPerNumber * numbers,
     planes: rates.planesUsPerByte * byteLength,
+    mixed: rates.mixedUsPerByte * byteLength,
   }[decoding];
   return (
     rates.objectUs +

@@ -208,7 +208,8 @@ function deltaEdge(
     current.code !== encodingCodes.lowRank &&
     (current.code === encodingCodes.planes) === inPlanes;
   if (isAlreadyStoredThisWay) return undefined;
-  const { bytes, predictor } = estimateSample(context, sample, { base, previous: previous?.sample });
+  const references = { base, previous: previous?.sample };
+  const { bytes, predictor, isMixed } = estimateSample(context, sample, references);
   if (predictor !== (previous === undefined ? "base" : "extrapolated")) return undefined;
   const storedBytes =
     scaledBytes(bytes, sample, tensor.byteLength) * (inPlanes ? planesShare : 1) +
@@ -217,7 +218,7 @@ function deltaEdge(
   return edgeOf(context, tensor, {
     kind: inPlanes ? edgeKinds.deltaPlanes : edgeKinds.delta,
     storedBytes,
-    decoding: inPlanes ? "planes" : previous === undefined ? "delta" : "extrapolated",
+    decoding: inPlanes ? "planes" : isMixed ? "mixed" : previous === undefined ? "delta" : "extrapolated",
     base: baseId,
     previous: previous?.id,
   });

@@ -4,7 +4,7 @@
  */
 import { linksOf, type Links } from "../../shared/delta/links.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
-import type { Predictor } from "../../shared/delta/encoded.js";
+import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import { maxCodedTensorBytes } from "../../shared/objects/object-store.js";
@@ -120,10 +120,14 @@ export function estimateSample(
   { codec }: EdgeContext,
   sample: Tensor,
   references: { readonly base?: Tensor | undefined; readonly previous?: Tensor | undefined } = {},
-): { readonly bytes: number; readonly predictor: Predictor } {
+): { readonly bytes: number; readonly predictor: Predictor; readonly isMixed: boolean } {
   if (numberKind(sample.dtype) !== undefined) return codec.estimate(sample, sample.bytes, references);
-  const { bytes, against } = codec.encodeTensor(sample, sample.bytes, references);
-  return { bytes: bytes.length, predictor: against.base ? "base" : "none" };
+  const { code, bytes, against } = codec.encodeTensor(sample, sample.bytes, references);
+  return {
+    bytes: bytes.length,
+    predictor: against.base ? "base" : "none",
+    isMixed: code === encodingCodes.mixed,
+  };
 }
 
 /** A sample's encoded bytes, scaled up to the tensor that it was taken from. */

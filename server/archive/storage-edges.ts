@@ -56,6 +56,7 @@ function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["deco
   if (code === encodingCodes.raw) return "raw";
   if (code === encodingCodes.planes || code === encodingCodes.fixedPlanes) return "planes";
   if (code === encodingCodes.lowRank) return "lowRank";
+  if (code === encodingCodes.mixed) return "mixed";
   return previous !== undefined ? "extrapolated" : base !== undefined ? "delta" : "alone";
 }
 
@@ -80,14 +81,16 @@ const withoutBaseEdge: EdgeSource = async (context, tensor) => {
   }
   if (!isCodable(tensor) || isStoredWithoutBase(tensor, inPlanes)) return [];
   const sample = await context.samples.get(tensor.id);
-  const { bytes } = estimateSample(context, sample);
+  const { bytes, isMixed } = estimateSample(context, sample);
   const storedBytes = scaledBytes(bytes, sample, tensor.byteLength) * (inPlanes ? planesShare : 1) + side;
   if (inPlanes) {
     const planeBytes = Math.min(storedBytes, tensor.byteLength + side);
     return [edgeOf(context, tensor, { kind: edgeKinds.planes, storedBytes: planeBytes, decoding: "planes" })];
   }
   if (storedBytes > maxEncodedShare * tensor.byteLength) return [];
-  return [edgeOf(context, tensor, { kind: edgeKinds.packed, storedBytes, decoding: "alone" })];
+  return [
+    edgeOf(context, tensor, { kind: edgeKinds.packed, storedBytes, decoding: isMixed ? "mixed" : "alone" }),
+  ];
 };
 
 /** Whether the tensor is stored without a base already, packed or in byte planes. */

@@ -33,6 +33,8 @@ import {
 export interface TensorEstimate extends Estimate {
   /** Expected bytes of the encoding. */
   readonly bytes: number;
+  /** Whether the encoding is expected in mixed bits, which take many times longer to decode than others. */
+  readonly isMixed: boolean;
 }
 
 export interface DeltaCodec {
@@ -162,6 +164,7 @@ function repeatsEstimate(
     predictor: sample.against.base ? "base" : "none",
     bitsPerNumber: (8 * expected * (kind?.bytes ?? 1)) / bytes.length,
     bytes: expected,
+    isMixed: sample.code === encodingCodes.mixed,
   };
 }
 
@@ -180,9 +183,11 @@ function estimateTensor(
       bitsPerNumber: 8,
       equalShare: 0,
       bytes: bytes.length,
+      isMixed: false,
     };
   const count = numberCount(header.dtype, bytes.length);
   const { base, previous } = wholeTensor(header, references);
   const found = estimateNumbers(kind, count, { bytes, base, previous }, maxSampleNumbers);
-  return { ...found, bytes: found.equalShare === 1 ? 0 : Math.ceil((found.bitsPerNumber * count) / 8) };
+  const expected = found.equalShare === 1 ? 0 : Math.ceil((found.bitsPerNumber * count) / 8);
+  return { ...found, bytes: expected, isMixed: false };
 }

@@ -24,6 +24,7 @@ export const testRates: ArchiveRates = {
   extrapolatedUsPerNumber: 0.007,
   lowRankUsPerNumber: 0.02,
   planesUsPerByte: 0.008,
+  mixedUsPerByte: 1,
   objectUs: 5,
 };
 
