@@ -20,7 +20,9 @@ function buildProgram(onStatus: (status: number) => void): Command {
     .showHelpAfterError("(add --help to see how the command is used)");
   program.addHelpText(
     "after",
-    "\nThe device's software submits samples at <home>/run/samples.sock or as files in <home>/inbox/<line>/,\nmodels at <home>/run/models.sock, and reads the model to use below <home>/current/<line> (see docs/reference/current.md).\n",
+    "\nThe device's software submits samples at <home>/run/samples.sock or as files in " +
+      "<home>/inbox/<line>/,\nmodels at <home>/run/models.sock, and reads the model to use below " +
+      "<home>/current/<line> (see docs/reference/current.md).\n",
   );
   addRun(program, onStatus);
   addStatus(program);

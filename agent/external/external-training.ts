@@ -108,7 +108,8 @@ async function jobOf(
   if (!allowed)
     throw new StemmaError(
       "DISK_BUDGET_EXHAUSTED",
-      `The line ${line} cannot train now: ${reason}. It goes on when the server has released models, or with a larger budget.`,
+      `The line ${line} cannot train now: ${reason}. It goes on when the server has released models, ` +
+        "or with a larger budget.",
       { line },
     );
   return {
@@ -227,7 +228,8 @@ async function saveOutput(
     if (dropped.length > 0)
       options.onEvent(
         "attachments-dropped",
-        `model ${stored.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: too large, too many, or not regular files.`,
+        `model ${stored.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: too ` +
+          "large, too many, or not regular files.",
         line,
       );
     const { versionId, sequence, tensorBytes, newTensorBytes } = stored;

@@ -100,7 +100,8 @@ async function readAttachment(path: string, maxBytes: number): Promise<Uint8Arra
 function invalid(problem: string, cause?: unknown): StemmaError {
   return new StemmaError(
     "TRAINER_OUTPUT_INVALID",
-    `The external trainer ended well but ${problem}. Nothing was saved; docs/own-models.md describes what it has to leave.`,
+    `The external trainer ended well but ${problem}. Nothing was saved; docs/own-models.md describes ` +
+      "what it has to leave.",
     { cause },
   );
 }

@@ -124,7 +124,8 @@ function startProcess({ exec, folder, environment }: CommandRun): Promise<ChildP
       reject(
         new StemmaError(
           "TRAINER_FAILED",
-          `The external trainer ${program} could not be started: ${cause.message}. Check the program and its permissions.`,
+          `The external trainer ${program} could not be started: ${cause.message}. Check the program ` +
+            "and its permissions.",
           { cause },
         ),
       );
@@ -169,13 +170,15 @@ function throwUnlessDone(
     case "timed-out":
       throw new StemmaError(
         "TRAINER_TIMED_OUT",
-        `The external trainer did not end within ${timeoutSeconds} seconds (trainer.timeoutSeconds) and was ended. Nothing was saved; let it do less, or raise the limit.${output}`,
+        `The external trainer did not end within ${timeoutSeconds} seconds (trainer.timeoutSeconds) ` +
+          `and was ended. Nothing was saved; let it do less, or raise the limit.${output}`,
         { timeoutSeconds },
       );
     case "too-large":
       throw new StemmaError(
         "TRAINER_OUTPUT_TOO_LARGE",
-        `The external trainer wrote more than ${watched.maxBytes} bytes, or very many files, and was ended. Nothing was saved; let it write less, or raise trainer.maxOutputBytes.${output}`,
+        `The external trainer wrote more than ${watched.maxBytes} bytes, or very many files, and was ` +
+          `ended. Nothing was saved; let it write less, or raise trainer.maxOutputBytes.${output}`,
         { maxBytes: watched.maxBytes },
       );
     case undefined:
@@ -184,7 +187,9 @@ function throwUnlessDone(
   if (code !== 0)
     throw new StemmaError(
       "TRAINER_FAILED",
-      `The external trainer ended with ${signal === null ? `status ${code}` : signal}. Nothing was saved; see what it wrote, and run it by hand in a folder like the one that docs/own-models.md describes.${output}`,
+      `The external trainer ended with ${signal === null ? `status ${code}` : signal}. Nothing was ` +
+        "saved; see what it wrote, and run it by hand in a folder like the one that docs/own-models.md " +
+        `describes.${output}`,
       { code, signal, stderr: errors },
     );
 }

@@ -30,8 +30,11 @@ export function findVersion<Version extends NamedVersion>(
     throw new StemmaError(
       only === undefined ? "MODEL_NOT_FOUND" : "MODEL_AMBIGUOUS",
       only === undefined
-        ? `No version of ${line} on this device has the name "${wanted}", or an id that begins with it (give ${minPrefixLength} digits or more). \`stemma agent status\` lists them.`
-        : `${found.length} versions of ${line} on this device match "${wanted}": ${found.map(({ versionId }) => versionId.slice(0, 12)).join(", ")}. Name one by its version id.`,
+        ? `No version of ${line} on this device has the name "${wanted}", or an id that begins with it ` +
+            `(give ${minPrefixLength} digits or more). \`stemma agent status\` lists them.`
+        : `${found.length} versions of ${line} on this device match ` +
+            `"${wanted}": ${found.map(({ versionId }) => versionId.slice(0, 12)).join(", ")}. Name one by ` +
+            "its version id.",
     );
   return only;
 }

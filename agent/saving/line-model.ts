@@ -66,7 +66,9 @@ async function withArchitecture(
 function misfit({ where, line, base }: LineFile, difference: string, cause?: unknown): StemmaError {
   return new StemmaError(
     "ARCHITECTURE_MISMATCH",
-    `${where} does not fit ${line}, whose model ${base?.slice(0, 12) ?? ""} it was compared with: ${difference} Save a model of the same network, or assign another model to the line on the server.`,
+    `${where} does not fit ${line}, whose model ${base?.slice(0, 12) ?? ""} it was compared ` +
+      `with: ${difference} Save a model of the same network, or assign another model to the line on the ` +
+      "server.",
     { line, base, cause },
   );
 }

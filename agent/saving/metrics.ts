@@ -69,7 +69,8 @@ export function parseMetrics(value: unknown, where: string, code: ErrorCode): Me
   for (const name of names) {
     if (!/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/.test(name))
       refuse(
-        `the name ${JSON.stringify(name.slice(0, 80))} is not 1 to 64 letters, digits, _, . or -, beginning with a letter, digit or _`,
+        `the name ${JSON.stringify(name.slice(0, 80))} is not 1 to 64 letters, digits, _, . or -, ` +
+          "beginning with a letter, digit or _",
       );
     if (reserved.test(name)) refuse(`names like ${name} are reserved; give the member "metric" instead`);
   }

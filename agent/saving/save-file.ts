@@ -149,7 +149,8 @@ export class FileSaver {
     if (paths.length > maxAttachments)
       throw new StemmaError(
         "SIZE_OVER_LIMIT",
-        `${paths.length} files were named to be attached; at most ${maxAttachments} are allowed. Name fewer, or pack them into one.`,
+        `${paths.length} files were named to be attached; at most ${maxAttachments} are allowed. Name ` +
+          "fewer, or pack them into one.",
       );
     const attachments: Attachment[] = [];
     let left = maxAttachmentBytes;
@@ -173,7 +174,8 @@ export class FileSaver {
     if (real === home || real.startsWith(join(home, sep)))
       throw new StemmaError(
         "NOT_ALLOWED",
-        `${path} is in the agent's home, which holds the device's secrets, so it is not attached. Copy it to another folder first.`,
+        `${path} is in the agent's home, which holds the device's secrets, so it is not attached. Copy ` +
+          "it to another folder first.",
         { path },
       );
   }

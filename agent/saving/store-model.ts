@@ -140,7 +140,8 @@ async function requireSpace(
   if (!verdict.allowed)
     throw new StemmaError(
       "DISK_BUDGET_EXHAUSTED",
-      `The model cannot be saved for ${line}: ${verdict.reason}. Nothing was saved; try again when the server has released models, or with a larger budget.`,
+      `The model cannot be saved for ${line}: ${verdict.reason}. Nothing was saved; try again when the ` +
+        "server has released models, or with a larger budget.",
       { line },
     );
 }

@@ -55,12 +55,17 @@ export function judgeHistory(
   const positions = unknown.map(({ position }) => position).filter((position) => position < seen.length);
   if (positions.length > 0) return { verdict: "restored", position: Math.min(...positions), learned };
   return rewritten(
-    `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device has seen, and it shows no restore that this device has not accepted already`,
+    `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device ` +
+      "has seen, and it shows no restore that this device has not accepted already",
   );
 }
 
 function rewritten(why: string): ServerHistory {
-  const text = `this device does not believe the server: ${why}. Nothing is announced to it, nothing that it sends is acted on, and nothing is deleted because of it. If the server was put back to an older copy, its operator declares that with \`stemma journal declare-restore\`; if not, somebody may be impersonating it`;
+  const text =
+    `this device does not believe the server: ${why}. Nothing is announced to it, nothing that it sends ` +
+    "is acted on, and nothing is deleted because of it. If the server was put back to an older copy, its " +
+    `operator declares that with \`stemma journal declare-restore\`; if not, somebody may be ` +
+    "impersonating it";
   return { verdict: "rewritten", text };
 }
 

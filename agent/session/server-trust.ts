@@ -94,7 +94,8 @@ export class ServerTrust {
     const history = judgeReceipt(outbox.state.seen, receipt);
     if (history === "contradicts")
       await this.#refuse(
-        `this device does not believe the server: a receipt names a head of ${receipt.head?.length} facts that does not continue the ${outbox.state.seen?.length} that this device has seen`,
+        `this device does not believe the server: a receipt names a head of ${receipt.head?.length} ` +
+          `facts that does not continue the ${outbox.state.seen?.length} that this device has seen`,
       );
     return history;
   }
@@ -145,7 +146,10 @@ export class ServerTrust {
     for (const entry of lost.slice(0, maxLossEvents))
       this.options.onEvent(
         "model-lost",
-        `the model ${entry.name}:${entry.version ?? "?"} (${entry.versionId}) was released and is deleted here, and it is after the state that the server was restored to. Look whether the server still has it: \`stemma model show ${entry.versionId.slice(0, 12)}\`; a newer backup may have it`,
+        `the model ${entry.name}:${entry.version ?? "?"} (${entry.versionId}) was released and is ` +
+          "deleted here, and it is after the state that the server was restored to. Look whether the " +
+          `server still has it: \`stemma model show ${entry.versionId.slice(0, 12)}\`; a newer backup ` +
+          "may have it",
         entry.line,
       );
     if (lost.length > maxLossEvents)

@@ -86,7 +86,9 @@ export function requestedParameters(
       if (limits === undefined)
         throw refused(
           line,
-          `A request may not set the parameter "${name.slice(0, 64)}"; it may set ${names.length === 0 ? "none" : names.join(", ")} (lines.${line}.trainer.allow in agent.json).`,
+          `A request may not set the parameter "${name.slice(0, 64)}"; it may ` +
+            `set ${names.length === 0 ? "none" : names.join(", ")} (lines.${line}.trainer.allow in ` +
+            "agent.json).",
         );
       return [name, valueWithin(line, { name, limits, value })];
     }),

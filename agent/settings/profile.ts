@@ -67,7 +67,9 @@ export const profileSchema = z.strictObject({
       .max(86_400)
       .default(5)
       .describe(
-        "Seconds of work between two saved states of a training, from which it goes on after it was cut short; longer where saving would take more than 5 % of the time or write more than 1 MiB a second. 0: after every step.",
+        "Seconds of work between two saved states of a training, from which it goes on after it was " +
+          "cut short; longer where saving would take more than 5 % of the time or write more than 1 MiB " +
+          "a second. 0: after every step.",
       ),
   }),
   link: z.strictObject({
@@ -123,7 +125,8 @@ export const profileSchema = z.strictObject({
     stateBytes: bytes
       .default(512 * 2 ** 20)
       .describe(
-        "Most bytes of checkpoints and optimizer state of one model; what does not fit is dropped, the oldest checkpoints first.",
+        "Most bytes of checkpoints and optimizer state of one model; what does not fit is dropped, the " +
+          "oldest checkpoints first.",
       ),
   }),
   activation: z

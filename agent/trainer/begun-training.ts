@@ -50,7 +50,9 @@ export function decideAgain(input: AgainInput): AgainDecision {
       do: "give-up",
       error: new StemmaError(
         "TRAINING_REFUSED",
-        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its recipe ${begun.job.recipe} (lines.${line}.recipe, or trainer.exec). It is given up; the line trains with its new settings when it is due.`,
+        `The training ${begun.invocation} of ${line} was cut short, and agent.json no longer sets its ` +
+          `recipe ${begun.job.recipe} (lines.${line}.recipe, or trainer.exec). It is given up; the line ` +
+          "trains with its new settings when it is due.",
         { line, invocation: begun.invocation },
       ),
     };
@@ -60,7 +62,10 @@ export function decideAgain(input: AgainInput): AgainDecision {
       do: "give-up",
       error: new StemmaError(
         "TRAINING_STOPPED",
-        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times without getting further: the power went, or the agent or its engine was killed. It is given up; the line trains again when it is due. Look whether the device has the memory that its profile allows (training.memoryLimitMb), and whether it stays on long enough.`,
+        `The training ${begun.invocation} of ${line} was cut short ${begun.tries} times without ` +
+          "getting further: the power went, or the agent or its engine was killed. It is given up; the " +
+          "line trains again when it is due. Look whether the device has the memory that its profile " +
+          "allows (training.memoryLimitMb), and whether it stays on long enough.",
         { line, invocation: begun.invocation, tries: begun.tries },
       ),
     };

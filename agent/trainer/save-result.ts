@@ -134,7 +134,11 @@ export async function saveResult(
     if (dropped.length > 0)
       options.onEvent(
         "checkpoints-dropped",
-        `model ${saved.record.sequence} of ${line} is saved without ${dropped.join(", ").slice(0, 500)}: the profile keeps ${stateLimits.checkpoints} checkpoints, ${stateLimits.optimizer ? "the" : "no"} optimizer's state, and ${stateLimits.bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or raise keepCheckpoints or stateBytes in the profile.`,
+        `model ${saved.record.sequence} of ${line} is saved ` +
+          `without ${dropped.join(", ").slice(0, 500)}: the profile keeps ${stateLimits.checkpoints} ` +
+          `checkpoints, ${stateLimits.optimizer ? "the" : "no"} optimizer's state, ` +
+          `and ${stateLimits.bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or ` +
+          "raise keepCheckpoints or stateBytes in the profile.",
         line,
       );
     logTrained(options.log, line, saved, result);

@@ -258,7 +258,8 @@ export class Trainer {
       if (this.#begun(line) !== undefined)
         throw new StemmaError(
           "TRAINING_REFUSED",
-          `An earlier training of ${line} was cut short and has to be finished first. It goes on by itself; request this one again after it.`,
+          `An earlier training of ${line} was cut short and has to be finished first. It goes on by ` +
+            "itself; request this one again after it.",
           { line },
         );
       await this.#activateNewest(line);

@@ -52,7 +52,8 @@ export function recipeOf(config: AgentConfig, line: string, request: TrainingReq
     if (request.recipe !== undefined)
       throw new StemmaError(
         "TRAINING_REFUSED",
-        `The line ${line} is trained by a program of the device's own (lines.${line}.trainer in agent.json), so no recipe can be named. Request the training without one.`,
+        `The line ${line} is trained by a program of the device's own (lines.${line}.trainer in ` +
+          "agent.json), so no recipe can be named. Request the training without one.",
         { line },
       );
     requestedParameters(line, trainer, request.parameters);

@@ -168,7 +168,9 @@ export class TrainingRuns {
     if (record.kind === "opaque")
       throw new StemmaError(
         "MODEL_OPAQUE",
-        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and used but not trained. Assign one that was imported with --arch, or let a program of your own train it (lines.${line}.trainer in agent.json).`,
+        `The model "${record.name}" of ${line} came without an architecture, so it can be kept and ` +
+          "used but not trained. Assign one that was imported with --arch, or let a program of your own " +
+          `train it (lines.${line}.trainer in agent.json).`,
         { line },
       );
   }
@@ -226,7 +228,8 @@ export class TrainingRuns {
     if (trainer === undefined || externalRecipe(trainer) !== job.recipe)
       throw new StemmaError(
         "TRAINING_REFUSED",
-        `The command that began the training ${invocation} of ${line} is no longer set in agent.json (lines.${line}.trainer.exec). The line trains with its new settings when it is due.`,
+        `The command that began the training ${invocation} of ${line} is no longer set in agent.json ` +
+          `(lines.${line}.trainer.exec). The line trains with its new settings when it is due.`,
         { line },
       );
     const trained = await trainExternally(this.options, {

@@ -178,7 +178,8 @@ export const modelOperations = {
   }),
   redact: call({
     summary:
-      "Redact how a version was trained: parameters, seed, data description, times and caller cannot be read any more; their commitments stay",
+      "Redact how a version was trained: parameters, seed, data description, times and caller cannot " +
+      "be read any more; their commitments stay",
     method: "POST",
     path: `${modelPath}/redact`,
     role: "admin",

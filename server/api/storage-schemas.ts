@@ -51,7 +51,8 @@ export const checkReport = z
     absentEngines: z
       .array(z.object({ engine: hash, versions: count }))
       .describe(
-        "Engines that kept versions name and that are not in the store: their models are whole, their trainings cannot be replayed here",
+        "Engines that kept versions name and that are not in the store: their models are whole, their " +
+          "trainings cannot be replayed here",
       ),
     repaired: z
       .array(

@@ -218,8 +218,11 @@ async function trainBase(
       signal,
     },
   );
+  const { metric } = result;
   watch.printLine(
-    `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ${result.metric?.name} ${result.metric?.after.toFixed(1)} ${result.metric?.unit} on held-out data, ${formatBytes(summary.tensorBytes)}`,
+    `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ` +
+      `${metric?.name} ${metric?.after.toFixed(1)} ${metric?.unit} on held-out data, ` +
+      formatBytes(summary.tensorBytes),
   );
 }
 

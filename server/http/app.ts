@@ -132,7 +132,9 @@ function requireToken(app: FastifyInstance, tokens: TokenReader, guard: Connecti
     if (bearer === undefined)
       throw new StemmaError(
         "TOKEN_INVALID",
-        "This server's HTTP port requires a bearer token. One is in the file http-token of the server's home, `stemma token add` makes others; give it in STEMMA_TOKEN, or work on the server's own machine with --home.",
+        "This server's HTTP port requires a bearer token. One is in the file http-token of the " +
+          "server's home, `stemma token add` makes others; give it in STEMMA_TOKEN, or work on the " +
+          "server's own machine with --home.",
       );
     requireRole(bearer, neededRole(request));
   });

@@ -67,7 +67,8 @@ async function readTokens(
   } catch (cause) {
     throw new StemmaError(
       "CONFIG_INVALID",
-      `${path} is damaged, so no token in it is accepted. Remove it and make the tokens again with \`stemma token add\`.`,
+      `${path} is damaged, so no token in it is accepted. Remove it and make the tokens again with ` +
+        `\`stemma token add\`.`,
       { cause, path },
     );
   }
@@ -106,7 +107,9 @@ async function makeToken(
   if (!isName(name) || name === ownTokenName || tokens.some((each) => each.name === name))
     throw new StemmaError(
       "NAME_INVALID",
-      `${JSON.stringify(name.slice(0, 80))} cannot name a token: use letters, digits, "-" and "_", beginning with a letter or digit, and a name that no other token has. \`stemma token list\` shows them.`,
+      `${JSON.stringify(name.slice(0, 80))} cannot name a token: use letters, digits, "-" and "_", ` +
+        `beginning with a letter or digit, and a name that no other token has. \`stemma token list\` ` +
+        "shows them.",
       { name },
     );
   if (tokens.length >= maxTokens)
@@ -167,7 +170,8 @@ export function requireRole({ who, role }: TokenBearer, needed: Role): void {
   if (roles.indexOf(role) < roles.indexOf(needed))
     throw new StemmaError(
       "NOT_ALLOWED",
-      `The token ${who} has the role ${role}, and this needs the role ${needed}. Use a token of that role (\`stemma token add\`), or work on the server's own machine with --home.`,
+      `The token ${who} has the role ${role}, and this needs the role ${needed}. Use a token of that ` +
+        `role (\`stemma token add\`), or work on the server's own machine with --home.`,
       { role, needed },
     );
 }

@@ -152,19 +152,26 @@ function judgeSize(
   if (tensorBytes > maxModelBytes)
     return {
       code: "SIZE_OVER_LIMIT",
-      message: `The announcement declares ${tensorBytes} bytes of tensors; this server accepts at most ${maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
+      message:
+        `The announcement declares ${tensorBytes} bytes of tensors; this server accepts at ` +
+        `most ${maxModelBytes} for one model. Raise the server's limit, or report a smaller model.`,
     };
   const expected = sentStreamsOf(record).length;
   if (streamedBytes.length !== expected)
     return {
       code: "ANNOUNCE_INVALID",
-      message: `The announcement declares the sizes of ${streamedBytes.length} data sets and recipes, and its record uses ${expected}. The device should announce the model again.`,
+      message:
+        `The announcement declares the sizes of ${streamedBytes.length} data sets and recipes, and its ` +
+        `record uses ${expected}. The device should announce the model again.`,
     };
   const usesBytes = streamedBytes.reduce((sum, bytes) => sum + bytes, usesTensorBytes);
   if (usesBytes > maxUsesBytes)
     return {
       code: "SIZE_OVER_LIMIT",
-      message: `The announcement declares ${usesBytes} bytes of data sets, recipe, checkpoints and optimizer state; this server accepts at most ${maxUsesBytes} for one model. Raise the server's limit (maxUsesBytes), or let the device keep fewer of them (its profile).`,
+      message:
+        `The announcement declares ${usesBytes} bytes of data sets, recipe, checkpoints and optimizer ` +
+        `state; this server accepts at most ${maxUsesBytes} for one model. Raise the server's limit ` +
+        "(maxUsesBytes), or let the device keep fewer of them (its profile).",
     };
   return undefined;
 }

@@ -49,7 +49,8 @@ export class EarlierTensors {
     if (ownDepth > maxOwnDepth)
       throw new StemmaError(
         "CHAIN_TOO_LONG",
-        `The tensor ${ref.id} is coded against a chain of ${ownDepth} tensors of its own transfer; at most ${maxOwnDepth} are allowed. It is requested raw.`,
+        `The tensor ${ref.id} is coded against a chain of ${ownDepth} tensors of its own transfer; at ` +
+          `most ${maxOwnDepth} are allowed. It is requested raw.`,
         { id: ref.id },
       );
     const depth = own.reduce(

@@ -68,7 +68,8 @@ export async function fetchedStream(
     else
       throw new StemmaError(
         "NOT_ALLOWED",
-        `The object ${id} is not a part of the version ${versionId} that the device may have. Ask for what its tree and record name.`,
+        `The object ${id} is not a part of the version ${versionId} that the device may have. Ask for ` +
+          "what its tree and record name.",
         { id },
       );
   }

@@ -266,7 +266,11 @@ export class FleetIngest {
       device,
       seen: seenJournalLength,
       length: repository.journal.head().length,
-      text: `${device} has seen ${seenJournalLength} facts of a history that this server does not have. After a restore it announces again what is missing. If this home was put back to an older copy without \`stemma storage restore\`, devices do not believe this server until you declare it: \`stemma journal declare-restore\` (docs/operating.md, "A home that was put back")`,
+      text:
+        `${device} has seen ${seenJournalLength} facts of a history that this server does not have. ` +
+        "After a restore it announces again what is missing. If this home was put back to an older copy " +
+        `without \`stemma storage restore\`, devices do not believe this server until you declare it: ` +
+        `\`stemma journal declare-restore\` (docs/operating.md, "A home that was put back")`,
     });
   }
 

@@ -22,7 +22,8 @@ export const ingestLimitsSchema = z.strictObject({
   maxUsesBytes: count()
     .default(8 * GiB)
     .describe(
-      "Bytes of everything that one model's record `uses`: data sets, recipe, and the tensors of checkpoints and optimizer state. More is refused.",
+      "Bytes of everything that one model's record `uses`: data sets, recipe, and the tensors of " +
+        "checkpoints and optimizer state. More is refused.",
     ),
   maxObjectBytes: count()
     .default(64 * MiB)

@@ -75,7 +75,8 @@ export function needsOf(view: NeedsView, declared: DeclaredSizes, limits: SizeLi
       step: "refuse",
       code: "ANNOUNCE_INVALID",
       message:
-        "A tree of the announced version cannot be read: the model's, a checkpoint's or the optimizer's. The device should save the model again.",
+        "A tree of the announced version cannot be read: the model's, a checkpoint's or the " +
+        "optimizer's. The device should save the model again.",
     };
   const refusal = judgeSizes(trees, declared, limits);
   if (refusal !== undefined) return refusal;
@@ -97,7 +98,9 @@ function judgeSizes(
     return {
       step: "refuse",
       code: "SIZE_OVER_LIMIT",
-      message: `The model has ${tensors} tensors, those of checkpoints and optimizer state included; this server takes ${limits.maxTensors}. Raise the server's limit, or report a smaller model.`,
+      message:
+        `The model has ${tensors} tensors, those of checkpoints and optimizer state included; this ` +
+        `server takes ${limits.maxTensors}. Raise the server's limit, or report a smaller model.`,
     };
   const bytes = bytesOf(model);
   if (bytes > limits.maxModelBytes)
@@ -112,7 +115,10 @@ function judgeSizes(
   return {
     step: "refuse",
     code: "ANNOUNCE_INVALID",
-    message: `The announcement declares ${declared.tensorBytes} bytes of tensors and ${declared.usesTensorBytes} of checkpoints and optimizer state, its trees ${bytes} and ${usesBytes}. The device should save the model again.`,
+    message:
+      `The announcement declares ${declared.tensorBytes} bytes of tensors ` +
+      `and ${declared.usesTensorBytes} of checkpoints and optimizer state, its trees ${bytes} ` +
+      `and ${usesBytes}. The device should save the model again.`,
   };
 }
 

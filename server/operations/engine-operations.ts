@@ -73,7 +73,8 @@ async function runOnce({ home }: OperationsContext, archive: Uint8Array): Promis
   } catch (cause) {
     throw new StemmaError(
       "ENGINE_INVALID",
-      `The engine did not run a short training here, so it is not approved: ${cause instanceof Error ? cause.message : String(cause)}`,
+      "The engine did not run a short training here, so it is not " +
+        `approved: ${cause instanceof Error ? cause.message : String(cause)}`,
       { cause },
     );
   } finally {
@@ -94,7 +95,8 @@ function findEngine(repository: FleetRepository, reference: string): EngineSumma
     "NOT_FOUND",
     found.length > 1
       ? `${JSON.stringify(reference)} can be ${found.length} engines. Give more digits of the id.`
-      : `This fleet has no engine ${JSON.stringify(reference.slice(0, 80))}. \`stemma replay engine list\` shows those that it has.`,
+      : `This fleet has no engine ${JSON.stringify(reference.slice(0, 80))}. \`stemma replay engine ` +
+          `list\` shows those that it has.`,
     { reference: reference.slice(0, 80) },
   );
 }

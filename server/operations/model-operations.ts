@@ -110,7 +110,8 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       if (openings === undefined)
         throw new StemmaError(
           "NOT_FOUND",
-          `${summary.name}:${summary.version} has no provenance that can be redacted: no training made it, or a Stemma that recorded all of it plainly.`,
+          `${summary.name}:${summary.version} has no provenance that can be redacted: no training made ` +
+            "it, or a Stemma that recorded all of it plainly.",
           { versionId: summary.versionId },
         );
       if (!dryRun && !repository.isRedacted(openings))

@@ -64,7 +64,8 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
   if (part === "optimizer" && checkpoint !== undefined)
     throw new StemmaError(
       "NOT_ALLOWED",
-      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Recover one after the other.",
+      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Recover " +
+        "one after the other.",
     );
   if (part === "optimizer" && form === "tfjs")
     throw new StemmaError(

@@ -146,7 +146,9 @@ async function checkOne(
       problems.push({
         what: `${kind}: OBJECT_MISSING`,
         id,
-        message: `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it is not in this store. Put it back from a backup, or let a device that has it send it again.`,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it ` +
+          "is not in this store. Put it back from a backup, or let a device that has it send it again.",
       });
     }
     if (absent.some(({ kind }) => decodedKinds.has(kind))) return;

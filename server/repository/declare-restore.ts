@@ -53,7 +53,8 @@ export async function declareRestore(
     if (position !== undefined && (!Number.isInteger(position) || position < 0 || position > length))
       throw new StemmaError(
         "USAGE",
-        `The journal of ${fleet} has ${length} facts, so the copy cannot have had ${position}. Give the number of facts that the copy had, or a smaller one.`,
+        `The journal of ${fleet} has ${length} facts, so the copy cannot have had ${position}. Give ` +
+          "the number of facts that the copy had, or a smaller one.",
         { length },
       );
     const fork = await findFork(repository, position, copiedAtMs ?? 0);

@@ -75,7 +75,8 @@ export async function removeEngine(context: RepositoryContext, engine: Hash, bec
       if (versions > 0)
         throw new StemmaError(
           "ENGINE_IN_USE",
-          `${versions} versions that are kept were trained by the engine ${engine.slice(0, 12)}, and only it can replay them. Retire them first, or keep it.`,
+          `${versions} versions that are kept were trained by the engine ${engine.slice(0, 12)}, and ` +
+            "only it can replay them. Retire them first, or keep it.",
           { engine, versions },
         );
       return [{ type: "engine-removed", atMs: context.clock.now(), engine, because }];
@@ -108,7 +109,8 @@ function requireEngineSummary(context: RepositoryContext, engine: Hash): EngineS
   if (found !== undefined) return found;
   throw new StemmaError(
     "NOT_FOUND",
-    `The fleet ${context.fleet} has no engine ${engine.slice(0, 12)}. \`stemma replay engine list\` shows those that it has.`,
+    `The fleet ${context.fleet} has no engine ${engine.slice(0, 12)}. \`stemma replay engine list\` ` +
+      "shows those that it has.",
     { engine },
   );
 }

@@ -159,7 +159,8 @@ async function withProgress(error: unknown, folder: string): Promise<unknown> {
     ? error
     : new StemmaError(
         "TRAINING_STOPPED",
-        `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same command again, and it continues there.`,
+        `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same ` +
+          "command again, and it continues there.",
         { cause: error, iteration },
       );
 }

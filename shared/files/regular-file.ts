@@ -51,7 +51,8 @@ export async function openRegularFile(
         if (now.size !== opened.size || now.mtimeNs !== opened.mtimeNs)
           throw new StemmaError(
             "FILE_CHANGED",
-            `${path} changed while it was read, so nothing was saved. Save it again when it is complete; a program that writes it under a temporary name and renames it avoids this.`,
+            `${path} changed while it was read, so nothing was saved. Save it again when it is ` +
+              "complete; a program that writes it under a temporary name and renames it avoids this.",
             { path },
           );
       },

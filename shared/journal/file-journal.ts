@@ -335,7 +335,8 @@ export class OpenedJournal<F> implements FileJournal<F> {
     if (!Number.isInteger(position) || position < 0 || position >= length)
       throw new StemmaError(
         "FACT_INVALID",
-        `The journal in ${this.#folder} has no entry ${position} among its first ${length}, counted from 0. Name one of them.`,
+        `The journal in ${this.#folder} has no entry ${position} among its first ${length}, counted ` +
+          "from 0. Name one of them.",
         { position, length },
       );
   }

@@ -202,7 +202,8 @@ function checkFormat({ format, objects, uses }: SaveRecord): void {
   const needed = uses === undefined && objects.openings === undefined ? 1 : 2;
   if (format !== needed)
     invalidRecord(
-      `its format is ${format}, but ${needed === 1 ? "without `uses` and openings" : "with `uses` or openings"} it is ${needed}`,
+      `its format is ${format}, ` +
+        `but ${needed === 1 ? "without `uses` and openings" : "with `uses` or openings"} it is ${needed}`,
     );
 }
 

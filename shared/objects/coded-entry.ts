@@ -199,7 +199,8 @@ function linksNeeded({ id, header, code, bytes, ...declared }: CodedTensor, deco
   if (links === undefined)
     throw new StemmaError(
       "REFERENCE_MISSING",
-      `The tensor ${id} is coded against ${neededCount(needs)} other tensors, of which only ${listReferences(declared).length} are named. Name all of them, or send the tensor raw.`,
+      `The tensor ${id} is coded against ${neededCount(needs)} other tensors, of which ` +
+        `only ${listReferences(declared).length} are named. Name all of them, or send the tensor raw.`,
       { id, missing: [] },
     );
   return links;

@@ -31,7 +31,9 @@ export function tensorMismatch(expected: Hash, actual: Hash): StemmaError {
 export function streamMismatch(kind: ObjectKind, expected: Hash, actual: Hash): StemmaError {
   return new StemmaError(
     "OBJECT_HASH_MISMATCH",
-    `The bytes of an object of the kind ${kind} have the id ${actual} where ${expected} was expected: they changed on the way, or their source is damaged. Nothing of it was stored; send or read it again.`,
+    `The bytes of an object of the kind ${kind} have the id ${actual} where ${expected} was expected: ` +
+      "they changed on the way, or their source is damaged. Nothing of it was stored; send or read it " +
+      "again.",
     { kind, expected, actual },
   );
 }

@@ -42,7 +42,8 @@ export class StoredObjects {
     if (streamed.has(kind) && entry.byteLength > maxWholeStreamBytes)
       throw new StemmaError(
         "SIZE_OVER_LIMIT",
-        `The ${kind} object ${id} has ${entry.byteLength} bytes, more than the ${maxWholeStreamBytes} that are read in one piece. Read it as a stream.`,
+        `The ${kind} object ${id} has ${entry.byteLength} bytes, more than the ${maxWholeStreamBytes} ` +
+          "that are read in one piece. Read it as a stream.",
         { id, byteLength: entry.byteLength },
       );
     const bytes = await this.#from.stored(id);
@@ -98,7 +99,8 @@ export class StoredObjects {
     if (entry.encodingCode !== rawEncodingCode)
       throw new StemmaError(
         "PACK_FORMAT_UNKNOWN",
-        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know for objects of its kind. Use a newer Stemma.`,
+        `The object ${id} has the encoding code ${entry.encodingCode}, which this Stemma does not know ` +
+          "for objects of its kind. Use a newer Stemma.",
         { id },
       );
     return entry;

@@ -57,7 +57,8 @@ export function verifyOpenings({ committed }: Provenance, openings: Openings): v
     if (!Object.hasOwn(committed, name) || committed[name] !== commitTo(opening))
       throw new StemmaError(
         "OPENINGS_MISMATCH",
-        `The opening of ${JSON.stringify(name.slice(0, 80))} is not what the provenance commits to. Do not trust it: have the version sent again by the device that trained it.`,
+        `The opening of ${JSON.stringify(name.slice(0, 80))} is not what the provenance commits to. Do ` +
+          "not trust it: have the version sent again by the device that trained it.",
         { member: name.slice(0, 80) },
       );
 }

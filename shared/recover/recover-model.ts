@@ -232,7 +232,8 @@ async function readVerified(
   if (verifiedRoot !== root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The tensors that were read have the root ${verifiedRoot}, but the recorded tree has ${root}. Check the store, and fetch the version again.`,
+      `The tensors that were read have the root ${verifiedRoot}, but the recorded tree has ${root}. ` +
+        "Check the store, and fetch the version again.",
       { expected: root, actual: verifiedRoot },
     );
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };

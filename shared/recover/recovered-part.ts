@@ -38,7 +38,8 @@ export function treeOfPart(record: Pick<SaveRecord, "name" | "objects" | "uses">
       : `It has checkpoints after the iterations ${named}${more}`;
   throw new StemmaError(
     "MODEL_PART_MISSING",
-    `${record.name} was saved without ${describePart(part)}. ${has}, and ${hasOptimizer ? "the" : "no"} optimizer's state. Choose one of these, or the model itself.`,
+    `${record.name} was saved without ${describePart(part)}. ${has}, ` +
+      `and ${hasOptimizer ? "the" : "no"} optimizer's state. Choose one of these, or the model itself.`,
     { iterations, hasOptimizer },
   );
 }

@@ -52,7 +52,8 @@ export function resolveRecovery(
   if (tree.kind !== kind)
     throw new StemmaError(
       "TREE_MALFORMED",
-      `Version ${versionId} is of kind ${record.kind}, but its tree of ${describePart(part)} of kind ${tree.kind}. Check the store.`,
+      `Version ${versionId} is of kind ${record.kind}, but its tree of ${describePart(part)} of ` +
+        `kind ${tree.kind}. Check the store.`,
       { versionId },
     );
   const root = treeRoot(tree.leaves);

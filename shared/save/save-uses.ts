@@ -60,7 +60,8 @@ function requireKind(what: string, { kind }: TreeSource, expected: ModelSource["
   if (kind !== expected)
     throw new StemmaError(
       "TREE_MALFORMED",
-      `The tree of ${what} is of kind ${kind}; it has to be ${expected}. Give its tensors as ${expected === "opaque" ? "named tensors" : "the weights of the model's architecture"}.`,
+      `The tree of ${what} is of kind ${kind}; it has to be ${expected}. Give its tensors ` +
+        `as ${expected === "opaque" ? "named tensors" : "the weights of the model's architecture"}.`,
       { expected, actual: kind },
     );
 }

@@ -107,6 +107,7 @@ function u32(value: number): Uint8Array {
 function invalid(reason: string): never {
   throw new StemmaError(
     "ENGINE_INVALID",
-    `This is not an engine: ${reason}. Take it from a build of Stemma (its folder dist/engine), or from a server that has it.`,
+    `This is not an engine: ${reason}. Take it from a build of Stemma (its folder dist/engine), or ` +
+      "from a server that has it.",
   );
 }

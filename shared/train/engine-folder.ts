@@ -53,7 +53,8 @@ export async function requireJobForm(folder = builtInEngineFolder()): Promise<vo
   if (form !== jobFormat)
     throw new StemmaError(
       "BACKEND_UNAVAILABLE",
-      `The training engine in ${folder} reads jobs of the form ${String(form)}, and this release of Stemma writes the form ${jobFormat}. Use the engine of this release.`,
+      `The training engine in ${folder} reads jobs of the form ${String(form)}, and this release of ` +
+        `Stemma writes the form ${jobFormat}. Use the engine of this release.`,
       { folder, form },
     );
 }

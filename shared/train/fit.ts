@@ -300,7 +300,8 @@ function tensorsOf(
     if (values?.length !== variable.size)
       throw new StemmaError(
         "INTERNAL",
-        `The saved state of the training does not have the weight ${path} (${kind}). Remove the state file and train again; report this.`,
+        `The saved state of the training does not have the weight ${path} (${kind}). Remove the state ` +
+          "file and train again; report this.",
         { path },
       );
     return { dtype: "F32", shape: [...variable.shape], bytes: new Uint8Array(values.slice().buffer) };

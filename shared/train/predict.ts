@@ -31,7 +31,9 @@ export function lossTermsFor(
   if (outputs.length !== targets.length)
     throw new StemmaError(
       "ARCHITECTURE_MISMATCH",
-      `The model has ${outputs.length} outputs, and the data has ${targets.length} targets (${describeTargets(targets)}). Declare one target for each output, in the order of the outputs (the data's parameter "targets").`,
+      `The model has ${outputs.length} outputs, and the data has ${targets.length} targets ` +
+        `(${describeTargets(targets)}). Declare one target for each output, in the order of the outputs ` +
+        `(the data's parameter "targets").`,
       { outputs: outputs.length, targets: targets.length },
     );
   return outputs.map((_, index) => {
@@ -98,7 +100,8 @@ export function predict(
       if (found !== indices.length * width)
         throw new StemmaError(
           "ARCHITECTURE_MISMATCH",
-          `The model outputs ${found / indices.length} numbers for a sample of ${sampleLength(set)} numbers, the data needs ${width}. Choose data for this model's task.`,
+          `The model outputs ${found / indices.length} numbers for a sample of ${sampleLength(set)} ` +
+            `numbers, the data needs ${width}. Choose data for this model's task.`,
         );
       (outputs[index] as Float32Array).set(values[index] as Float32Array, row * width);
     });
@@ -125,7 +128,10 @@ export function checkShapes(model: Trainable, set: SampleSet): void {
     if (!fits)
       throw new StemmaError(
         "ARCHITECTURE_MISMATCH",
-        `The output ${index} of the model has the shape [${shape?.map((size) => size ?? "any").join(", ") ?? ""}], and the target "${form.name}" needs [${needed.join(", ")}]. Declare the targets in the order of the model's outputs, or choose a model for this data.`,
+        `The output ${index} of the model has the shape ` +
+          `[${shape?.map((size) => size ?? "any").join(", ") ?? ""}], and the target "${form.name}" ` +
+          `needs [${needed.join(", ")}]. Declare the targets in the order of the model's outputs, or ` +
+          "choose a model for this data.",
         { output: index, target: form.name },
       );
   });

@@ -41,7 +41,8 @@ export async function runEvaluation(
   if (set.heldOut.count === 0)
     throw new StemmaError(
       "DATASET_EMPTY",
-      "The data has no held-out samples, so no model can be evaluated on it. Name held-out among its parts, or use other data.",
+      "The data has no held-out samples, so no model can be evaluated on it. Name held-out among its " +
+        "parts, or use other data.",
       { part: "heldOut" },
     );
   const part = firstSamples(set.heldOut, job.evaluate.limit ?? set.heldOut.count);
@@ -79,7 +80,9 @@ function requireNumbers(outputs: readonly Float32Array[], count: number, task: S
     const sample = Math.floor((firstNaN * count) / values.length);
     throw new StemmaError(
       "NOT_A_NUMBER",
-      `The model outputs NaN for sample ${sample} of the held-out part, so its ${task === "classification" ? "accuracy" : "error"} cannot be measured. Check whether one of its weights is NaN or infinite.`,
+      `The model outputs NaN for sample ${sample} of the held-out part, so ` +
+        `its ${task === "classification" ? "accuracy" : "error"} cannot be measured. Check whether one ` +
+        "of its weights is NaN or infinite.",
       { sample },
     );
   }

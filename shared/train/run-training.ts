@@ -190,7 +190,10 @@ function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): vo
   if (set.task !== recipe.task && recipe.task !== "any")
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} is ${set.task === "general" ? "for declared targets" : `for ${set.task}`}. Choose data and a recipe for the same task${set.task === "general" ? " (fine-tune trains on declared targets)" : ""}.`,
+      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} ` +
+        `is ${set.task === "general" ? "for declared targets" : `for ${set.task}`}. Choose data and a ` +
+        "recipe for the same " +
+        `task${set.task === "general" ? " (fine-tune trains on declared targets)" : ""}.`,
       { recipe: recipe.name, reader: dataset.reader },
     );
 }
@@ -235,7 +238,9 @@ function withoutStopping(plan: FitPlan, set: SampleSet, { parameters }: Training
   if (Object.hasOwn(parameters, "patience"))
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The parameter patience (${plan.patience}) needs validation samples, and the data has none. Leave it out or set it to 0, so that all epochs are trained, or name validation among the parts of the data.`,
+      `The parameter patience (${plan.patience}) needs validation samples, and the data has none. ` +
+        "Leave it out or set it to 0, so that all epochs are trained, or name validation among the parts " +
+        "of the data.",
       { parameter: "patience" },
     );
   return { ...plan, patience: 0 };

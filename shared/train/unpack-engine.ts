@@ -22,7 +22,8 @@ export async function packEngine(files: Pick<Files, "read" | "stat">, folder: st
     if (stat?.kind === "folder" || (stat !== undefined && stat.size > left))
       throw new StemmaError(
         "ENGINE_INVALID",
-        `${path} is not a file of an engine, which has at most ${maxEngineBytes} bytes. Name a folder such as dist/engine of a build.`,
+        `${path} is not a file of an engine, which has at most ${maxEngineBytes} bytes. Name a folder ` +
+          "such as dist/engine of a build.",
         { path },
       );
     const bytes = await files.read(path);
@@ -74,7 +75,8 @@ export function requireEngine(actual: Hash, expected: Hash): void {
   if (actual !== expected)
     throw new StemmaError(
       "ENGINE_HASH_MISMATCH",
-      `The engine is ${actual}, but ${expected} was expected: its files are not those that this id stands for. Take it from the build that has this id.`,
+      `The engine is ${actual}, but ${expected} was expected: its files are not those that this id ` +
+        "stands for. Take it from the build that has this id.",
       { expected, actual },
     );
 }

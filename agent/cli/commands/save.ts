@@ -152,10 +152,17 @@ async function saveAlone(
 function describe({ line, versionId, sequence, isNew, ...saved }: SavedFile): string {
   const model = `model ${sequence} (${versionId.slice(0, 12)})`;
   if (!isNew)
-    return `${line}: nothing was saved, because ${sequence === 0 ? `its model ${versionId.slice(0, 12)}` : model} is the same; --again saves it once more`;
+    return (
+      `${line}: nothing was saved, ` +
+      `because ${sequence === 0 ? `its model ${versionId.slice(0, 12)}` : model} is the same; --again ` +
+      "saves it once more"
+    );
   const extent =
     saved.base === null || saved.changed === saved.tensors
       ? `all ${saved.tensors} tensors`
       : `${saved.changed} of ${saved.tensors} tensors changed`;
-  return `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} of ${formatBytes(saved.tensorBytes)} stored`;
+  return (
+    `${line}: saved as ${model}; ${extent}; ${formatBytes(saved.newTensorBytes)} ` +
+    `of ${formatBytes(saved.tensorBytes)} stored`
+  );
 }

@@ -82,7 +82,9 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
       ? ""
       : `, ${status.training.line} trains (${status.training.progress?.phase ?? "starting"})`;
   const toSend = toSendBytes(status.lines);
-  const unreleased = `${status.unreleased} ${status.unreleased === 1 ? "model" : "models"} to report${toSend === 0 ? "" : ` (at most ${formatBytes(toSend)} to send)`}`;
+  const unreleased =
+    `${status.unreleased} ${status.unreleased === 1 ? "model" : "models"} to ` +
+    `report${toSend === 0 ? "" : ` (at most ${formatBytes(toSend)} to send)`}`;
   return [
     `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,

@@ -92,7 +92,8 @@ async function declareCommand(
       data: report,
       names: [options.fleet],
       text: [
-        `fleet ${report.fleet}: ${dryRun ? "would be declared" : "declared"} as put back to its first ${report.position} of ${report.length} facts`,
+        `fleet ${report.fleet}: ${dryRun ? "would be declared" : "declared"} as put back to its ` +
+          `first ${report.position} of ${report.length} facts`,
         `last fact before: ${timeOf(report.beforeMs)}; first fact after: ${timeOf(report.afterMs)}`,
         ...(dryRun
           ? []

@@ -147,8 +147,10 @@ export function describeEvaluation(report: EvaluationReport): string {
       ? `${samples.heldOut} held-out samples`
       : `the first ${samples.evaluated} of ${samples.heldOut} held-out samples`;
   const reduced = report.scheme === null ? "" : ` (reduced: ${report.scheme})`;
+  const unit = metric.unit === "" ? "" : ` ${metric.unit}`;
   return [
-    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${metric.value.toFixed(3)}${metric.unit === "" ? "" : ` ${metric.unit}`} on ${of}, in ${formatDuration(report.durationMs)}`,
+    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${metric.value.toFixed(3)}${unit} ` +
+      `on ${of}, in ${formatDuration(report.durationMs)}`,
     ...detailsOf(evaluation),
   ].join("\n");
 }
@@ -162,7 +164,10 @@ function inOwnUnit({
   r2,
 }: Extract<OutputEvaluation, { task: "regression" }>): string {
   const figure = (value: number): string => value.toPrecision(4);
-  return `mean absolute error ${figure(meanAbsoluteError)}, root mean square error ${figure(rootMeanSquareError)}, R² ${r2 === null ? "-" : r2.toFixed(4)}`;
+  return (
+    `mean absolute error ${figure(meanAbsoluteError)}, root mean square ` +
+    `error ${figure(rootMeanSquareError)}, R² ${r2 === null ? "-" : r2.toFixed(4)}`
+  );
 }
 
 function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[] {

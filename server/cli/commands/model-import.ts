@@ -147,7 +147,8 @@ async function describeParts(
       if (iteration === undefined || fileName === undefined)
         throw new StemmaError(
           "USAGE",
-          `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such as 200=after-200.safetensors.`,
+          `--checkpoint ${text} is not valid: it needs the number of training steps and a file, such ` +
+            "as 200=after-200.safetensors.",
         );
       return { iteration: Number(iteration), byteLength: (await describeFile(fileName)).size, fileName };
     }),

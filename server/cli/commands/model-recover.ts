@@ -112,7 +112,8 @@ function refuseMixed(reference: string | undefined, choices: RecoverChoices): vo
   if (choices.checkpoint !== undefined && choices.with !== undefined)
     throw new StemmaError(
       "USAGE",
-      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Leave out --checkpoint or --with.",
+      "The optimizer's state is that of the end of the training and belongs to no checkpoint. Leave " +
+        "out --checkpoint or --with.",
     );
   if (choices.with !== undefined && choices.file === "-")
     throw new StemmaError("USAGE", "--with writes a second file. Name a file with --file PATH, not a pipe.");
@@ -293,7 +294,8 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
   const { steps, environment } = report;
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
-    `${nameOf(report)}${partText(report)} recovered exactly: ${report.tensors} tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
+    `${nameOf(report)}${partText(report)} recovered exactly: ${report.tensors} ` +
+      `tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined

@@ -101,5 +101,9 @@ async function trainCommand(
 }
 
 function describeTraining({ summary, result }: TrainReport): string {
-  return `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}): ${describeMetric(result.metric)}, ${result.epochs} epochs in ${formatDuration(result.durationMs)}`;
+  return (
+    `saved as ${nameOf(summary)} ` +
+    `(${summary.versionId.slice(0, 12)}): ${describeMetric(result.metric)}, ${result.epochs} epochs ` +
+    `in ${formatDuration(result.durationMs)}`
+  );
 }

@@ -44,7 +44,8 @@ function addRedactCommand(model: Command): void {
     .requiredOption("--because <text>", "kept with the fact")
     .option("--dry-run", "only check that there is something to redact", false)
     .description(
-      "make parameters, seed, data description, times and caller of a training unreadable for ever; the model, its id and the commitments stay",
+      "make parameters, seed, data description, times and caller of a training unreadable for ever; " +
+        "the model, its id and the commitments stay",
     )
     .action(async (reference: string, choices: RetireChoices, command: Command) =>
       withContext(command, (context) => redactCommand(reference, choices, context)),
@@ -62,7 +63,9 @@ async function redactCommand(
   output.print({
     data: { versionId: summary.versionId, redacted: !dryRun },
     names: [nameOf(summary)],
-    text: `${dryRun ? "would redact" : "redacted"} how ${nameOf(summary)} was trained; backups and devices that have it keep their copies; remove it from this disk with: stemma storage gc`,
+    text:
+      `${dryRun ? "would redact" : "redacted"} how ${nameOf(summary)} was trained; backups and devices ` +
+      "that have it keep their copies; remove it from this disk with: stemma storage gc",
   });
 }
 

@@ -77,7 +77,9 @@ async function approveCommand(
   output.print({
     data: answer,
     names: [answer.engineId],
-    text: `${dryRun ? "would approve" : "approved"} the engine ${answer.engineId} (archive ${answer.engine.slice(0, 12)}, jobs of form ${answer.jobForm})`,
+    text:
+      `${dryRun ? "would approve" : "approved"} the engine ${answer.engineId} ` +
+      `(archive ${answer.engine.slice(0, 12)}, jobs of form ${answer.jobForm})`,
   });
 }
 
@@ -91,7 +93,8 @@ async function readArchive(path: string): Promise<Uint8Array> {
   if (found !== undefined && found.size > maxEngineBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
-      `${path} has ${found.size} bytes; an engine has at most ${maxEngineBytes}. Name the archive or the folder of an engine.`,
+      `${path} has ${found.size} bytes; an engine has at most ${maxEngineBytes}. Name the archive or ` +
+        "the folder of an engine.",
       { path },
     );
   return await files.read(path);
@@ -102,7 +105,8 @@ function hashOf(text: string): Hash {
   if (isHash(text)) return text;
   throw new StemmaError(
     "USAGE",
-    `--expect ${text} is not an engine id. Give all of its 64 hexadecimal digits, as \`stemma model show\` and \`stemma replay engine list -o json\` print them.`,
+    `--expect ${text} is not an engine id. Give all of its 64 hexadecimal digits, as \`stemma model ` +
+      `show\` and \`stemma replay engine list -o json\` print them.`,
   );
 }
 

@@ -122,7 +122,9 @@ async function checkCommand(
       ...repaired.map(describeRepair),
       ...absentEngines.map(
         ({ engine, versions }) =>
-          `the engine ${engine.slice(0, 16)}… is not in this store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but the training cannot be replayed here until \`stemma replay engine approve\` adds the engine`,
+          `the engine ${engine.slice(0, 16)}… is not in this ` +
+          `store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but the ` +
+          `training cannot be replayed here until \`stemma replay engine approve\` adds the engine`,
       ),
       `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
     ].join("\n"),

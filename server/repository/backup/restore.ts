@@ -164,7 +164,9 @@ function journalProblems({ manifest: { fleet }, salvaged }: VerifiedFleet): Chec
   const lost =
     gaps === 0
       ? ""
-      : ` Facts are lost in ${gaps} ${gaps === 1 ? "place" : "places"}, from position ${verified.length} on; ${later.length} intact ones after that are kept, and versions that no fact names are recorded again.`;
+      : ` Facts are lost in ${gaps} ${gaps === 1 ? "place" : "places"}, from position ${verified.length} ` +
+        `on; ${later.length} intact ones after that are kept, and versions that no fact names are ` +
+        "recorded again.";
   const message = `The journal in the backup is damaged.${mended}${lost} Check the disk, and make a new backup.`;
   return [{ what: "journal: JOURNAL_CORRUPT", id: fleet, message }];
 }

@@ -182,7 +182,8 @@ export const factCodec: FactCodec<Fact> = {
       throw invalid("it has no type");
     if ((value as { critical?: unknown }).critical === true)
       throw invalid(
-        `${JSON.stringify((value as Fact).type)} is critical: a newer Stemma wrote it, and reading on without it would be wrong`,
+        `${JSON.stringify((value as Fact).type)} is critical: a newer Stemma wrote it, and reading on ` +
+          "without it would be wrong",
       );
     const fact = value as Fact;
     const schema = readSchemas.get(fact.type);

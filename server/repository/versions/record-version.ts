@@ -103,7 +103,8 @@ function checkTree(
   if (tree.kind !== expected)
     throw new StemmaError(
       "TREE_MALFORMED",
-      `The tree ${tree.tree} (${tree.part}) of ${versionId} is of kind ${tree.kind}; it has to be ${expected}. Have the sender save the model again.`,
+      `The tree ${tree.tree} (${tree.part}) of ${versionId} is of kind ${tree.kind}; it has to ` +
+        `be ${expected}. Have the sender save the model again.`,
       { versionId, id: tree.tree },
     );
   if (architecture !== undefined && expected === "architecture") checkLeavesFit(architecture, tree.leaves);

@@ -114,7 +114,9 @@ function checkTargets(set: SampleSet, part: (typeof partNames)[number]): void {
         : "finite number";
   throw new StemmaError(
     "DATASET_MALFORMED",
-    `Sample ${Math.floor(wrong / set.targetSize)} of the part "${part}" has the target ${targets[wrong]}${name === "label" ? "" : ` in "${name}"`}, which is not a ${needed}. Check its label.`,
+    `Sample ${Math.floor(wrong / set.targetSize)} of the part "${part}" has the ` +
+      `target ${targets[wrong]}${name === "label" ? "" : ` in "${name}"`}, which is not a ${needed}. ` +
+      "Check its label.",
     { part, target: name },
   );
 }

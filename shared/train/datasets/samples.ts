@@ -280,8 +280,10 @@ function emptyError({ form, folder }: SetOptions, skipped: number): StemmaError 
   return new StemmaError(
     "DATASET_EMPTY",
     skipped === 0 || form === undefined
-      ? `There are no samples in ${folder}. Name a folder with the segments of a device (*.samples) or with JSON lines (*.jsonl), or send samples to the agent first.`
-      : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
+      ? `There are no samples in ${folder}. Name a folder with the segments of a device (*.samples) or ` +
+          "with JSON lines (*.jsonl), or send samples to the agent first."
+      : `None of the ${skipped} samples in ${folder} has what the model needs (${describeForm(form)}). ` +
+          `Send samples of that form; \`stemma agent samples list LINE\` shows what is stored.`,
     { folder },
   );
 }
@@ -295,7 +297,9 @@ function checkAlike(ordered: readonly Sample[], first: Sample, { folder, targets
   if (odd !== undefined)
     throw new StemmaError(
       "DATASET_MALFORMED",
-      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). All samples of a line need the same shape; remove the others.`,
+      `The samples ${first.id} and ${odd.id} in ${folder} have different shapes ` +
+        `([${first.shape.join(", ")}] and [${odd.shape.join(", ")}]). All samples of a line need the ` +
+        "same shape; remove the others.",
       { folder },
     );
   for (const sample of ordered) {

@@ -43,7 +43,8 @@ const argumentCounts: Readonly<Record<string, number>> = {
 
 /** How declarations are written, for messages. */
 export const targetSyntax =
-  "NAME:number, NAME:numbers:SIZE, NAME:class:COUNT, NAME:classes:COUNT:SIZE, NAME:labels:COUNT or NAME:input, where a SIZE is written as 3 or 64x64";
+  "NAME:number, NAME:numbers:SIZE, NAME:class:COUNT, NAME:classes:COUNT:SIZE, NAME:labels:COUNT or " +
+  "NAME:input, where a SIZE is written as 3 or 64x64";
 
 /**
  * Reads declarations such as "wear:number", "mode:class:5", "mask:classes:4:64x64", "faults:labels:7", "input".
@@ -136,7 +137,10 @@ export function targetProblem(form: TargetForm, value: TargetSummary | undefined
   if (!isOne && value.shape.join() !== shape.join())
     return `its target "${name}" has the shape [${found}], and [${shape.join(", ")}] is needed`;
   if ((kind === "class" || kind === "classes") && !(value.isWhole && value.min >= 0 && value.max < classes))
-    return `its target "${name}" has numbers from ${value.min} to ${value.max}, and whole numbers from 0 to ${classes - 1} are needed`;
+    return (
+      `its target "${name}" has numbers from ${value.min} to ${value.max}, and whole numbers from 0 ` +
+      `to ${classes - 1} are needed`
+    );
   if (kind === "labels" && !(value.isWhole && value.min >= 0 && value.max <= 1))
     return `its target "${name}" has numbers other than 0 and 1`;
   return undefined;

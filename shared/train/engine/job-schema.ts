@@ -68,7 +68,8 @@ export function parseJob(bytes: Uint8Array): TrainingJob | EvaluationJob {
   const format: unknown = (value as { format?: unknown } | null)?.format;
   if (Number.isInteger(format) && format !== jobFormat)
     refuse(
-      `it has the form ${String(format)}, and this engine reads the form ${jobFormat}. Use the engine that the job was written for`,
+      `it has the form ${String(format)}, and this engine reads the form ${jobFormat}. Use the engine ` +
+        "that the job was written for",
     );
   const checked = (
     typeof value === "object" && value !== null && "evaluate" in value ? evaluation : training

@@ -180,7 +180,9 @@ export class TrainingFolder implements TrainingStates {
     this.#hasReportedFailure = true;
     this.#options.onNotice({
       event: "training-state-unsaved",
-      text: `The state of the training cannot be saved: ${reason}. The training runs on; if it is cut short, it continues from an earlier state, or begins again.`,
+      text:
+        `The state of the training cannot be saved: ${reason}. The training runs on; if it is cut short, ` +
+        "it continues from an earlier state, or begins again.",
     });
   }
 }

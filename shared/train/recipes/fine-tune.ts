@@ -56,7 +56,8 @@ function lossesOf(parameters: Parameters, data: SampleSet): readonly OutputLoss[
     const loss = lossNames.find((each) => each === wanted && lossesOfKind[kind].includes(each));
     if (loss === undefined)
       throw refuse(
-        `the target ${name} (${kind}, outputs [${outputShape({ name, kind, ...form }).join(", ")}]) cannot have the loss "${wanted.slice(0, 60)}"; use one of ${lossesOfKind[kind].join(", ")}`,
+        `the target ${name} (${kind}, outputs [${outputShape({ name, kind, ...form }).join(", ")}]) ` +
+          `cannot have the loss "${wanted.slice(0, 60)}"; use one of ${lossesOfKind[kind].join(", ")}`,
         "losses",
       );
     const weight = Number(weights.get(name) ?? 1);
@@ -92,7 +93,8 @@ export const fineTune: Recipe = defineRecipe({
   initialModel() {
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      "The recipe fine-tune needs a base model, since it has no network of its own. Name one with --base, imported with --arch.",
+      "The recipe fine-tune needs a base model, since it has no network of its own. Name one with " +
+        "--base, imported with --arch.",
       { recipe: "fine-tune" },
     );
   },

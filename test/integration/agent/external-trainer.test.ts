@@ -10,7 +10,9 @@ import { isStemmaError } from "../../../shared/errors.js";
 import { startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
 import { testFleet } from "../../helpers/test-server.js";
 
-const tune = `head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors; printf x >> model.safetensors; echo '{}' > metrics.json`;
+const tune =
+  `head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors; printf x >> model.safetensors; ` +
+  "echo '{}' > metrics.json";
 const lines = (script: string, more: object = {}, schedule: object = {}) => ({
   [testLine]: { trainer: { exec: ["/bin/sh", "-c", script], samples: false, ...more }, schedule },
 });

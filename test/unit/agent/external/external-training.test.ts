@@ -193,7 +193,8 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
     const { outbox, train } = setup;
     const base = await tinyBase(setup);
     const otherShape =
-      'printf \'\\070\\0\\0\\0\\0\\0\\0\\0{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  1234\' > model.safetensors; ';
+      'printf \'\\070\\0\\0\\0\\0\\0\\0\\0{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  ' +
+      "1234' > model.safetensors; ";
     for (const [script, code] of [
       [":", "TRAINER_OUTPUT_INVALID"],
       ["echo '{}' > metrics.json", "TRAINER_OUTPUT_INVALID"],
@@ -222,7 +223,8 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
     const base = await tinyBase(setup);
     const { versionId } = await setup.train(base, {
       exec: shell(
-        `${tune} echo '{}' > metrics.json; mkdir -p attachments/inner; cd attachments; echo a > a; ln -s /etc/hostname b; mkfifo c`,
+        `${tune} echo '{}' > metrics.json; mkdir -p attachments/inner; cd attachments; echo a > a; ln ` +
+          "-s /etc/hostname b; mkfifo c",
       ),
     });
     const { record } = await setup.outbox.record(versionId);
@@ -240,7 +242,9 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
   it("cannot change its inputs' originals, and gets nothing but the model where that is set", async (t) => {
     const setup = await openTraining(t);
     const base = await tinyBase(setup);
-    const script = `${tune} echo '{}' > metrics.json; cd "$STEMMA_INPUT"; cat job.json >&2; chmod u+w base/*; echo x > base/model.safetensors; exit 1`;
+    const script =
+      `${tune} echo '{}' > metrics.json; cd "$STEMMA_INPUT"; cat job.json >&2; chmod u+w base/*; echo x ` +
+      "> base/model.safetensors; exit 1";
     await assert.rejects(setup.train(base, { exec: shell(script) }), (error) => {
       assert.ok(isStemmaError(error, "TRAINER_FAILED"));
       const job = JSON.parse(String(error.details["stderr"])) as Record<string, unknown>;

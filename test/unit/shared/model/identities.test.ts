@@ -205,9 +205,14 @@ describe("save record", () => {
     });
   }
   for (const { text, record } of [...short, ...second]) {
-    test(`format ${record.format}, ${record.kind}${record.scheme === undefined ? "" : " through a float scheme"}, ${text.length} bytes: written without fields that follow from others`, () => {
-      assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
-    });
+    const scheme = record.scheme === undefined ? "" : " through a float scheme";
+    test(
+      `format ${record.format}, ${record.kind}${scheme}, ${text.length} bytes: ` +
+        "written without fields that follow from others",
+      () => {
+        assert.equal(new TextDecoder().decode(encodeSaveRecord(record)), text);
+      },
+    );
   }
   test("a content id or a kind that does not follow from the rest is refused", () => {
     const { text, record } = golden[0] as Golden;

@@ -49,42 +49,46 @@ test("golden vectors of every type of message", () => {
   }
 });
 
-test("golden vectors of coded transfers, and of what a record uses; messages without these fields keep their bytes", () => {
-  const files = ["coded-envelopes", "many-references", "uses-envelopes"];
-  for (const { envelope, hex } of files.flatMap(vectorsOf)) {
-    assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
-    assert.deepEqual(
-      JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))),
-      JSON.parse(JSON.stringify(envelope)),
-      envelope.body.type,
+test(
+  "golden vectors of coded transfers, and of what a record uses; messages without these fields keep " +
+    "their bytes",
+  () => {
+    const files = ["coded-envelopes", "many-references", "uses-envelopes"];
+    for (const { envelope, hex } of files.flatMap(vectorsOf)) {
+      assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
+      assert.deepEqual(
+        JSON.parse(JSON.stringify(decodeEnvelope(Buffer.from(hex, "hex")))),
+        JSON.parse(JSON.stringify(envelope)),
+        envelope.body.type,
+      );
+    }
+    for (const {
+      envelope: { body },
+      hex,
+    } of vectors) {
+      if (body.type !== "want" && body.type !== "fetch") continue;
+      const read = decodeEnvelope(Buffer.from(hex, "hex")).body;
+      assert.ok(
+        !("codec" in read) && !("references" in read) && !("streamBytes" in read),
+        "a message of an older peer has no encodings",
+      );
+    }
+    throwsCode("ENVELOPE_MALFORMED", () =>
+      encodeEnvelope(
+        envelopeOf({
+          type: "fetch",
+          versionId: "ab".repeat(32) as Hash,
+          transfer: "0123456789abcdef",
+          objects: [],
+          blockBytes: 0,
+          part: 0,
+          parts: 1,
+          references: Array.from({ length: 17 }, () => "ab".repeat(32) as Hash),
+        }),
+      ),
     );
-  }
-  for (const {
-    envelope: { body },
-    hex,
-  } of vectors) {
-    if (body.type !== "want" && body.type !== "fetch") continue;
-    const read = decodeEnvelope(Buffer.from(hex, "hex")).body;
-    assert.ok(
-      !("codec" in read) && !("references" in read) && !("streamBytes" in read),
-      "a message of an older peer has no encodings",
-    );
-  }
-  throwsCode("ENVELOPE_MALFORMED", () =>
-    encodeEnvelope(
-      envelopeOf({
-        type: "fetch",
-        versionId: "ab".repeat(32) as Hash,
-        transfer: "0123456789abcdef",
-        objects: [],
-        blockBytes: 0,
-        part: 0,
-        parts: 1,
-        references: Array.from({ length: 17 }, () => "ab".repeat(32) as Hash),
-      }),
-    ),
-  );
-});
+  },
+);
 
 test("a block framed in place has the bytes of a copied one, and its headroom is used once", () => {
   for (const [index, length] of [

@@ -133,41 +133,45 @@ test("an interrupted backup leaves the previous one complete", async () => {
   await repository.close();
 });
 
-test("damage in a backup's manifest or key is refused; damage in a pack or journal is named, the rest restored", async () => {
-  const { home, ports, files } = await memoryHome();
-  const repository = await openRepository(home, "fleet-a");
-  await repository.save(modelOf(tensorsOf("a", 2, 4)), { name: "a" });
-  const { summary } = await repository.save(modelOf(tensorsOf("b", 2, 4)), { name: "b" });
-  await repository.backup("/backup");
-  await repository.close();
-  for (const path of await filesBelow(files, "/backup")) {
-    const bytes = await files.read(path);
-    for (const at of [0, Math.floor(bytes.length / 2), bytes.length - 2]) {
-      const where = `${path} at ${at}`;
-      const file = await files.open(path, "update");
-      await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
-      if (path.endsWith(".pack") || path.endsWith(".log")) {
-        const [dry] = await restoreBackup("/backup", "/target", ports, { dryRun: true });
-        assert.ok(dry!.problems.length > 0, where);
-        assert.equal(await files.stat("/target"), undefined, where);
-        const [restored] = await restoreBackup("/backup", "/target", ports);
-        assert.ok(restored!.problems.length > 0, where);
-        await assertPartlyRestored("/target", ports, restored!.problems);
-        await files.remove("/target");
-      } else {
-        await assert.rejects(restoreBackup("/backup", "/target", ports, {}), isRefusal, where);
-        assert.equal(await files.stat("/target"), undefined, where);
+test(
+  "damage in a backup's manifest or key is refused; damage in a pack or journal is named, the rest " +
+    "restored",
+  async () => {
+    const { home, ports, files } = await memoryHome();
+    const repository = await openRepository(home, "fleet-a");
+    await repository.save(modelOf(tensorsOf("a", 2, 4)), { name: "a" });
+    const { summary } = await repository.save(modelOf(tensorsOf("b", 2, 4)), { name: "b" });
+    await repository.backup("/backup");
+    await repository.close();
+    for (const path of await filesBelow(files, "/backup")) {
+      const bytes = await files.read(path);
+      for (const at of [0, Math.floor(bytes.length / 2), bytes.length - 2]) {
+        const where = `${path} at ${at}`;
+        const file = await files.open(path, "update");
+        await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
+        if (path.endsWith(".pack") || path.endsWith(".log")) {
+          const [dry] = await restoreBackup("/backup", "/target", ports, { dryRun: true });
+          assert.ok(dry!.problems.length > 0, where);
+          assert.equal(await files.stat("/target"), undefined, where);
+          const [restored] = await restoreBackup("/backup", "/target", ports);
+          assert.ok(restored!.problems.length > 0, where);
+          await assertPartlyRestored("/target", ports, restored!.problems);
+          await files.remove("/target");
+        } else {
+          await assert.rejects(restoreBackup("/backup", "/target", ports, {}), isRefusal, where);
+          assert.equal(await files.stat("/target"), undefined, where);
+        }
+        await file.write(bytes.slice(at, at + 1), at);
+        await file.close();
       }
-      await file.write(bytes.slice(at, at + 1), at);
-      await file.close();
     }
-  }
-  // A backup without its packs restores the journal and names what is missing.
-  for (const name of await files.list("/backup/fleets/fleet-a/packs"))
-    await files.remove(join("/backup/fleets/fleet-a/packs", name));
-  const [empty] = await restoreBackup("/backup", "/target", ports);
-  assert.ok(empty!.problems.some(({ id, message }) => id === summary.versionId && message.includes("b:1")));
-});
+    // A backup without its packs restores the journal and names what is missing.
+    for (const name of await files.list("/backup/fleets/fleet-a/packs"))
+      await files.remove(join("/backup/fleets/fleet-a/packs", name));
+    const [empty] = await restoreBackup("/backup", "/target", ports);
+    assert.ok(empty!.problems.some(({ id, message }) => id === summary.versionId && message.includes("b:1")));
+  },
+);
 
 const isRefusal = ({ code }: { readonly code?: string }): boolean =>
   [
