@@ -2,7 +2,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
-import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { Clock, Files, Log } from "../../shared/ports.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
@@ -14,13 +14,10 @@ import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { engineThreads } from "../../shared/train/backends/capability.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
-import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
-import type { Outbox } from "../outbox/outbox.js";
-import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
+import { judgeDisk } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
-import type { AgentConfig } from "../settings/config.js";
-import type { Profile } from "../settings/profile.js";
+import type { StoreModelOptions } from "../saving/store-model.js";
 import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface Trained {
@@ -35,19 +32,9 @@ export interface Trained {
   } | null;
 }
 
-export interface SaveResultOptions {
-  readonly outbox: Outbox;
+export interface SaveResultOptions extends StoreModelOptions {
   readonly files: Files;
-  readonly profile: Profile;
-  readonly enrolment: Enrolment;
-  readonly config: AgentConfig;
-  readonly log: Log;
-  /** Version of this program. */
-  readonly version: string;
-  readonly diskUse: () => Promise<DiskUse>;
-  readonly clockErrorMs: () => number | null;
   readonly clock: Pick<Clock, "now">;
-  readonly random: Pick<Random, "bytes">;
   onEvent(name: string, text: string, line: string): void;
 }
 

@@ -4,6 +4,7 @@
  */
 import { messageOf, stackOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { nextActivation } from "../lines/activation.js";
@@ -15,6 +16,7 @@ import { configuredRecipe, isOwnSamples, recipeOf, type TrainingRequest } from "
 import { TrainingRuns, type Running, type TrainingRunsOptions } from "./training-runs.js";
 
 export interface TrainerOptions extends TrainingRunsOptions {
+  readonly enrolment: Pick<Enrolment, "fleet" | "device" | "lines">;
   /**
    * Whether the server answers now: a scheduled training then waits for the receipt of the previous model.
    */

@@ -26,7 +26,7 @@ export interface TrainingRequest {
 export interface JobOptions {
   readonly config: AgentConfig;
   readonly profile: Profile;
-  readonly enrolment: Enrolment;
+  readonly enrolment: Pick<Enrolment, "fleet" | "device">;
   readonly intakes: ReadonlyMap<string, Intake>;
 }
 

@@ -15,6 +15,7 @@ import { GraphBuilder } from "../../shared/train/builders/graph-builder.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { Streams } from "../../shared/random/streams.js";
 import type { TrainingJob } from "../../shared/train/training.js";
+import type { Outbox } from "../../agent/outbox/outbox.js";
 import { parseProfile, type Profile } from "../../agent/settings/profile.js";
 import type { AgentPorts } from "../../agent/main.js";
 
@@ -33,6 +34,21 @@ export function tinyModel(
 export function tinySource(seed = "1", units = 3): ModelSource {
   const { architecture, tensors } = tinyModel(seed, units);
   return modelSourceOfTensors(architecture, tensors);
+}
+
+/** Saves a model into an outbox that no training made: what a line starts from. */
+export async function saveBase(outbox: Outbox, model: ModelSource, line: string): Promise<Hash> {
+  const { versionId } = await outbox.saveTrained(model, {
+    name: "m",
+    fleet: "f",
+    device: "d",
+    line,
+    base: undefined,
+    metric: null,
+    samples: null,
+    environment: { backend: "none" },
+  });
+  return versionId;
 }
 
 /** The tiny model as the input of an import: a safetensors file and its model.json. */

@@ -3,9 +3,8 @@
  * ‖ SHA-256 of all that. Numbers are little-endian. Written durably: a crash leaves the state before or the new one.
  */
 import { createHash } from "node:crypto";
-import { dirname } from "node:path";
 import { StemmaError } from "../../errors.js";
-import { temporarySuffix } from "../../files/durable-write.js";
+import { replaceDurably } from "../../files/durable-write.js";
 import type { Files, OpenFile } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
 import {
@@ -78,39 +77,25 @@ export async function writeState(
   prefix.write(stateMagic, "latin1");
   prefix.writeUInt32LE(position.iteration, 8);
   prefix.writeUInt32LE(headerBytes.length, 12);
-  const temporary = `${path}${temporarySuffix}`;
-  const hash = createHash("sha256");
   let written = 0;
-  try {
-    await files.remove(temporary);
-    const file = await files.open(temporary, "create");
-    try {
-      const append = async (bytes: Uint8Array): Promise<void> => {
-        await file.write(bytes, written);
-        written += bytes.length;
-      };
-      const appendHashed = async (bytes: Uint8Array): Promise<void> => {
-        hash.update(bytes);
-        await append(bytes);
-      };
-      await appendHashed(prefix);
-      await appendHashed(headerBytes);
-      for (const { read } of arrays) {
-        const values = read();
-        await appendHashed(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
-      }
-      await append(hash.digest());
-      await file.sync();
-    } finally {
-      await file.close();
+  await replaceDurably(files, path, async (file) => {
+    const hash = createHash("sha256");
+    const append = async (bytes: Uint8Array): Promise<void> => {
+      await file.write(bytes, written);
+      written += bytes.length;
+    };
+    const appendHashed = async (bytes: Uint8Array): Promise<void> => {
+      hash.update(bytes);
+      await append(bytes);
+    };
+    await appendHashed(prefix);
+    await appendHashed(headerBytes);
+    for (const { read } of arrays) {
+      const values = read();
+      await appendHashed(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
     }
-    await files.rename(temporary, path);
-  } catch (error) {
-    // A state that could not be finished must not keep the disk full.
-    await files.remove(temporary).catch(() => undefined);
-    throw error;
-  }
-  await files.syncFolder(dirname(path));
+    await append(hash.digest());
+  });
   return written;
 }
 

@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { messageOf } from "../../error-text.js";
+import { writeDurably } from "../../files/durable-write.js";
 import type { Files } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
 import type { Checkpoint, SavedTraining, TrainingStates } from "../run-training.js";
@@ -103,16 +104,7 @@ export class TrainingFolder implements TrainingStates {
     const { files, resultFolder, maxCheckpoints = Infinity } = this.#options;
     const name = `checkpoint-${String(iteration).padStart(8, "0")}.safetensors`;
     const bytes = await modelFile(model.architecture, model.tensors);
-    const path = join(resultFolder, name);
-    await files.remove(path);
-    const file = await files.open(path, "create");
-    try {
-      await file.write(bytes, 0);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await files.syncFolder(resultFolder);
+    await writeDurably(files, join(resultFolder, name), bytes);
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const all = [
       ...this.#checkpoints.filter((one) => one.iteration !== iteration),

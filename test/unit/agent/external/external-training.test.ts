@@ -27,7 +27,7 @@ import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
-import { testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
 
 const line = "cam";
 const example = join(import.meta.dirname, "../../../../../examples/own-trainer.mjs");
@@ -54,19 +54,8 @@ async function openTraining(t: TestContext) {
     await outbox.close();
     await rm(folder, { recursive: true, force: true });
   });
-  const save = async (tensors: readonly (Tensor & { readonly name: string })[]): Promise<Hash> =>
-    (
-      await outbox.saveTrained(opaqueModelSource(tensors), {
-        name: "m",
-        fleet: "f",
-        device: "d",
-        line,
-        base: undefined,
-        metric: null,
-        samples: null,
-        environment: { backend: "none" },
-      })
-    ).versionId;
+  const save = (tensors: readonly (Tensor & { readonly name: string })[]): Promise<Hash> =>
+    saveBase(outbox, opaqueModelSource(tensors), line);
   const train = async (
     base: Hash,
     { exec, settings = {}, parameters = {}, dataset }: Setup,

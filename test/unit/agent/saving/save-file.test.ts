@@ -17,7 +17,13 @@ import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
-import { collectBytes, testProfile, tinyModel, tinySource } from "../../../helpers/agent-fixtures.js";
+import {
+  collectBytes,
+  saveBase,
+  testProfile,
+  tinyModel,
+  tinySource,
+} from "../../../helpers/agent-fixtures.js";
 
 const line = "cam";
 
@@ -60,16 +66,7 @@ async function openSaver(
 
 /** The line runs this model. */
 async function runs(outbox: Outbox, model: ModelSource): Promise<Hash> {
-  const { versionId } = await outbox.saveTrained(model, {
-    name: "m",
-    fleet: "f",
-    device: "d",
-    line,
-    base: undefined,
-    metric: null,
-    samples: null,
-    environment: { backend: "none" },
-  });
+  const versionId = await saveBase(outbox, model, line);
   await outbox.append({ type: "activated", atMs: 0, versionId, line, clockErrorMs: null, session: 1 });
   return versionId;
 }
