@@ -1,8 +1,8 @@
 /**
  * Finds how a tensor follows from its references, by content: equal numbers in a sample, equal rows or columns by their
- * hashes. Takes time in proportion to the tensors' bytes. Pure.
+ * hashes. Tensors that do not follow are told by a sample of their elements. Pure.
  */
-import { dtypeBits } from "../../tensor/dtype.js";
+import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { axisBytes, canCast, canScale, derive, type Derivation, type PositionRun } from "./derivation.js";
 
@@ -11,6 +11,8 @@ const comparedElements = 512;
 const minEqualShare = 0.5;
 /** Of rows or columns, this share must be those of the base. */
 const minKnownShare = 0.25;
+/** Of each row, column or other position so many elements are hashed first. */
+const elementsPerPosition = 8;
 const maxRank = 4;
 const maxOctaves = 60;
 
@@ -18,15 +20,29 @@ function sameShape(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((size, i) => size === b[i]);
 }
 
-/** Whether two tensors of one type and shape look equal. */
-function looksEqual(a: Tensor, b: Tensor): boolean {
-  if (a.dtype !== b.dtype || !sameShape(a.shape, b.shape)) return false;
-  const width = dtypeBits(a.dtype) / 8;
-  const count = a.bytes.length / width;
+/** Some of a tensor's elements, as a tensor of one axis. */
+function pick(tensor: Tensor, positions: readonly number[]): Tensor {
+  const width = dtypeBits(tensor.dtype) / 8;
+  const bytes = new Uint8Array(positions.length * width);
+  let at = 0;
+  for (const position of positions)
+    for (let byte = 0; byte < width; byte++) bytes[at++] = tensor.bytes[position * width + byte]!;
+  return { dtype: tensor.dtype, shape: [positions.length], bytes };
+}
+
+/** Evenly spaced elements of a tensor of `count`. */
+function sampledPositions(count: number): readonly number[] {
   const step = Math.max(1, Math.floor(count / comparedElements));
+  return Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
+}
+
+/** Whether two samples of one type and length are mostly equal. */
+function looksEqual(a: Tensor, b: Tensor): boolean {
+  if (a.dtype !== b.dtype || a.bytes.length !== b.bytes.length) return false;
+  const width = dtypeBits(a.dtype) / 8;
+  const compared = a.bytes.length / width;
   let equal = 0;
-  let compared = 0;
-  for (let i = 0; i < count; i += step, compared++) {
+  for (let i = 0; i < compared; i++) {
     let isEqual = true;
     for (let byte = 0; byte < width; byte++)
       isEqual &&= a.bytes[i * width + byte] === b.bytes[i * width + byte];
@@ -35,33 +51,49 @@ function looksEqual(a: Tensor, b: Tensor): boolean {
   return compared > 0 && equal >= minEqualShare * compared;
 }
 
+/** A child and its references, and the same elements of each of them. */
+interface Compared {
+  readonly child: Tensor;
+  readonly references: readonly Tensor[];
+  readonly positions: readonly number[];
+  readonly sample: Tensor;
+  /** The sample of the base, in the child's type; undefined where the shapes differ. */
+  readonly baseSample: Tensor | undefined;
+}
+
 /** The derivation under which most of the child's numbers come out exactly; undefined: none was found. */
 export function findDerivation(child: Tensor, references: readonly Tensor[]): Derivation | undefined {
   const base = references[0];
   const { dtype } = child;
   if (base === undefined || child.bytes.length === 0 || dtypeBits(dtype) % 8 !== 0) return undefined;
   if (!canCast(base.dtype, dtype)) return undefined;
-  const own = derive([base], { averaged: 1, dtype });
-  if (base.dtype !== dtype && looksEqual(child, own)) return { averaged: 1, dtype };
-  const found =
-    findAverage(child, references) ?? findScale(child, own) ?? findTaken(child, own) ?? findAxes(child, own);
+  const positions = sampledPositions((8 * child.bytes.length) / dtypeBits(dtype));
+  const sample = pick(child, positions);
+  const baseSample = sameShape(child.shape, base.shape)
+    ? derive([pick(base, positions)], { averaged: 1, dtype })
+    : undefined;
+  if (base.dtype !== dtype && baseSample !== undefined && looksEqual(sample, baseSample))
+    return { averaged: 1, dtype };
+  const compared: Compared = { child, references, positions, sample, baseSample };
+  const found = findAverage(compared) ?? findScale(compared) ?? findTaken(child, base) ?? findAxes(compared);
   return found === undefined ? undefined : { averaged: 1, ...found, dtype };
 }
 
 type Found = Partial<Derivation>;
 
-function findAverage(child: Tensor, references: readonly Tensor[]): Found | undefined {
+function findAverage({ child, references, positions, sample, baseSample }: Compared): Found | undefined {
   const { dtype, shape } = references[0]!;
-  if (!canScale(dtype) || !references.every((each) => each.dtype === dtype && sameShape(each.shape, shape)))
-    return undefined;
+  if (baseSample === undefined || !canScale(dtype)) return undefined;
+  if (!references.every((each) => each.dtype === dtype && sameShape(each.shape, shape))) return undefined;
+  const samples = references.map((each) => pick(each, positions));
   for (let averaged = references.length; averaged > 1; averaged--)
-    if (looksEqual(child, derive(references, { averaged, dtype: child.dtype }))) return { averaged };
+    if (looksEqual(sample, derive(samples, { averaged, dtype: child.dtype }))) return { averaged };
   return undefined;
 }
 
 /** A power of two between the numbers, by the exponents of a few of them. */
-function findScale(child: Tensor, own: Tensor): Found | undefined {
-  if (!canScale(child.dtype) || !sameShape(child.shape, own.shape)) return undefined;
+function findScale({ child, sample, baseSample }: Compared): Found | undefined {
+  if (!canScale(child.dtype) || baseSample === undefined) return undefined;
   const bits = { F32: [4, 23, 255], BF16: [2, 7, 255], F16: [2, 10, 31] }[
     child.dtype as "F32" | "BF16" | "F16"
   ];
@@ -71,34 +103,53 @@ function findScale(child: Tensor, own: Tensor): Found | undefined {
     const word = width === 4 ? view.getUint32(4 * i, true) : view.getUint16(2 * i, true);
     return (word >>> mantissa) & mask;
   };
-  const count = child.bytes.length / width;
-  for (let i = 0; i < Math.min(count, comparedElements); i++) {
-    const [to, from] = [exponentAt(child.bytes, i), exponentAt(own.bytes, i)];
+  for (let i = 0; i < sample.bytes.length / width; i++) {
+    const [to, from] = [exponentAt(sample.bytes, i), exponentAt(baseSample.bytes, i)];
     if (to === 0 || from === 0 || to === mask || from === mask || to === from) continue;
     const octaves = to - from;
     return Math.abs(octaves) <= maxOctaves &&
-      looksEqual(child, derive([own], { averaged: 1, octaves, dtype: child.dtype }))
+      looksEqual(sample, derive([baseSample], { averaged: 1, octaves, dtype: child.dtype }))
       ? { octaves }
       : undefined;
   }
   return undefined;
 }
 
-function findAxes(child: Tensor, own: Tensor): Found | undefined {
+function findAxes({ child, references, positions, sample }: Compared): Found | undefined {
+  const base = references[0]!;
   const rank = child.shape.length;
-  if (rank < 2 || rank > maxRank || own.shape.length !== rank) return undefined;
+  if (rank < 2 || rank > maxRank || base.shape.length !== rank) return undefined;
   for (const axes of permutations(rank)) {
-    if (
-      axes.every((axis, i) => axis === i) ||
-      !sameShape(
-        axes.map((axis) => own.shape[axis]!),
-        child.shape,
-      )
-    )
-      continue;
-    if (looksEqual(child, derive([own], { averaged: 1, axes, dtype: child.dtype }))) return { axes };
+    const isSame = axes.every((axis, i) => axis === i);
+    const shape = axes.map((axis) => base.shape[axis]!);
+    if (isSame || !sameShape(shape, child.shape)) continue;
+    const from = pick(base, beforeTransposing(positions, child.shape, axes));
+    if (looksEqual(sample, derive([from], { averaged: 1, dtype: child.dtype }))) return { axes };
   }
   return undefined;
+}
+
+/** Where elements of a transposed tensor of this shape were before. */
+function beforeTransposing(
+  positions: readonly number[],
+  shape: readonly number[],
+  axes: readonly number[],
+): readonly number[] {
+  const strides = shape.map(() => 0);
+  let stride = 1;
+  for (let axis = axes.length - 1; axis >= 0; axis--) {
+    const own = axes.indexOf(axis);
+    strides[own] = stride;
+    stride *= shape[own]!;
+  }
+  return positions.map((position) => {
+    let from = 0;
+    for (let axis = shape.length - 1, left = position; axis >= 0; axis--) {
+      from += (left % shape[axis]!) * strides[axis]!;
+      left = Math.floor(left / shape[axis]!);
+    }
+    return from;
+  });
 }
 
 function permutations(count: number): readonly (readonly number[])[] {
@@ -109,20 +160,46 @@ function permutations(count: number): readonly (readonly number[])[] {
 }
 
 /** Rows, columns or other positions of one axis that are the base's, in any order, with new ones between. */
-function findTaken(child: Tensor, own: Tensor): Found | undefined {
+function findTaken(child: Tensor, base: Tensor): Found | undefined {
   const rank = child.shape.length;
-  if (rank === 0 || own.shape.length !== rank || own.bytes.length === 0) return undefined;
-  const differing = child.shape.flatMap((size, axis) => (size === own.shape[axis] ? [] : [axis]));
+  if (rank === 0 || base.shape.length !== rank || base.bytes.length === 0) return undefined;
+  const differing = child.shape.flatMap((size, axis) => (size === base.shape[axis] ? [] : [axis]));
   const axes =
     differing.length === 0 ? child.shape.map((_, axis) => axis) : differing.length === 1 ? differing : [];
+  let own = base.dtype === child.dtype ? base : undefined;
   for (const axis of axes) {
-    if (rank === 1 && child.shape[0] === own.shape[0]) continue;
-    const runs = runsOf(child, own, axis);
-    const known = runs.reduce((sum, { from, length }) => sum + (from < 0 ? 0 : length), 0);
-    if (known >= Math.max(1, minKnownShare * Math.min(child.shape[axis]!, own.shape[axis]!)))
-      return { taken: { axis, runs } };
+    if (rank === 1 && child.shape[0] === base.shape[0]) continue;
+    const minKnown = Math.max(1, minKnownShare * Math.min(child.shape[axis]!, base.shape[axis]!));
+    // A few elements of each position tell whether it is worth hashing all of them.
+    for (const isSampled of [true, false]) {
+      if (!isSampled) own ??= derive([base], { averaged: 1, dtype: child.dtype });
+      const from = isSampled ? sampledAlong(base, axis, child.dtype) : own!;
+      const runs = runsOf(isSampled ? sampledAlong(child, axis, child.dtype) : child, from, axis);
+      const known = runs.reduce((sum, run) => sum + (run.from < 0 ? 0 : run.length), 0);
+      if (known < minKnown) break;
+      if (!isSampled) return { taken: { axis, runs } };
+    }
   }
   return undefined;
+}
+
+/** The tensor with only a few positions of its other axes, cast. */
+function sampledAlong(tensor: Tensor, axis: number, dtype: DType): Tensor {
+  const { shape } = tensor;
+  let left = elementsPerPosition;
+  const kept = shape.map((size, i) => {
+    if (i === axis) return size;
+    const count = Math.min(size, left);
+    left = Math.max(1, Math.floor(left / Math.max(1, count)));
+    return count;
+  });
+  let positions: readonly number[] = [0];
+  shape.forEach((size, i) => {
+    positions = positions.flatMap((position) =>
+      Array.from({ length: kept[i]! }, (_, k) => position * size + Math.floor((k * size) / kept[i]!)),
+    );
+  });
+  return { ...derive([pick(tensor, positions)], { averaged: 1, dtype }), shape: kept };
 }
 
 function runsOf(child: Tensor, own: Tensor, axis: number): readonly PositionRun[] {
