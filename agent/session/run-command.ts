@@ -2,13 +2,13 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Command, CommandResult } from "../../shared/wire/messages.js";
 
-/** Runs a command of the server. A failure is a result too, with its code; never rejects. */
 /** The answer to a command of a server that is not believed. */
 export function refuseCommand(doubt: string): CommandResult {
   const message = `The command was not run: ${doubt}.`;
   return { type: "commandResult", code: "HISTORY_UNPROVEN", json: JSON.stringify({ message }) };
 }
 
+/** Runs a command of the server. A failure is a result too, with its code; never rejects. */
 export async function runCommand(
   run: (command: Command) => Promise<CommandResult>,
   command: Command,

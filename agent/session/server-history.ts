@@ -19,13 +19,18 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
 
-/** `learned`: leaf hashes of restores that this device did not know. */
+/** `head`: the newest one from now on. `learned`: leaf hashes of restores that this device did not know. */
+interface Believed {
+  readonly head: WireHead;
+  readonly learned: readonly Hash[];
+}
 export type ServerHistory =
-  | { readonly verdict: "continued"; readonly learned: readonly Hash[] }
+  | ({ readonly verdict: "continued" } & Believed)
   /** Everything recorded from `position` on has to be announced again. */
-  | { readonly verdict: "restored"; readonly position: number; readonly learned: readonly Hash[] }
+  | ({ readonly verdict: "restored"; readonly position: number } & Believed)
   /** The proof starts at another head than the newest one: the server answers an older birth. */
   | { readonly verdict: "unanswered" }
+  /** The server is not believed; `text` states why, and what to do. */
   | { readonly verdict: "rewritten"; readonly text: string };
 
 type Known = Pick<OutboxState, "seen" | "knownRestores">;
@@ -45,15 +50,15 @@ export function judgeHistory(
     .filter(({ leaf }) => !knownRestores.includes(leaf));
   const learned = unknown.map(({ leaf }) => leaf);
   const from = seen ?? noHead;
-  if (isSame(from, head)) return { verdict: "continued", learned };
+  if (isSame(from, head)) return { verdict: "continued", head, learned };
   if (start !== undefined) {
     if (start.length !== from.length) return { verdict: "unanswered" };
-    if (continues(from, start, head)) return { verdict: "continued", learned };
+    if (continues(from, start, head)) return { verdict: "continued", head, learned };
     return rewritten("it sent a proof of its history that does not hold");
   }
   if (seen === undefined) return { verdict: "unanswered" };
   const positions = unknown.map(({ position }) => position).filter((position) => position < seen.length);
-  if (positions.length > 0) return { verdict: "restored", position: Math.min(...positions), learned };
+  if (positions.length > 0) return { verdict: "restored", position: Math.min(...positions), head, learned };
   return rewritten(
     `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device ` +
       "has seen, and it shows no restore that this device has not accepted already",

@@ -61,26 +61,31 @@ export class ServerTrust {
    */
   async welcome(welcome: Welcome): Promise<"believed" | "again" | "refused"> {
     const { enrolment, outbox } = this.options;
-    const { head } = welcome;
-    if (head !== undefined) verifyHead(enrolment.serverPublicKey, head);
+    if (welcome.head !== undefined) verifyHead(enrolment.serverPublicKey, welcome.head);
     if (this.#isOtherServer) await this.#serverChanged();
     const history = judgeHistory(outbox.state, welcome);
-    if (history.verdict === "unanswered" && ++this.#unanswered <= maxUnanswered) return "again";
+    switch (history.verdict) {
+      case "unanswered":
+        return await this.#otherBirthAnswered();
+      case "rewritten":
+        return await this.#refuse(history.text);
+      case "restored":
+        await this.#restored(history.position, this.#seenFact(history.head, history.learned));
+        break;
+      case "continued":
+        if (isNews(outbox.state, history.head, history.learned))
+          await outbox.append(this.#seenFact(history.head, history.learned));
+    }
     this.#unanswered = 0;
-    if (history.verdict === "unanswered") {
-      await this.#refuse(
-        "this device does not believe the server: it proves another history than is asked for",
-      );
-      return "refused";
-    }
-    if (history.verdict === "rewritten" || head === undefined) {
-      await this.#refuse(history.verdict === "rewritten" ? history.text : "");
-      return "refused";
-    }
-    const seen = this.#seenFact(head, history.learned);
-    if (history.verdict === "restored") await this.#restored(history.position, seen);
-    else if (isNews(outbox.state, head, history.learned)) await outbox.append(seen);
     return "believed";
+  }
+
+  /** A server that goes on answering older births does not get more chances. */
+  async #otherBirthAnswered(): Promise<"again" | "refused"> {
+    if (++this.#unanswered <= maxUnanswered) return "again";
+    return await this.#refuse(
+      "this device does not believe the server: it proves another history than is asked for",
+    );
   }
 
   /**
@@ -124,14 +129,16 @@ export class ServerTrust {
     );
   }
 
-  async #refuse(text: string): Promise<void> {
+  /** Remembers and reports that the server is not believed. */
+  async #refuse(text: string): Promise<"refused"> {
+    this.#unanswered = 0;
     const { outbox } = this.options;
     // The first reason stays: later ones differ only in how far the server has grown meanwhile.
     if (outbox.state.distrust === undefined)
       await outbox.append({ type: "distrusted", atMs: this.#now(), text });
-    if (this.#isReported) return;
+    if (!this.#isReported) this.options.onEvent("server-history-rewritten", text, "");
     this.#isReported = true;
-    this.options.onEvent("server-history-rewritten", text, "");
+    return "refused";
   }
 
   async #restored(position: number, seen: AgentSeen): Promise<void> {
