@@ -14,6 +14,7 @@ import { announcementBytes } from "./message-bytes.js";
 import { ParkingLot } from "./parking.js";
 import { IncomingUpload, type IncomingUploadParts } from "./incoming-upload.js";
 import type { IncomingUploadEnd } from "./incoming-upload-end.js";
+import { WaitingUploads, type WaitingUpload } from "./waiting-uploads.js";
 import { wantBases } from "./want-messages.js";
 
 export interface UploadSchedulerParts extends Omit<
@@ -32,11 +33,6 @@ export interface UploadSchedulerParts extends Omit<
   onFailed(error: unknown): void;
 }
 
-interface Waiting {
-  readonly accepted: Accepted;
-  readonly withoutBase: boolean;
-}
-
 /** Max versions that each set below remembers (without base, raw only) until they are recorded. */
 const maxRemembered = 10_000;
 /** Share of a transfer that arrives between two events about it. */
@@ -53,8 +49,7 @@ export class UploadScheduler {
   readonly #runningOfDevice = new Map<string, Set<IncomingUpload>>();
   /** One per upload that has not ended completely; it resolves when the upload has. */
   readonly #ends = new Set<Promise<void>>();
-  readonly #waiting = new Map<string, Waiting[]>();
-  #waitingBytes = 0;
+  readonly #waiting: WaitingUploads;
   /** Devices that found all upload slots taken, in the order in which they came. */
   readonly #queued = new Set<string>();
   readonly #parking: ParkingLot<Accepted>;
@@ -68,6 +63,7 @@ export class UploadScheduler {
 
   constructor(private readonly parts: UploadSchedulerParts) {
     this.#parking = new ParkingLot(parts.limits);
+    this.#waiting = new WaitingUploads(parts.limits);
   }
 
   get active(): number {
@@ -85,7 +81,7 @@ export class UploadScheduler {
         needed.set(base, `${device} is sending a version of ${line} that was trained from it`);
     };
     for (const { device, accepted } of this.#running.values()) add(device, accepted);
-    for (const [device, all] of this.#waiting) for (const { accepted } of all) add(device, accepted);
+    for (const { device, accepted } of this.#waiting.all()) add(device, accepted);
     for (const { device, item } of this.#parking.all()) add(device, item);
     return needed;
   }
@@ -95,24 +91,14 @@ export class UploadScheduler {
     const { versionId } = accepted;
     const running = this.#running.get(versionId);
     if (running !== undefined && !running.isInterrupted) return running.repeat();
-    const waiting = this.#waiting.get(device) ?? [];
-    if (waiting.some((one) => one.accepted.versionId === versionId)) return;
-    if (
-      waiting.length >= this.parts.limits.waitingPerDevice ||
-      this.#waitingBytes + announcementBytes(accepted) > this.parts.limits.waitingBytes
-    ) {
-      return this.parts.sender.refuse(device, {
-        code: "QUOTA_EXCEEDED",
-        message: `The server cannot queue this announcement: ${waiting.length} announcements of ${device} are waiting (at most ${this.parts.limits.waitingPerDevice}), and ${this.#waitingBytes} bytes of all devices (at most ${this.parts.limits.waitingBytes}). Announce it again when others have been received.`,
-        versionId,
-        retryAfterMs: 10_000,
-      });
-    }
+    if (this.#waiting.has(device, versionId)) return;
+    const full = this.#waiting.refusalOf(device, accepted);
+    if (full !== undefined) return this.parts.sender.refuse(device, full);
     // Parked before and announced again: the device did not announce the base, so it does not have it.
     const parked = this.#parking.take(versionId);
     const withoutBase =
       this.#withoutBase.has(versionId) || (parked !== undefined && this.#basesAbsent(device, accepted));
-    this.#wait(device, { accepted, withoutBase });
+    this.#waiting.add(device, { accepted, withoutBase });
     this.#startWaiting(device);
   }
 
@@ -138,7 +124,7 @@ export class UploadScheduler {
         continue;
       }
       this.#rememberWithoutBase(parked.versionId);
-      this.#wait(device, { accepted: parked.item, withoutBase: true });
+      this.#waiting.add(device, { accepted: parked.item, withoutBase: true });
     }
     this.#startWaiting(device);
   }
@@ -146,7 +132,7 @@ export class UploadScheduler {
   /** A version is recorded: its parked children may start. */
   baseIsKnown(base: Hash): void {
     for (const { device, item } of this.#parking.takeWaitingFor(base)) {
-      this.#wait(device, { accepted: item, withoutBase: false });
+      this.#waiting.add(device, { accepted: item, withoutBase: false });
       this.#startWaiting(device);
     }
   }
@@ -163,9 +149,7 @@ export class UploadScheduler {
    * resumed with the next announcement.
    */
   interrupt(device: string): void {
-    for (const { accepted } of this.#waiting.get(device) ?? [])
-      this.#waitingBytes -= announcementBytes(accepted);
-    this.#waiting.delete(device);
+    this.#waiting.drop(device);
     this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
     for (const upload of this.#runningOfDevice.get(device) ?? []) upload.interrupt();
@@ -199,19 +183,11 @@ export class UploadScheduler {
   #basesAbsent(device: string, { record }: Accepted): boolean {
     const unknown = record.bases.filter((base) => this.parts.repository.get(base) === undefined);
     const underWay = (base: Hash): boolean =>
-      this.#running.has(base) ||
-      this.#parking.has(base) ||
-      (this.#waiting.get(device) ?? []).some(({ accepted }) => accepted.versionId === base);
+      this.#running.has(base) || this.#parking.has(base) || this.#waiting.has(device, base);
     return unknown.length > 0 && !unknown.some(underWay);
   }
   #rememberWithoutBase(versionId: Hash): void {
     remember(this.#withoutBase, versionId);
-  }
-  #wait(device: string, entry: Waiting): void {
-    const waiting = this.#waiting.get(device);
-    if (waiting === undefined) this.#waiting.set(device, [entry]);
-    else waiting.push(entry);
-    this.#waitingBytes += announcementBytes(entry.accepted);
   }
   #byTransfer(device: string, transfer: string): IncomingUpload | undefined {
     for (const upload of this.#runningOfDevice.get(device) ?? [])
@@ -223,21 +199,17 @@ export class UploadScheduler {
    * Starts uploads of a device as far as the limits allow. An upload whose predecessor is still ending waits.
    */
   #startWaiting(device: string): void {
-    const waiting = this.#waiting.get(device);
-    if (waiting === undefined || this.#closed) return;
+    if (this.#closed) return;
     let running = this.#runningOfDevice.get(device)?.size ?? 0;
-    for (let position = 0; position < waiting.length && running < this.parts.limits.receptionsPerDevice;) {
+    while (running < this.parts.limits.receptionsPerDevice) {
+      const isReady = ({ versionId }: Accepted): boolean => !this.#running.has(versionId);
+      if (!this.#waiting.some(device, isReady)) return;
       if (this.#running.size >= this.parts.limits.receptionsTotal) {
         this.#queued.add(device);
         return;
       }
-      const next = waiting[position] as Waiting;
-      if (this.#running.has(next.accepted.versionId)) {
-        position++;
-        continue;
-      }
-      waiting.splice(position, 1);
-      this.#waitingBytes -= announcementBytes(next.accepted);
+      const next = this.#waiting.take(device, isReady);
+      if (next === undefined) return;
       const known = this.parts.repository.get(next.accepted.versionId);
       if (known !== undefined) {
         this.parts.onAlreadyRecorded(device, known);
@@ -246,10 +218,9 @@ export class UploadScheduler {
       running++;
       this.#start(device, next);
     }
-    if (waiting.length === 0) this.#waiting.delete(device);
   }
 
-  #start(device: string, { accepted, withoutBase }: Waiting): void {
+  #start(device: string, { accepted, withoutBase }: WaitingUpload): void {
     const { events, repository } = this.parts;
     const about = {
       fleet: repository.fleet,
@@ -356,7 +327,7 @@ export class UploadScheduler {
     const { sender, clock, events, repository } = this.parts;
     // A base was recorded meanwhile: no need to wait.
     if (bases.some((base) => repository.get(base) !== undefined)) {
-      this.#wait(device, { accepted, withoutBase: false });
+      this.#waiting.add(device, { accepted, withoutBase: false });
       return;
     }
     const parked = this.#parking.park(
