@@ -21,19 +21,23 @@ function sameShape(a: readonly number[], b: readonly number[]): boolean {
 }
 
 /** Some of a tensor's elements, as a tensor of one axis. */
-function pick(tensor: Tensor, positions: readonly number[]): Tensor {
+function pick(tensor: Tensor, positions: ArrayLike<number>): Tensor {
   const width = dtypeBits(tensor.dtype) / 8;
   const bytes = new Uint8Array(positions.length * width);
-  let at = 0;
-  for (const position of positions)
-    for (let byte = 0; byte < width; byte++) bytes[at++] = tensor.bytes[position * width + byte]!;
+  const all = tensor.bytes;
+  for (let i = 0, at = 0; i < positions.length; i++) {
+    const start = positions[i]! * width;
+    for (let byte = 0; byte < width; byte++, at++) bytes[at] = all[start + byte]!;
+  }
   return { dtype: tensor.dtype, shape: [positions.length], bytes };
 }
 
 /** Evenly spaced elements of a tensor of `count`. */
-function sampledPositions(count: number): readonly number[] {
+function sampledPositions(count: number): Int32Array {
   const step = Math.max(1, Math.floor(count / comparedElements));
-  return Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
+  const positions = new Int32Array(Math.ceil(count / step));
+  for (let i = 0; i < positions.length; i++) positions[i] = i * step;
+  return positions;
 }
 
 /** Whether two samples of one type and length are mostly equal. */
@@ -55,7 +59,7 @@ function looksEqual(a: Tensor, b: Tensor): boolean {
 interface Compared {
   readonly child: Tensor;
   readonly references: readonly Tensor[];
-  readonly positions: readonly number[];
+  readonly positions: Int32Array;
   readonly sample: Tensor;
   /** The sample of the base, in the child's type; undefined where the shapes differ. */
   readonly baseSample: Tensor | undefined;
@@ -98,15 +102,17 @@ function findScale({ child, sample, baseSample }: Compared): Found | undefined {
     child.dtype as "F32" | "BF16" | "F16"
   ];
   const [width, mantissa, mask] = bits as [number, number, number];
-  const exponentAt = (bytes: Uint8Array, i: number): number => {
+  const exponents = ({ bytes }: Tensor): Int32Array => {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const word = width === 4 ? view.getUint32(4 * i, true) : view.getUint16(2 * i, true);
-    return (word >>> mantissa) & mask;
+    return Int32Array.from({ length: bytes.length / width }, (_, i) => {
+      const word = width === 4 ? view.getUint32(4 * i, true) : view.getUint16(2 * i, true);
+      return (word >>> mantissa) & mask;
+    });
   };
-  for (let i = 0; i < sample.bytes.length / width; i++) {
-    const [to, from] = [exponentAt(sample.bytes, i), exponentAt(baseSample.bytes, i)];
-    if (to === 0 || from === 0 || to === mask || from === mask || to === from) continue;
-    const octaves = to - from;
+  const from = exponents(baseSample);
+  for (const [i, to] of exponents(sample).entries()) {
+    if (to === 0 || from[i] === 0 || to === mask || from[i] === mask || to === from[i]) continue;
+    const octaves = to - from[i]!;
     return Math.abs(octaves) <= maxOctaves &&
       looksEqual(sample, derive([baseSample], { averaged: 1, octaves, dtype: child.dtype }))
       ? { octaves }
@@ -131,10 +137,10 @@ function findAxes({ child, references, positions, sample }: Compared): Found | u
 
 /** Where elements of a transposed tensor of this shape were before. */
 function beforeTransposing(
-  positions: readonly number[],
+  positions: Int32Array,
   shape: readonly number[],
   axes: readonly number[],
-): readonly number[] {
+): Int32Array {
   const strides = shape.map(() => 0);
   let stride = 1;
   for (let axis = axes.length - 1; axis >= 0; axis--) {
@@ -168,7 +174,8 @@ function findTaken(child: Tensor, base: Tensor): Found | undefined {
     differing.length === 0 ? child.shape.map((_, axis) => axis) : differing.length === 1 ? differing : [];
   let own = base.dtype === child.dtype ? base : undefined;
   for (const axis of axes) {
-    if (rank === 1 && child.shape[0] === base.shape[0]) continue;
+    // An order says nothing where there is one position, or where each is a single element.
+    if (child.shape[axis] === base.shape[axis] && (rank === 1 || child.shape[axis] === 1)) continue;
     const minKnown = Math.max(1, minKnownShare * Math.min(child.shape[axis]!, base.shape[axis]!));
     // A few elements of each position tell whether it is worth hashing all of them.
     for (const isSampled of [true, false]) {
@@ -193,11 +200,17 @@ function sampledAlong(tensor: Tensor, axis: number, dtype: DType): Tensor {
     left = Math.max(1, Math.floor(left / Math.max(1, count)));
     return count;
   });
-  let positions: readonly number[] = [0];
+  const positions = new Int32Array(kept.reduce((product, count) => product * count, 1));
+  let filled = 1;
   shape.forEach((size, i) => {
-    positions = positions.flatMap((position) =>
-      Array.from({ length: kept[i]! }, (_, k) => position * size + Math.floor((k * size) / kept[i]!)),
-    );
+    const count = kept[i]!;
+    // From the last to the first, so that none is overwritten before it is read.
+    for (let before = filled - 1; before >= 0; before--) {
+      const start = positions[before]! * size;
+      for (let k = count - 1; k >= 0; k--)
+        positions[before * count + k] = start + Math.floor((k * size) / count);
+    }
+    filled *= count;
   });
   return { ...derive([pick(tensor, positions)], { averaged: 1, dtype }), shape: kept };
 }
