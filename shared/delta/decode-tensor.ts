@@ -16,7 +16,8 @@ import {
   type References,
   type TensorHeader,
 } from "./encoded.js";
-import { decodeDerived, requiredByDerived } from "./derived/derived-encoding.js";
+import { requiredByDerived } from "./derived/derivation-bytes.js";
+import { decodeDerived } from "./derived/derived-encoding.js";
 import { encodingMalformed } from "./encoding-malformed.js";
 import { decodeFixedPlanes, isFixedKind } from "./fixed-planes.js";
 import type { KernelMemory } from "./kernel-memory.js";

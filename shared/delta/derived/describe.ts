@@ -1,7 +1,8 @@
 /** Says in words how a tensor follows from another one. Pure. */
 import type { Tensor } from "../../tensor/tensor.js";
-import { derive, type Derivation, type PositionRun } from "./derivation.js";
+import { derive } from "./derivation.js";
 import { findDerivation } from "./find.js";
+import type { PositionRun, TakenPositions } from "./positions.js";
 
 /** Ranges that are listed; more are counted. */
 const maxRanges = 3;
@@ -21,8 +22,8 @@ export function describeRelation(child: Tensor, base: Tensor): string | undefine
   return `${isExact ? "" : "mostly "}${parts.join(", ")}`;
 }
 
-function describeTaken({ axis, runs }: NonNullable<Derivation["taken"]>, shape: readonly number[]): string {
-  const word = axis === 0 ? "rows" : axis === shape.length - 1 ? "columns" : `positions of axis ${axis}`;
+function describeTaken({ axis, runs }: TakenPositions, shape: readonly number[]): string {
+  const word = wordFor(axis, shape, 2);
   const fresh: string[] = [];
   let position = 0;
   let isInPlace = true;
@@ -32,9 +33,18 @@ function describeTaken({ axis, runs }: NonNullable<Derivation["taken"]>, shape: 
     position += length;
   }
   const known = runs.filter(({ from }) => from >= 0);
-  const added = fresh.length === 0 ? "" : `${word} ${listed(fresh)} are new`;
+  const isOne = runs.every(({ from, length }) => from >= 0 || length === 1) && fresh.length === 1;
+  const own = isOne ? wordFor(axis, shape, 1) : word;
+  const added = fresh.length === 0 ? "" : `${own} ${listed(fresh)} ${isOne ? "is" : "are"} new`;
+  // Nothing is said of positions that stay where they were.
   const others = isInPlace && fresh.length > 0 ? "" : describeKnown(known, word);
   return [others, added].filter((part) => part !== "").join(", ");
+}
+
+function wordFor(axis: number, shape: readonly number[], count: number): string {
+  const ending = count === 1 ? "" : "s";
+  if (axis === 0) return `row${ending}`;
+  return axis === shape.length - 1 ? `column${ending}` : `position${ending} of axis ${axis}`;
 }
 
 function describeKnown(known: readonly PositionRun[], word: string): string {

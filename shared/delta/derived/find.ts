@@ -4,7 +4,9 @@
  */
 import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
-import { axisBytes, canCast, canScale, derive, type Derivation, type PositionRun } from "./derivation.js";
+import { derive, type Derivation } from "./derivation.js";
+import { canCast, canScale } from "./float-numbers.js";
+import { axisBytes, type PositionRun } from "./positions.js";
 
 /** So many elements are compared, and this share of them must be equal. */
 const comparedElements = 512;

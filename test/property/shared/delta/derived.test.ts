@@ -144,13 +144,38 @@ test("casts round to nearest, ties to even", () => {
   );
 });
 
+test("types whose elements are not whole bytes follow from nothing", () => {
+  const base: Tensor = { dtype: "F4", shape: [3, 2], bytes: Uint8Array.of(1, 2, 3) };
+  // One row, taken from the base: rows of one byte; and of a base with rows of 1.5 bytes.
+  for (const [shape, rows] of [
+    [
+      [1, 2],
+      [4, 0, 1, 2, 1, 0, 0],
+    ],
+    [
+      [2, 3],
+      [4, 0, 1, 1, 2, 1, 0],
+    ],
+  ] as const)
+    assert.throws(
+      () =>
+        wasm.decodeTensor(
+          { dtype: "F4", shape },
+          { code: encodingCodes.derived, bytes: Uint8Array.from(rows) },
+          { base: { ...base, shape: shape[1] === 3 ? [2, 3] : base.shape } },
+          (shape[0] * shape[1]) / 2,
+        ),
+      (error) => isStemmaError(error, "DELTA_MALFORMED"),
+    );
+});
+
 test("a relation is told in words", () => {
   const told = (tensor: Tensor, base = dense): string | undefined => describeRelation(tensor, base);
   assert.equal(told(child({ dtype: "BF16" })), "a cast to BF16");
   assert.equal(told(child({ axes: [1, 0] })), "transposed, axes [1, 0]");
   assert.equal(told(child({ octaves: 4 })), "scaled by 2^4");
   assert.equal(told(joined(dense, weights([10, 30], 9))), "rows 40 to 49 are new");
-  assert.equal(told(joined(weights([1, 30], 9), dense)), "its rows 0 to 39, rows 0 are new");
+  assert.equal(told(joined(weights([1, 30], 9), dense)), "its rows 0 to 39, row 0 is new");
   assert.equal(told(child({ taken: { axis: 1, runs: [{ from: 5, length: 15 }] } })), "its columns 5 to 19");
   assert.equal(told(child({ taken: order(40, 7) })), "its rows in another order");
   const cast = child({ dtype: "F16" });
