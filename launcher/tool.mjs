@@ -30,7 +30,9 @@ function run([program, ...args]) {
 const [name, ...args] = process.argv.slice(2);
 const programs = tools[name];
 if (programs === undefined) {
-  console.error(`stemma: there is no tool "${name ?? ""}"; choose one of ${Object.keys(tools).join(", ")}.`);
+  console.error(
+    `stemma: "${name ?? ""}" is not the name of a tool; choose one of ${Object.keys(tools).join(", ")}.`,
+  );
   process.exit(2);
 }
 await install();

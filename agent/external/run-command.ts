@@ -90,7 +90,7 @@ export async function runCommand(run: CommandRun, ports: CommandPorts): Promise<
   }
 }
 
-/** Ends a process group; one that is gone already is no error. */
+/** Ends a process group; does nothing if it has ended already. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);

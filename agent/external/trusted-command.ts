@@ -68,7 +68,7 @@ async function checkFile(
   } catch {
     // An argument may be a path that the program itself makes.
     if (!isProgram) return;
-    throw refuse(`there is no program ${path}.`);
+    throw refuse(`the program ${path} does not exist.`);
   }
   if (isProgram && (!found.isFile() || (found.mode & 0o111) === 0))
     throw refuse(`${path} is not a program that can be run (chmod +x).`);

@@ -109,7 +109,8 @@ export type AgentFact =
     })
   /**
    * The newest journal head of the server, proven to continue the one before. `restores`: leaf hashes of facts
-   * `restored` in it that were not known. Without `root`, of an earlier release, it is no head.
+   * `restored` in it that were not known. One without `root`, written by an earlier release, is not used
+   * as a head.
    */
   | (At & {
       readonly type: "seen";

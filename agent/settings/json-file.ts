@@ -12,7 +12,8 @@ const maxBytes = 1024 * 1024;
  */
 export async function parseJsonFile(files: Files, path: string, code: ErrorCode): Promise<unknown> {
   const stat = await files.stat(path);
-  if (stat === undefined) throw new StemmaError(code, `There is no file ${path}. Check the path.`, { path });
+  if (stat === undefined)
+    throw new StemmaError(code, `The file ${path} does not exist. Check the path.`, { path });
   if (stat.size > maxBytes)
     throw new StemmaError(
       code,

@@ -68,7 +68,7 @@ export interface ArchivePlan {
   readonly madeAtMs: number;
   readonly layout: ArchiveEncoding;
   readonly scheme: PlanningScheme;
-  /** α of every version's recreation budget; null where there is no budget. */
+  /** α of every version's recreation budget; null without a budget. */
   readonly ratio: number | null;
   readonly rates: ArchiveRates;
   readonly summary: ArchiveSummary;

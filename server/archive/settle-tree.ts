@@ -3,7 +3,8 @@
  * that held before hold afterwards. Pure.
  * - The planner's edges have one source each, but a tensor that is predicted from two tensors also needs the
  *   second one (`previous`), and some need more. An edge is sound where its source is below all of them in the
- *   tree. Then they are decoded on the way to the source, and there are no cycles.
+ *   tree. Then decoding the source decodes them first, and no tensor
+ *   needs itself.
  * - No chain is longer than the maximum.
  * - A tensor that would gain almost nothing keeps its current encoding.
  */

@@ -9,7 +9,7 @@ const ownMachine = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 export function unreachableAddresses(urls: readonly string[]): readonly string[] {
   return urls.flatMap((url) => {
     const host = hostOf(url);
-    if (everyAddress.test(host)) return [`${url} is no address that a device can connect to`];
+    if (everyAddress.test(host)) return [`${url} is not an address that a device can connect to`];
     return ownMachine.test(host) ? [`${url} can be reached from the server's machine only`] : [];
   });
 }

@@ -81,7 +81,7 @@ export function createJobs<Request extends NamedRequest, Progress, Report>({
     if (found === undefined || found.job.fleet !== fleet)
       throw new StemmaError(
         "NOT_FOUND",
-        `There is no ${noun} ${id} in the fleet ${fleet}; it may have ended before the server last started. ${hint}`,
+        `The fleet ${fleet} does not have the ${noun} ${id}; it may have ended before the server last started. ${hint}`,
         { job: id },
       );
     return found;

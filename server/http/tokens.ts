@@ -128,7 +128,7 @@ async function dropToken(files: Files, home: string, name: string): Promise<void
   if (left.length === tokens.length)
     throw new StemmaError(
       "NOT_FOUND",
-      `There is no token ${JSON.stringify(name.slice(0, 80))}. \`stemma token list\` shows them.`,
+      `${JSON.stringify(name.slice(0, 80))} is not the name of a token. \`stemma token list\` shows the names.`,
       { name },
     );
   await writeTokens(files, home, left);

@@ -1,7 +1,7 @@
 /**
  * Notes which models the server has sent to devices completely, as facts (`given`): a device need not send
  * back what it was given (held-versions.ts). What a training used is not part of it. Counts what was sent,
- * because what a device reports is no proof. What was sent in part is known to this process only: after a
+ * because a device's own report proves nothing. What was sent in part is known to this process only: after a
  * restart in the middle of a download, the device sends a tensor once more than needed.
  */
 import { modelObjectsOf } from "../../shared/model/record-objects.js";

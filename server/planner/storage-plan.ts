@@ -195,7 +195,7 @@ function checkSnapshots(graph: StorageGraph, tree: StorageTree, plan: StoragePla
   if (plan.snapshots.length !== graph.snapshotIds.length)
     throw refuse(
       "snapshots",
-      `it lists ${plan.snapshots.length} snapshots, and there are ${graph.snapshotIds.length}`,
+      `it lists ${plan.snapshots.length} snapshots, and the storage graph has ${graph.snapshotIds.length}`,
     );
   for (const scheme of ["independent", "parallel"] as const) {
     const costs = snapshotCosts(graph, tree.recreation, scheme);

@@ -171,7 +171,7 @@ export class OpenedJournal<F> implements FileJournal<F> {
       if (this.#stopped === undefined) await this.#commit(group);
       else for (const waiting of group) waiting.reject(this.#refusal());
     }
-    // There was no await since the queue was found empty, so an append after this starts the next flush.
+    // Nothing was awaited since the queue was found empty, so an append after this starts the next flush.
     this.#flushing = undefined;
   }
 

@@ -184,7 +184,7 @@ function describeModel(
     const weights = weightForms(call.className, call.config).map((form) => {
       const name = candidates(call, form.name, tensors, loose).find((candidate) => !taken.has(candidate));
       const header = name === undefined ? undefined : tensors.get(name);
-      if (name === undefined || header === undefined) throw mismatch(`there is no ${call.name}/${form.name}`);
+      if (name === undefined || header === undefined) throw mismatch(`${call.name}/${form.name} is missing`);
       if (!fitsForm(header.shape, form))
         throw mismatch(
           `${name} has the shape [${header.shape.join(", ")}], its layer asks for [${(form.shape ?? []).map((extent) => extent ?? "?").join(", ")}]`,

@@ -201,7 +201,7 @@ export class PackFileWriter {
       throw error;
     }
     this.#file = undefined;
-    // The file is durable even if closing fails, so there is no need to wait.
+    // The file is durable even if closing fails, so nothing waits for it.
     file.close().catch(() => undefined);
     const name = packName(index, this.#random.bytes(8));
     return { name, bytes, entries };

@@ -65,7 +65,7 @@ async function benchCommand(request: BenchRequest, context: CommandContext): Pro
   if (name !== "all" && !known.includes(name))
     throw new StemmaError(
       "NOT_FOUND",
-      `There is no benchmark with the name ${name}. Use one of ${known.join(", ")}.`,
+      `${name} is not the name of a benchmark. Use one of ${known.join(", ")}.`,
     );
   await runBenchmarks(name === "all" ? known : [name], request, context);
 }

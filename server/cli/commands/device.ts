@@ -202,7 +202,7 @@ async function enrolCommand(name: string, choices: EnrolChoices, context: Comman
   const known = await knownProfiles(files);
   if (!known.includes(profile))
     output.info(
-      `stemma: note: there is no profile "${profile}" here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`,
+      `stemma: note: the profile "${profile}" is not one of those here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`,
     );
   const { warnOfAddresses } = await import("../readdress-enrolment.js");
   warnOfAddresses(enrolment.mqtt ?? [], output);

@@ -39,7 +39,7 @@ export function addRecipeCommands(program: Command): void {
         if (!found)
           throw new StemmaError(
             "RECIPE_UNKNOWN",
-            `There is no recipe with the name ${name}. List them with: stemma recipe list`,
+            `${name} is not the name of a recipe. List them with: stemma recipe list`,
           );
         const rows = Object.keys(found.help);
         output.print({

@@ -219,7 +219,7 @@ async function readPlan(path: string): Promise<ArchivePlan> {
   if (found?.kind !== "file")
     throw new StemmaError(
       "NOT_FOUND",
-      `There is no plan at ${path}. Make one with \`stemma storage plan --out ${path}\`.`,
+      `The file ${path} does not exist. Make a plan with \`stemma storage plan --out ${path}\`.`,
     );
   if (found.size > maxPlanBytes)
     throw new StemmaError(

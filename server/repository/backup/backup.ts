@@ -74,7 +74,7 @@ export async function backupFleet(
       packs,
     });
     await removeStale(context, target, journal, packs);
-    // An incomplete backup is no reason for a device to delete its copy.
+    // Devices must not delete their copies because of an incomplete backup.
     if (problems.length === 0)
       await context.queue.submit({
         requiredObjects: [],

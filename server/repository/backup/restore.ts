@@ -89,7 +89,7 @@ async function verifyFleet(
   } catch (error) {
     if (!isStemmaError(error, "JOURNAL_CORRUPT")) throw error;
     const salvaged = await readDamagedJournal(files, journalFolder, head);
-    // All entries are there, and they are not those that were backed up: that is no damage.
+    // The journal is complete but another one than was backed up: not damage, so it is refused.
     if (salvaged.agreesWithHead === false) throw error;
     return salvaged;
   }

@@ -122,7 +122,7 @@ describe("the interfaces of a server", () => {
     });
     await assert.rejects(remote.models({ fleet: "no-such-fleet" }), { code: "NOT_FOUND" });
     await assert.rejects(
-      remote.import(imports(Buffer.from("this is no safetensors file at all")), {
+      remote.import(imports(Buffer.from("this is not a safetensors file")), {
         fleet: testFleet,
         name: "junk",
       }),

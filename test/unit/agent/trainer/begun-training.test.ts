@@ -51,7 +51,7 @@ describe("a training that was cut short", () => {
     const tries = (...facts: readonly AgentFact[]): number | undefined => begunAfter(began, ...facts)?.tries;
     assert.equal(tries(again, again, from(7)), 1);
     assert.equal(tries(from(7), from(7), from(7)), 3, "it did not get further");
-    assert.equal(tries(from(7), again, from(5)), 3, "a state that was lost is no progress");
+    assert.equal(tries(from(7), again, from(5)), 3, "a state that was lost does not count as progress");
     assert.equal(tries(...Array.from({ length: 50 }, (_, at) => from(at + 1))), 1);
   });
   it("keeps its base and its samples", () => {

@@ -27,7 +27,7 @@ test("the value of an option is not taken for the command", () => {
   assert.equal(reordered("--home model model list"), "model list --home model");
 });
 
-test("what is no global option stays where it is, for the parser to report", () => {
+test("what is not a global option stays where it is, for the parser to report", () => {
   for (const line of ["--bogus model list", "--version", "--help", "model --home /h list"])
     assert.equal(reordered(line), line);
 });

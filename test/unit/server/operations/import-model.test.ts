@@ -97,7 +97,7 @@ describe("an import of a file of this machine", () => {
     }
   });
 
-  it("names the file where it is no model, and says so where it is cut short", async () => {
+  it("names the file if it is not a model, and reports that it was cut short", async () => {
     const world = await worldWith();
     const short = await fileOf({ a: noiseBytes(50, 1) });
     await assert.rejects(

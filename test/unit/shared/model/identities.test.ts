@@ -104,7 +104,7 @@ describe("tree", () => {
       refusal("TREE_MALFORMED"),
       "a path of two gigabytes",
     );
-    assert.throws(() => decodeTree(claim(10, 0xff)), refusal("TREE_MALFORMED"), "a path that is no UTF-8");
+    assert.throws(() => decodeTree(claim(10, 0xff)), refusal("TREE_MALFORMED"), "a path that is not UTF-8");
     assert.throws(() => decodeTree(claim(10, 0x62)), refusal("TREE_MALFORMED"), "the same path twice");
     assert.throws(() => decodeTree(claim(11, 99)), refusal("DTYPE_UNKNOWN"));
     assert.throws(() => encodeTree("opaque", [leaf("b"), leaf("a")]), refusal("TREE_MALFORMED"));

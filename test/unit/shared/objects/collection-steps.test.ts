@@ -65,7 +65,7 @@ async function filled(
   return { kept, live: new Set(kept.map(idOfTensor)) };
 }
 
-it("rewrites pack by pack where there is no space for all, and frees as much as was planned", async () => {
+it("rewrites pack by pack where space is short, and frees as much as was planned", async () => {
   const { files, limit } = smallDisk();
   const store = await open(files);
   const { kept, live } = await filled(store);

@@ -91,7 +91,7 @@ describe("what a training leaves", () => {
     await Promise.all([two, none, small].map(({ close }) => close()));
   });
 
-  it("never makes metadata of what is no short text", async () => {
+  it("makes metadata of short texts only", async () => {
     const tree = opaqueModelSource([
       { name: "metadata/long", dtype: "U8", shape: [5000], bytes: noiseBytes(5000, 3) },
       { name: "metadata/float", dtype: "F32", shape: [1], bytes: noiseBytes(4, 4) },

@@ -31,7 +31,7 @@ describe("a file of another format", () => {
     });
 
   it("that no magic bytes tell stays a malformed file", () => {
-    assert.equal(recognizeForeignFile(Buffer.from("this is no safetensors file at all")), undefined);
+    assert.equal(recognizeForeignFile(Buffer.from("this is not a safetensors file")), undefined);
     assert.equal(recognizeForeignFile(new Uint8Array(0)), undefined);
   });
 
