@@ -21,7 +21,6 @@ const deviceMembers = {
   state: z.enum(["enrolled", "revoked", "quarantined"]),
   session: count,
   publicKey: text,
-  tokenHash: text.describe("SHA-256 of the device's token; the token itself is not kept"),
   active: z
     .record(
       text,
@@ -34,7 +33,7 @@ const deviceMembers = {
     )
     .describe("What each line runs"),
 };
-const deviceSummary = z.object(deviceMembers) satisfies z.ZodType<DeviceSummary>;
+const deviceSummary = z.object(deviceMembers) satisfies z.ZodType<Omit<DeviceSummary, "tokenHash">>;
 
 export const listedDevice = deviceSummary
   .extend({

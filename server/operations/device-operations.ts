@@ -10,6 +10,7 @@ import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { withoutTokenHash } from "./without-secrets.js";
 
 type DeviceOperations = Pick<
   ServerOperations,
@@ -78,7 +79,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       const repository = await fleets.get(fleet);
       return Promise.all(
         repository.devices().map(async (device) => ({
-          ...device,
+          ...withoutTokenHash(device),
           online: await isOnline(fleet, device.device),
           runs: runsOf(repository, device),
         })),
@@ -87,7 +88,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     device: async ({ fleet, device }) => {
       const repository = await fleets.get(fleet);
       return {
-        ...requireDevice(repository, device),
+        ...withoutTokenHash(requireDevice(repository, device)),
         online: await isOnline(fleet, device),
         versions: repository.versions({ device, includeRetired: true }).length,
       };

@@ -2,6 +2,7 @@
 import type { ListedFact } from "../api/journal-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { withoutTokenHash } from "./without-secrets.js";
 
 const defaultLimit = 100;
 
@@ -14,7 +15,7 @@ export function journalOperations({ fleets }: OperationsContext): Pick<ServerOpe
       const first = from ?? Math.max(0, length - limit);
       for await (const { position, fact } of journal.entries(first)) {
         if (facts.length === limit) break;
-        facts.push({ position, ...fact });
+        facts.push({ position, ...withoutTokenHash(fact) });
       }
       return { length, facts };
     },
