@@ -227,7 +227,8 @@ export async function loadProfile(
   if (!known.includes(nameOrPath))
     throw new StemmaError(
       "PROFILE_INVALID",
-      `The profile "${nameOrPath}" does not exist. Choose one of ${known.join(", ")}, or give the absolute path of a .json file.`,
+      `The profile "${nameOrPath}" does not exist. Choose one of ${known.join(", ")}, or give the ` +
+        "absolute path of a .json file.",
       { known },
     );
   return parseProfile(

@@ -10,7 +10,8 @@ const listedFact = z
   .looseObject({ position: count, type: z.string(), atMs: timeMs.describe("By the server's clock") })
   .meta({
     id: "ListedFact",
-    description: "A fact: members by its type (docs/formats.md, Facts), without `tokenHash`; `by` is who caused it",
+    description:
+      "A fact: members by its type (docs/formats.md, Facts), without `tokenHash`; `by` is who caused it",
   });
 export type ListedFact = ValueOf<typeof listedFact>;
 

@@ -60,6 +60,24 @@ export class Output {
     }
   }
 
+  /** Prints a list: the rows themselves as data, their names, and a table of them. */
+  printRows<Row>(
+    rows: readonly Row[],
+    {
+      nameOf,
+      text,
+      ...table
+    }: {
+      readonly nameOf: (row: Row) => string;
+      readonly columns: readonly Column<Row>[];
+      readonly empty?: string;
+      readonly text?: string;
+    },
+  ): void {
+    const names = rows.map(nameOf);
+    this.print({ data: rows, names, table: { rows, ...table }, ...(text === undefined ? {} : { text }) });
+  }
+
   /** A line for the person at the terminal; never data. */
   info(line: string): void {
     this.stderr.write(`${printable(line)}\n`);

@@ -48,19 +48,15 @@ export function addDataCommands(program: Command): void {
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const rows = await (await operations()).datasets({ fleet: options.fleet });
-        output.print({
-          data: rows,
-          names: rows.map((row) => row.name),
-          table: {
-            rows,
-            columns: [
-              { title: "NAME", value: (row) => row.name },
-              { title: "KIND", value: (row) => row.kind },
-              { title: "LOCATION", value: (row) => row.location },
-              { title: "HASH", value: (row) => row.hash?.slice(0, 16) },
-            ],
-            empty: "no data is registered; add some with: stemma data add NAME FOLDER --kind nasa-battery",
-          },
+        output.printRows(rows, {
+          nameOf: (row) => row.name,
+          columns: [
+            { title: "NAME", value: (row) => row.name },
+            { title: "KIND", value: (row) => row.kind },
+            { title: "LOCATION", value: (row) => row.location },
+            { title: "HASH", value: (row) => row.hash?.slice(0, 16) },
+          ],
+          empty: "no data is registered; add some with: stemma data add NAME FOLDER --kind nasa-battery",
         });
       }),
     );

@@ -136,14 +136,10 @@ const deviceColumns: readonly Column<CallOutput<"devices">[number]>[] = [
 
 async function listCommand({ output, operations, options }: CommandContext): Promise<void> {
   const rows = await (await operations()).devices({ fleet: options.fleet });
-  output.print({
-    data: rows,
-    names: rows.map((row) => row.device),
-    table: {
-      rows,
-      columns: deviceColumns,
-      empty: `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`,
-    },
+  output.printRows(rows, {
+    nameOf: (row) => row.device,
+    columns: deviceColumns,
+    empty: `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`,
   });
 }
 
@@ -202,7 +198,8 @@ async function enrolCommand(name: string, choices: EnrolChoices, context: Comman
   const known = await knownProfiles(files);
   if (!known.includes(profile))
     output.info(
-      `stemma: note: the profile "${profile}" is not one of those here (${known.join(", ")}); the agent of ${name} must find one of that name or path on its device`,
+      `stemma: note: the profile "${profile}" is not one of those here (${known.join(", ")}); ` +
+        `the agent of ${name} must find one of that name or path on its device`,
     );
   const { warnOfAddresses } = await import("../readdress-enrolment.js");
   warnOfAddresses(enrolment.mqtt ?? [], output);

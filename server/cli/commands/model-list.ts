@@ -52,17 +52,14 @@ export function addModelListCommand(model: Command): void {
         const { name, device, line, all, where, limit, offset = 0 } = choices;
         const filter = { fleet: options.fleet, name, device, line, all, where };
         const { versions, total } = await newestModels(await operations(), { ...filter, offset, limit });
-        output.print({
-          data: versions,
-          names: versions.map(nameOf),
-          table: {
-            rows: versions,
-            columns: versionColumns,
-            empty:
-              total > 0
-                ? `none of the ${total} models is left after --offset ${offset}`
-                : `no models in the fleet ${options.fleet} match; import one with: stemma model import FILE.safetensors --name NAME`,
-          },
+        output.printRows(versions, {
+          nameOf,
+          columns: versionColumns,
+          empty:
+            total > 0
+              ? `none of the ${total} models is left after --offset ${offset}`
+              : `no models in the fleet ${options.fleet} match; import one with: ` +
+                "stemma model import FILE.safetensors --name NAME",
         });
         const next = offset + versions.length;
         if (next < total && versions.length > 0)

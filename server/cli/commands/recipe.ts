@@ -14,17 +14,13 @@ export function addRecipeCommands(program: Command): void {
       withContext(command, async ({ output }) => {
         const { listRecipes } = await import("../../../shared/train/recipes/registry.js");
         const rows = listRecipes();
-        output.print({
-          data: rows,
-          names: rows.map((row) => row.name),
-          table: {
-            rows,
-            columns: [
-              { title: "RECIPE", value: (row) => row.name },
-              { title: "VERSION", value: (row) => row.version },
-              { title: "TRAINS", value: (row) => row.description },
-            ],
-          },
+        output.printRows(rows, {
+          nameOf: (row) => row.name,
+          columns: [
+            { title: "RECIPE", value: (row) => row.name },
+            { title: "VERSION", value: (row) => row.version },
+            { title: "TRAINS", value: (row) => row.description },
+          ],
         });
       }),
     );

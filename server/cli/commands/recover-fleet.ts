@@ -45,21 +45,17 @@ export async function recoverFleet(
     rows.push(
       await recoverLine(opened, moment, { fleet: options.fleet, path: pathOf(moment), overwrite: force }),
     );
-  output.print({
-    data: rows,
-    names: rows.map((row) => row.model),
-    table: {
-      rows,
-      columns: [
-        { title: "DEVICE", value: (row) => row.device },
-        { title: "LINE", value: (row) => row.line },
-        { title: "MODEL", value: (row) => row.model },
-        { title: "EXACT", value: (row) => row.exact },
-        { title: "FILE", value: (row) => row.file },
-        { title: "WHY", value: (row) => row.why },
-      ],
-      empty: `no device of the fleet ${options.fleet} has reported an active model`,
-    },
+  output.printRows(rows, {
+    nameOf: (row) => row.model,
+    columns: [
+      { title: "DEVICE", value: (row) => row.device },
+      { title: "LINE", value: (row) => row.line },
+      { title: "MODEL", value: (row) => row.model },
+      { title: "EXACT", value: (row) => row.exact },
+      { title: "FILE", value: (row) => row.file },
+      { title: "WHY", value: (row) => row.why },
+    ],
+    empty: `no device of the fleet ${options.fleet} has reported an active model`,
   });
 }
 

@@ -122,14 +122,10 @@ const engineColumns: readonly Column<CallOutput<"engines">[number]>[] = [
 
 async function listCommand({ output, operations, options }: CommandContext): Promise<void> {
   const rows = await (await operations()).engines({ fleet: options.fleet });
-  output.print({
-    data: rows,
-    names: rows.map((row) => row.engineId),
-    table: {
-      rows,
-      columns: engineColumns,
-      empty: "no engine is stored; the first training on this server stores its own",
-    },
+  output.printRows(rows, {
+    nameOf: (row) => row.engineId,
+    columns: engineColumns,
+    empty: "no engine is stored; the first training on this server stores its own",
   });
 }
 

@@ -60,23 +60,20 @@ export function addStorageRetentionCommands(storage: Command): void {
   const retention = storage
     .command("retention")
     .description("how long versions are kept: rules for the fleet, a line or a name")
-    .addHelpText("after", language);
+    .addHelpText("afterAll", language);
 
   retention
     .command("show")
     .description("the rules that are set")
-    .addHelpText("after", language)
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const rows = await (await operations()).retention({ fleet: options.fleet });
-        output.print({
-          data: rows,
-          names: rows.map((row) => printScope(row.scope)),
-          table: {
-            rows,
-            columns: settingColumns,
-            empty: `no retention rule is set in the fleet ${options.fleet}: every version is kept; set one with: stemma storage retention set "90 days, then one a week"`,
-          },
+        output.printRows(rows, {
+          nameOf: (row) => printScope(row.scope),
+          columns: settingColumns,
+          empty:
+            `no retention rule is set in the fleet ${options.fleet}: every version is kept; set one ` +
+            'with: stemma storage retention set "90 days, then one a week"',
         });
       }),
     );
@@ -85,8 +82,7 @@ export function addStorageRetentionCommands(storage: Command): void {
     retention
       .command("set")
       .argument("<rule>", 'for example "90 days, then one a week"')
-      .description("set a rule; it takes effect when rules are applied next")
-      .addHelpText("after", language),
+      .description("set a rule; it takes effect when rules are applied next"),
   ).action(async (text: string, choices: ChangeChoices, command: Command) =>
     changeRule(command, choices, printRetentionRule(parseRetentionRule(text))),
   );

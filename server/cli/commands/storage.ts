@@ -224,19 +224,15 @@ async function restoreCommand(
   if (problems.length > 0) process.exitCode = exitStatus.partly;
   for (const { what, id, message } of problems)
     output.info(`stemma: note: not whole in the backup: ${what} ${id.slice(0, 16)}: ${message}`);
-  output.print({
-    data: rows,
-    names: rows.map((row) => row.fleet),
-    table: {
-      rows,
-      columns: [
-        { title: "FLEET", value: (row) => row.fleet },
-        { title: "VERSIONS", value: (row) => row.versions, align: "right" },
-        { title: "JOURNAL POSITION", value: (row) => row.position, align: "right" },
-        { title: "PACKS", value: (row) => formatBytes(row.bytes), align: "right" },
-        { title: "BACKUP MADE", value: (row) => formatTime(row.madeAtMs) },
-      ],
-    },
+  output.printRows(rows, {
+    nameOf: (row) => row.fleet,
+    columns: [
+      { title: "FLEET", value: (row) => row.fleet },
+      { title: "VERSIONS", value: (row) => row.versions, align: "right" },
+      { title: "JOURNAL POSITION", value: (row) => row.position, align: "right" },
+      { title: "PACKS", value: (row) => formatBytes(row.bytes), align: "right" },
+      { title: "BACKUP MADE", value: (row) => formatTime(row.madeAtMs) },
+    ],
     text:
       `${isDryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions` +
       (problems.length === 0

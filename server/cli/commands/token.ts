@@ -15,13 +15,12 @@ export function addTokenCommands(program: Command): void {
   const token = program
     .command("token")
     .description("tokens of the HTTP port, each with a name and a role")
-    .addHelpText("after", help);
+    .addHelpText("afterAll", help);
   token
     .command("add")
     .argument("<name>", "letters, digits, - and _")
     .requiredOption("--role <role>", `one of ${roles.join(", ")}`)
     .description("make a token; it is shown once, and only its hash is kept")
-    .addHelpText("after", help)
     .action(async (name: string, { role }: { role: string }, command: Command) =>
       withContext(command, (context) => addCommand(name, role, context)),
     );
@@ -54,17 +53,13 @@ async function addCommand(name: string, role: string, { output, operations }: Co
 
 async function listCommand({ output, operations }: CommandContext): Promise<void> {
   const rows = await (await operations()).tokens();
-  output.print({
-    data: rows,
-    names: rows.map((row) => row.name),
-    table: {
-      rows,
-      columns: [
-        { title: "NAME", value: (row) => row.name },
-        { title: "ROLE", value: (row) => row.role },
-        { title: "MADE", value: (row) => formatTime(row.madeAtMs) },
-      ],
-      empty: "no tokens besides the home's own, in its file http-token (role admin)",
-    },
+  output.printRows(rows, {
+    nameOf: (row) => row.name,
+    columns: [
+      { title: "NAME", value: (row) => row.name },
+      { title: "ROLE", value: (row) => row.role },
+      { title: "MADE", value: (row) => formatTime(row.madeAtMs) },
+    ],
+    empty: "no tokens besides the home's own, in its file http-token (role admin)",
   });
 }
