@@ -42,7 +42,11 @@ export function encodeSegmentHeader({ first, chain }: SegmentHeader): Uint8Array
   return bytes;
 }
 
-/** @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN */
+/**
+ * A header whose CRC-32 is that of format 1 is of format 1, whatever its format field states: the CRC-32 of a newer
+ * format covers that field too.
+ * @throws JOURNAL_CORRUPT, JOURNAL_FORMAT_UNKNOWN
+ */
 export function decodeSegmentHeader(bytes: Uint8Array, path: string): SegmentHeader {
   const corrupt = (why: string): StemmaError =>
     new StemmaError(
@@ -55,14 +59,18 @@ export function decodeSegmentHeader(bytes: Uint8Array, path: string): SegmentHea
     throw corrupt("does not start like a journal segment");
   const view = new DataView(bytes.buffer, bytes.byteOffset, segmentHeaderBytes);
   const format = view.getUint32(8, true);
+  const isIntact = view.getUint32(12, true) === crc32(bytes.subarray(16, segmentHeaderBytes));
+  if (format !== segmentFormat && isIntact)
+    throw corrupt(
+      `states the format ${format} in a header of format ${segmentFormat}: that field is damaged`,
+    );
   if (format !== segmentFormat)
     throw new StemmaError(
       "JOURNAL_FORMAT_UNKNOWN",
-      `The journal segment ${path} has format ${format}; this Stemma reads format ${segmentFormat}. Use the Stemma that wrote it, or a newer one.`,
+      `The journal segment ${path} has format ${format}; this Stemma reads format ${segmentFormat}. Use the Stemma that wrote it, or a newer one. If no newer one was ever used here, the segment's start is damaged: use another backup.`,
       { path, format },
     );
-  if (view.getUint32(12, true) !== crc32(bytes.subarray(16, segmentHeaderBytes)))
-    throw corrupt("has a damaged header");
+  if (!isIntact) throw corrupt("has a damaged header");
   return { first: Number(view.getBigUint64(16, true)), chain: hexOf(bytes.subarray(24, 56)) };
 }
 

@@ -37,7 +37,10 @@ export interface SalvagedEntries {
 /** Longest payload in which a flipped bit is looked for: below a second. */
 const maxRepairedBytes = 8 * 1024;
 
-/** @param head the newest readable head, whose signature was verified by the caller */
+/**
+ * @param head the newest readable head, whose signature was verified by the caller
+ * @throws JOURNAL_FORMAT_UNKNOWN for a segment of a newer format
+ */
 export async function readDamagedJournal(
   files: Files,
   folder: string,
@@ -64,7 +67,8 @@ class DamagedReader {
   }
 
   segment(bytes: Uint8Array, first: number, path: string): void {
-    if (this.#gaps === 0 && !this.#continues(bytes, first, path)) this.#gaps++;
+    const continues = this.#continues(bytes, first, path);
+    if (this.#gaps === 0 && !continues) this.#gaps++;
     for (let at = segmentHeaderBytes; at < bytes.length;) {
       const frame = frameAt(bytes, at) ?? this.#repairedFrame(bytes, at);
       if (frame === undefined) {
@@ -81,7 +85,10 @@ class DamagedReader {
     }
   }
 
-  /** Whether a segment begins where the entries so far end. A damaged header is known from its place. */
+  /**
+   * Whether a segment begins where the entries so far end. A damaged header is known from its place.
+   * @throws JOURNAL_FORMAT_UNKNOWN where the segment has no entry that this program can read
+   */
   #continues(bytes: Uint8Array, first: number, path: string): boolean {
     if (first !== this.#verified.length) return false;
     try {
@@ -89,6 +96,8 @@ class DamagedReader {
       return header.first === first && header.chain === hexOf(this.#chain);
     } catch (error) {
       if (!isStemmaError(error)) throw error;
+      const isForeign = isStemmaError(error, "JOURNAL_FORMAT_UNKNOWN");
+      if (isForeign && nextFrameOffset(bytes, segmentHeaderBytes) === undefined) throw error;
       return bytes.length >= segmentHeaderBytes;
     }
   }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeDurably } from "../../../../../shared/files/durable-write.js";
+import { segmentOfFormat } from "../../../../helpers/segment-format.js";
 import { openHome, type HomePorts } from "../../../../../server/repository/home.js";
 import { restoreBackup, verifyBackup } from "../../../../../server/repository/backup/restore.js";
 import type { Files } from "../../../../../shared/ports.js";
@@ -145,7 +146,8 @@ test(
     await repository.close();
     for (const path of await filesBelow(files, "/backup")) {
       const bytes = await files.read(path);
-      for (const at of [0, Math.floor(bytes.length / 2), bytes.length - 2]) {
+      // Offset 8: the format field.
+      for (const at of [0, 8, Math.floor(bytes.length / 2), bytes.length - 2]) {
         const where = `${path} at ${at}`;
         const file = await files.open(path, "update");
         await file.write(Uint8Array.of(bytes[at]! ^ 1), at);
@@ -173,14 +175,23 @@ test(
   },
 );
 
+test("a restore refuses a journal of a newer format instead of salvaging it", async () => {
+  const { home, ports, files } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  await repository.save(modelOf(tensorsOf("a", 1, 4)), { name: "a" });
+  await repository.backup("/backup");
+  await repository.close();
+  const path = (await filesBelow(files, "/backup")).find((name) => name.endsWith(".log"))!;
+  const newer = segmentOfFormat(2, await files.read(path));
+  const file = await files.open(path, "update");
+  await file.write(newer, 0);
+  await file.close();
+  await assert.rejects(restoreBackup("/backup", "/target", ports), { code: "JOURNAL_FORMAT_UNKNOWN" });
+  assert.equal(await files.stat("/target"), undefined);
+});
+
 const isRefusal = ({ code }: { readonly code?: string }): boolean =>
-  [
-    "BACKUP_INVALID",
-    "JOURNAL_CORRUPT",
-    "HEAD_SIGNATURE_INVALID",
-    "KEY_INVALID",
-    "JOURNAL_FORMAT_UNKNOWN",
-  ].includes(code ?? "");
+  ["BACKUP_INVALID", "HEAD_SIGNATURE_INVALID", "KEY_INVALID"].includes(code ?? "");
 
 /** Every version can be recovered bit for bit, or a problem names it or one of its tensors. */
 async function assertPartlyRestored(
