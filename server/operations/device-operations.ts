@@ -229,7 +229,7 @@ async function enroll(
   const { random, clock } = home.ports;
   const key = generateKey(random);
   const token = generateToken(random);
-  const generation = (repository.device(device)?.generation ?? 0) + 1;
+  const generation = repository.nextGeneration(device);
   const identity = {
     device,
     generation,

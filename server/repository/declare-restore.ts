@@ -19,6 +19,8 @@ export interface DeclaredRestore {
   /** When the last fact before `position` was recorded, and the first one after; null where there is none. */
   readonly beforeMs: number | null;
   readonly afterMs: number | null;
+  /** Devices enrolled after `position`, whose generations a lost enrolment may have had too. */
+  readonly enrolledSince: readonly string[];
   readonly declared: boolean;
 }
 
@@ -68,19 +70,25 @@ export async function declareRestore(
   }
 }
 
-/** `position`, or that of the first fact after the copy was made; and the times of the facts around it. */
+type Fork = Pick<DeclaredRestore, "position" | "beforeMs" | "afterMs" | "enrolledSince">;
+
+/** `position`, or that of the first fact after the copy was made; and what the facts around and after it are. */
 async function findFork(
   { journal }: Pick<FleetRepository, "journal">,
   position: number | undefined,
   copiedAtMs: number,
-): Promise<Pick<DeclaredRestore, "position" | "beforeMs" | "afterMs">> {
+): Promise<Fork> {
   let length = 0;
   let beforeMs: number | null = null;
+  let fork: Omit<Fork, "enrolledSince"> | undefined;
+  const enrolledSince = new Set<string>();
   for await (const { position: at, fact } of journal.entries()) {
     const isAfter = position === undefined ? fact.atMs > copiedAtMs : at >= position;
-    if (isAfter) return { position: at, beforeMs, afterMs: fact.atMs };
+    if (isAfter) fork ??= { position: at, beforeMs, afterMs: fact.atMs };
+    if (fork !== undefined && fact.type === "enrolled") enrolledSince.add(fact.device);
     beforeMs = fact.atMs;
     length = at + 1;
   }
-  return { position: length, beforeMs, afterMs: null };
+  fork ??= { position: length, beforeMs, afterMs: null };
+  return { ...fork, enrolledSince: [...enrolledSince] };
 }

@@ -287,6 +287,8 @@ export interface FleetRepository {
   restores(): readonly Readonly<RestoreState>[];
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
+  /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
+  nextGeneration(device: string): number;
   assignment(device: string, line: string): Hash | undefined;
   /**
    * Whether this generation of the device sent the version, with everything that its record uses (but for an

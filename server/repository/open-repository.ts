@@ -21,7 +21,7 @@ import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
-import { hasActivation } from "./state/device-state.js";
+import { hasActivation, nextGeneration } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
@@ -242,6 +242,7 @@ type Lookups = Pick<
   | "asOf"
   | "devices"
   | "device"
+  | "nextGeneration"
   | "assignment"
   | "hasHad"
   | "hasSent"
@@ -283,6 +284,7 @@ function lookups(context: RepositoryContext): Lookups {
       const device = state.devices.get(name);
       return device === undefined ? undefined : deviceSummary(device);
     },
+    nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasSent: (device, versionId) => hasSent(context, device, versionId),

@@ -95,6 +95,11 @@ async function declareCommand(
         `fleet ${report.fleet}: ${dryRun ? "would be declared" : "declared"} as put back to its ` +
           `first ${report.position} of ${report.length} facts`,
         `last fact before: ${timeOf(report.beforeMs)}; first fact after: ${timeOf(report.afterMs)}`,
+        ...(report.enrolledSince.length === 0
+          ? []
+          : [
+              `enrol again, since an enrolment that is lost may have had the same generation: ${report.enrolledSince.join(", ")}`,
+            ]),
         ...(dryRun
           ? []
           : ["start the server: devices announce again what came after, and name what is lost"]),

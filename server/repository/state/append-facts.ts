@@ -140,7 +140,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
 
 function checkEnrolled(state: FleetState, { device, generation }: FactOf<"enrolled">): void {
   checkDeviceName(device);
-  const next = nextGeneration(state.devices.get(device));
+  const next = nextGeneration(state.devices.get(device), state.generationFloor);
   if (generation !== undefined && generation !== next)
     throw new StemmaError(
       "FACT_INVALID",

@@ -57,15 +57,34 @@ export function currentGeneration(device: Pick<DeviceState, "generations">): Gen
   return device.generations.at(-1) ?? noGeneration;
 }
 
-/** The generation that the next enrolment of a device starts. */
-export function nextGeneration(device: Pick<DeviceState, "generations"> | undefined): number {
-  return device === undefined ? 1 : currentGeneration(device).generation + 1;
+/**
+ * The generation that the next enrolment of a device starts.
+ * @param floor of the fleet, see generationFloor
+ */
+export function nextGeneration(device: Pick<DeviceState, "generations"> | undefined, floor: number): number {
+  const counted = device === undefined ? 1 : currentGeneration(device).generation + 1;
+  return Math.max(counted, floor);
+}
+
+const floorStartMs = Date.UTC(2020, 0, 1);
+const maxFloor = 2 ** 31;
+
+/**
+ * The lowest generation of enrolments after a restore: the seconds since 2020 at the newest time in the journal.
+ * So none is the number of an enrolment that was lost: those counted on from 1, or from the time of an earlier
+ * restore, and no device is enrolled once a second.
+ * @param newestMs newest time of a fact in the journal, the restore's included: the clock may have been set back
+ */
+export function generationFloor(newestMs: number): number {
+  const seconds = Math.floor((newestMs - floorStartMs) / 1000);
+  return Math.min(Math.max(seconds, 1), maxFloor);
 }
 
 export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"enrolled">): void {
   const known = devices.get(fact.device);
   const generation = {
-    generation: fact.generation ?? nextGeneration(known),
+    // Journals of early releases name no generation; restores did not change how they count.
+    generation: fact.generation ?? nextGeneration(known, 1),
     enrolledAtMs: fact.atMs,
     ...byOf(fact),
   };

@@ -19,6 +19,7 @@ import {
   applyEnrolled,
   applySession,
   currentGeneration,
+  generationFloor,
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
@@ -105,10 +106,12 @@ export interface FleetState {
   /** Scope (see retentionKey) → its rule. */
   readonly retention: Map<string, RetentionState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
-  /**
-   * Oldest first.
-   */
+  /** Oldest first. */
   readonly restores: RestoreState[];
+  /** Newest time of a fact, in ms of the server's clock. */
+  newestMs: number;
+  /** Lowest generation of the next enrolments. */
+  generationFloor: number;
   /** Engines that may be run here, by the id of the stored archive. */
   readonly engines: Map<Hash, EngineState>;
   readonly removedEngines: Set<Hash>;
@@ -129,6 +132,8 @@ export function emptyState(): FleetState {
     retention: new Map(),
     backups: [],
     restores: [],
+    newestMs: 0,
+    generationFloor: 1,
     engines: new Map(),
     removedEngines: new Set(),
     ignoredFacts: 0,
@@ -144,6 +149,7 @@ export function nextVersionNumber(state: FleetState, name: string): number {
 /** Applies the fact at `position`. Facts must be applied in order, each once. */
 export function applyFact(state: FleetState, position: number, fact: Fact): void {
   state.length = position + 1;
+  state.newestMs = Math.max(state.newestMs, fact.atMs);
   switch (fact.type) {
     case "recorded":
       return applyRecorded(state, position, fact);
@@ -190,6 +196,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;
     case "restored":
+      state.generationFloor = Math.max(state.generationFloor, generationFloor(state.newestMs));
       state.restores.push({
         factPosition: position,
         position: fact.position,

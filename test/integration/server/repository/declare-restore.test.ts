@@ -37,6 +37,22 @@ async function saveModels(home: Home, { ports }: TestHome, names: readonly strin
   return head;
 }
 
+async function enrol(home: Home, { ports }: TestHome, device: string): Promise<void> {
+  const repository = await openRepository(home, "fleet-a");
+  ports.clock.advance(1000);
+  await repository.append({
+    type: "enrolled",
+    atMs: ports.clock.now(),
+    device,
+    generation: repository.nextGeneration(device),
+    publicKey: "k",
+    tokenHash: "t",
+    profile: "generic",
+    lines: ["line"],
+  });
+  await repository.close();
+}
+
 /** How a device that has seen `seen` judges the server on this home. */
 async function judged(
   home: Home,
@@ -67,6 +83,7 @@ test("a home that was put back is refused until that is declared, and each decla
 
   const old = await openHome("/copy", ports);
   assert.equal((await judged(old, seen)).verdict, "rewritten");
+  await enrol(old, made, "van");
   const grown = await saveModels(old, made, ["e", "f", "g", "h"]);
   assert.ok(grown.length > seen.length);
   assert.equal((await judged(old, seen)).verdict, "rewritten");
@@ -85,10 +102,12 @@ test("a home that was put back is refused until that is declared, and each decla
   const report = await declareRestore(old, "fleet-a", { copiedAtMs });
   assert.deepEqual({ ...dry, declared: true }, report);
   assert.deepEqual([report.position, report.length], [2, grown.length]);
+  assert.deepEqual(report.enrolledSince, ["van"], "a lost enrolment may have had its generation");
   assert.ok((report.beforeMs ?? 0) < copiedAtMs && (report.afterMs ?? 0) > copiedAtMs);
 
   const repository = await openRepository(old, "fleet-a");
   assert.equal(repository.backedUpTo(), 0, "no backup holds anything");
+  assert.ok(repository.nextGeneration("van") > 2 && repository.nextGeneration("new") > 2);
   await repository.close();
   const restored = await judged(old, seen);
   assert.ok(restored.verdict === "restored");
