@@ -2,6 +2,7 @@
 import type { Birth, LineHead } from "../../shared/wire/messages.js";
 import { activeVersion, unreleased } from "../outbox/outbox-state.js";
 import type { ConversationOptions } from "./conversation.js";
+import type { BirthHistory } from "./server-trust.js";
 
 /** @param history what the device has seen of the server's journal */
 export function birthOf(
@@ -12,7 +13,7 @@ export function birthOf(
     clockError,
     birth,
   }: Pick<ConversationOptions, "enrolment" | "outbox" | "clock" | "clockError" | "birth">,
-  history: Pick<Birth, "seenJournalLength" | "seenJournalChain" | "seenJournalRoot">,
+  history: BirthHistory,
 ): Birth {
   const { state } = outbox;
   const heads = enrolment.lines.map((line): LineHead => ({

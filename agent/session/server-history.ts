@@ -19,6 +19,23 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
 
+/** The restores that a server has shown in this session, over several welcomes where there are many. */
+export interface ShownRestores {
+  /** Position in the journal from which further ones are asked for. */
+  readonly from: number;
+  readonly pages: number;
+  /** Those that this device did not know. */
+  readonly unknown: readonly ShownRestore[];
+}
+export const nothingShown: ShownRestores = { from: 0, pages: 0, unknown: [] };
+/** A fact `restored` by its leaf hash; what was recorded from `position` on may be lost. */
+interface ShownRestore {
+  readonly leaf: Hash;
+  readonly position: number;
+}
+/** With maxProvenRestores of them on a page: as many restores as a device remembers. */
+const maxPages = 64;
+
 /** `head`: the newest one from now on. `learned`: leaf hashes of restores that this device did not know. */
 interface Believed {
   readonly head: WireHead;
@@ -28,6 +45,8 @@ export type ServerHistory =
   | ({ readonly verdict: "continued" } & Believed)
   /** Everything recorded from `position` on has to be announced again. */
   | ({ readonly verdict: "restored"; readonly position: number } & Believed)
+  /** There are more restores: nothing is known before all were seen. */
+  | { readonly verdict: "more"; readonly shown: ShownRestores }
   /** The proof starts at another head than the newest one: the server answers an older birth. */
   | { readonly verdict: "unanswered" }
   /** The server is not believed; `text` states why, and what to do. */
@@ -38,16 +57,29 @@ type Known = Pick<OutboxState, "seen" | "knownRestores">;
 /** The head of a device that has seen none. */
 const noHead: LogRoot = { length: 0, root: emptyRoot };
 
+type ShownHistory = Pick<Welcome, "head" | "start" | "restores" | "restoresFrom" | "moreRestores">;
+
+/** @param before what the welcomes before this one have shown */
 export function judgeHistory(
   { seen = undefined, knownRestores }: Known,
-  { head, start, restores = [] }: Pick<Welcome, "head" | "start" | "restores">,
+  { head, start, restores = [], restoresFrom = 0, moreRestores = false }: ShownHistory,
+  before: ShownRestores = nothingShown,
 ): ServerHistory {
   if (head === undefined) return rewritten("it names no signed head of its journal");
+  if (restoresFrom !== before.from) return { verdict: "unanswered" };
   const shown = restores.map((fact) => provenRestore(fact, head));
   if (shown.includes(undefined)) return rewritten("it sent a proof of a restore that does not hold");
   const unknown = shown
     .filter((one) => one !== undefined)
-    .filter(({ leaf }) => !knownRestores.includes(leaf));
+    .filter(({ leaf }) => !knownRestores.includes(leaf))
+    .concat(before.unknown);
+  if (moreRestores) {
+    const from = 1 + Math.max(-1, ...restores.map(({ position }) => position));
+    const pages = before.pages + 1;
+    if (from <= before.from || pages > maxPages)
+      return rewritten("it announces restores that it does not show");
+    return { verdict: "more", shown: { from, pages, unknown } };
+  }
   const learned = unknown.map(({ leaf }) => leaf);
   const from = seen ?? noHead;
   if (isSame(from, head)) return { verdict: "continued", head, learned };
@@ -87,10 +119,7 @@ function isProven({ position, entry, hashes }: ProvenFact, { length, root }: Wir
 }
 
 /** Undefined where the proof does not hold, or the fact is another one. */
-function provenRestore(
-  fact: ProvenFact,
-  head: WireHead,
-): { readonly leaf: Hash; readonly position: number } | undefined {
+function provenRestore(fact: ProvenFact, head: WireHead): ShownRestore | undefined {
   const content = readProvenFact(fact.entry);
   if (content?.type !== "restored" || !isProven(fact, head)) return undefined;
   return { leaf: toHash(logLeaf(fact.entry)), position: content.position };

@@ -10,7 +10,7 @@ import type { Birth, Body, Receipt, Welcome, WireHead } from "../../shared/wire/
 import type { AgentFact } from "../outbox/agent-fact.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { lostByRestore } from "../outbox/outbox-state.js";
-import { judgeHistory, judgeReceipt, type ReceiptHistory } from "./server-history.js";
+import { judgeHistory, judgeReceipt, nothingShown, type ReceiptHistory } from "./server-history.js";
 
 export interface ServerTrustOptions {
   readonly enrolment: Pick<Enrolment, "serverPublicKey">;
@@ -27,6 +27,8 @@ const maxLossEvents = 100;
 export class ServerTrust {
   /** Welcomes in a row that proved another head than the newest one. */
   #unanswered = 0;
+  /** What the welcomes to the births so far have shown, until one shows the rest. */
+  #shown = nothingShown;
   /** In this session: a doubt is reported once, however often the server is asked again. */
   #isReported = false;
 
@@ -35,6 +37,7 @@ export class ServerTrust {
   /** A session starts. */
   opened(): void {
     this.#unanswered = 0;
+    this.#shown = nothingShown;
     this.#isReported = false;
   }
 
@@ -45,26 +48,31 @@ export class ServerTrust {
     );
   }
 
-  /** What a birth states of the newest head. */
-  birth(): Pick<Birth, "seenJournalLength" | "seenJournalChain" | "seenJournalRoot"> {
+  /** What a birth states of the newest head, and which restores it asks for. */
+  birth(): BirthHistory {
     const seen = this.#isOtherServer ? undefined : this.options.outbox.state.seen;
     return {
       seenJournalLength: seen?.length ?? 0,
       seenJournalChain: seen?.chain,
       seenJournalRoot: seen?.root,
+      restoresFrom: this.#shown.from || undefined,
     };
   }
 
   /**
-   * `again`: the welcome answers an older birth, and nothing follows from it.
+   * `again`: the welcome answers an older birth, or there are more restores to be shown; nothing follows from it.
    * @throws HEAD_SIGNATURE_INVALID
    */
   async welcome(welcome: Welcome): Promise<"believed" | "again" | "refused"> {
     const { enrolment, outbox } = this.options;
     if (welcome.head !== undefined) verifyHead(enrolment.serverPublicKey, welcome.head);
     if (this.#isOtherServer) await this.#serverChanged();
-    const history = judgeHistory(outbox.state, welcome);
+    const history = judgeHistory(outbox.state, welcome, this.#shown);
     switch (history.verdict) {
+      case "more":
+        this.#shown = history.shown;
+        this.#unanswered = 0;
+        return "again";
       case "unanswered":
         return await this.#otherBirthAnswered();
       case "rewritten":
@@ -77,6 +85,7 @@ export class ServerTrust {
           await outbox.append(this.#seenFact(history.head, history.learned));
     }
     this.#unanswered = 0;
+    this.#shown = nothingShown;
     return "believed";
   }
 
@@ -132,6 +141,7 @@ export class ServerTrust {
   /** Remembers and reports that the server is not believed. */
   async #refuse(text: string): Promise<"refused"> {
     this.#unanswered = 0;
+    this.#shown = nothingShown;
     const { outbox } = this.options;
     // The first reason stays: later ones differ only in how far the server has grown meanwhile.
     if (outbox.state.distrust === undefined)
@@ -172,6 +182,11 @@ export class ServerTrust {
   }
 }
 
+/** The parts of a birth that concern the server's history. */
+export type BirthHistory = Pick<
+  Birth,
+  "seenJournalLength" | "seenJournalChain" | "seenJournalRoot" | "restoresFrom"
+>;
 type AgentSeen = Extract<AgentFact, { type: "seen" }>;
 
 function isNews({ seen, distrust }: Outbox["state"], head: WireHead, learned: readonly unknown[]): boolean {

@@ -6,7 +6,8 @@ import { maxProvenRestores } from "../../shared/wire/limits.js";
 import type { Birth, ProvenFact, Receipt, StartProof, Welcome } from "../../shared/wire/messages.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
-type WelcomeProofs = Pick<Welcome, "head" | "start" | "restores">;
+type WelcomeProofs = Pick<Welcome, "head" | "start" | "restores" | "restoresFrom" | "moreRestores">;
+type SeenHistory = Pick<Birth, "seenJournalLength" | "seenJournalRoot" | "restoresFrom">;
 type ReceiptProofs = Required<Pick<Receipt, "head" | "start" | "fact">>;
 
 export class HistoryProofs {
@@ -20,18 +21,22 @@ export class HistoryProofs {
    * names.
    * @throws JOURNAL_CORRUPT
    */
-  async welcome(seen: Pick<Birth, "seenJournalLength" | "seenJournalRoot">): Promise<WelcomeProofs> {
-    await this.#readRestores();
+  async welcome(seen: SeenHistory): Promise<WelcomeProofs> {
+    const { restoresFrom } = seen;
+    const page = this.#restoresFor(seen).slice(0, maxProvenRestores);
+    await this.#readRestores(page);
     // No await from here on: head and proofs are of the same journal.
     const head = this.repository.journal.signedHead();
     const start = this.#startFor(seen, head.length);
-    const since = start === undefined ? 0 : start.length;
-    const restores = this.repository
-      .restores()
-      .filter(({ factPosition }) => factPosition >= since)
-      .slice(-maxProvenRestores)
-      .flatMap(({ factPosition }) => this.#provenRestore(factPosition, head.length));
-    return { head, start, restores: restores.length === 0 ? undefined : restores };
+    const restores = page.flatMap((position) => this.#provenRestore(position, head.length));
+    const isMore = this.#restoresFor(seen).length > page.length;
+    return {
+      head,
+      start,
+      restores: restores.length === 0 ? undefined : restores,
+      restoresFrom,
+      moreRestores: isMore ? true : undefined,
+    };
   }
 
   /**
@@ -48,27 +53,35 @@ export class HistoryProofs {
     };
   }
 
+  /** Whether the journal's first `to` entries begin with the head that a device names. */
+  #beginsWith({ seenJournalLength: length, seenJournalRoot: root }: SeenHistory, to: number): boolean {
+    return length === 0 || (length <= to && root === this.repository.journal.rootAt(length));
+  }
+
   /** Bounded, whatever a device claims: lengths and roots that this journal does not have get no proof. */
-  #startFor(
-    {
-      seenJournalLength: length,
-      seenJournalRoot: root,
-    }: Pick<Birth, "seenJournalLength" | "seenJournalRoot">,
-    to: number,
-  ): StartProof | undefined {
-    const { journal } = this.repository;
-    if (length > to || (length > 0 && root !== journal.rootAt(length))) return undefined;
-    return { length, hashes: journal.proveStart(length, to) };
+  #startFor(seen: SeenHistory, to: number): StartProof | undefined {
+    if (!this.#beginsWith(seen, to)) return undefined;
+    const { seenJournalLength: length } = seen;
+    return { length, hashes: this.repository.journal.proveStart(length, to) };
   }
 
-  async #readRestores(): Promise<void> {
-    const { journal } = this.repository;
-    for (const { factPosition } of this.repository.restores().slice(-maxProvenRestores))
-      if (!this.#restores.has(factPosition))
-        this.#restores.set(factPosition, await journal.readEntry(factPosition));
+  /** Positions of the facts `restored` that the device may not know, from where it asks for them, oldest first. */
+  #restoresFor(seen: SeenHistory): readonly number[] {
+    const length = this.repository.journal.head().length;
+    const since = this.#beginsWith(seen, length) ? seen.seenJournalLength : 0;
+    const from = Math.max(since, seen.restoresFrom ?? 0);
+    return this.repository
+      .restores()
+      .map(({ factPosition }) => factPosition)
+      .filter((position) => position >= from);
   }
 
-  /** Empty for one that was appended since #readRestores: the next welcome has it. */
+  async #readRestores(positions: readonly number[]): Promise<void> {
+    for (const position of positions)
+      if (!this.#restores.has(position))
+        this.#restores.set(position, await this.repository.journal.readEntry(position));
+  }
+
   #provenRestore(position: number, length: number): readonly ProvenFact[] {
     const entry = this.#restores.get(position);
     if (entry === undefined) return [];

@@ -103,6 +103,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     clockErrorMs: field.errorMs,
     generation,
     seenJournalRoot: field.optionalHash,
+    restoresFrom: field.nonZero(field.u64),
   },
   welcome: {
     serverVersion: shortText,
@@ -116,6 +117,8 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     window: field.u32,
     start: startProof,
     restores: field.nonEmpty(field.list(provenFact, maxProvenRestores)),
+    restoresFrom: field.nonZero(field.u64),
+    moreRestores: field.ifTrue,
   },
   announce: {
     record: messageBytes,

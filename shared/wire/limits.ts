@@ -44,7 +44,7 @@ export const indicesPerWant = 12 * 1024;
 
 /**
  * Proofs about the journal: hashes of one proof (a log of 2^53 entries needs 54), bytes of a proven entry, and
- * proven restores in one welcome.
+ * proven restores in one welcome; further ones are asked for with another birth.
  */
 export const maxProofHashes = 64;
 export const maxProvenEntryBytes = 16 * 1024;

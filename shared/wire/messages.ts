@@ -53,6 +53,8 @@ export interface Birth {
   readonly generation?: number | undefined;
   /** Of the same head as `seenJournalLength`. */
   readonly seenJournalRoot?: Hash | undefined;
+  /** Position in the journal: the next page of restores begins there or later. Absent: the first page. */
+  readonly restoresFrom?: number | undefined;
 }
 /** That the first `length` entries of a head's log are a log that the receiver knows (merkle-log.ts checks it). */
 export interface StartProof {
@@ -87,8 +89,12 @@ export interface Welcome {
   readonly window: number;
   /** From the head that the birth names to `head`; absent where the journal does not begin with it. */
   readonly start?: StartProof | undefined;
-  /** The newest facts `restored` that the device may not know, oldest first. */
+  /** A page of the facts `restored` that the device may not know, oldest first. */
   readonly restores?: readonly ProvenFact[] | undefined;
+  /** As in the birth that is answered. */
+  readonly restoresFrom?: number | undefined;
+  /** More of them follow: the device asks for the next page with another birth. Absent: no. */
+  readonly moreRestores?: boolean | undefined;
 }
 export interface SmallObject {
   readonly kind: ObjectKind;

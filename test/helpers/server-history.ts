@@ -13,7 +13,7 @@ import { HistoryProofs } from "../../server/ingest/history-proofs.js";
 import { headSigner } from "../../server/repository/open-repository.js";
 import { restoredFact } from "../../server/repository/restored-fact.js";
 import { factCodec } from "../../server/repository/state/fact-codec.js";
-import { applyFact, emptyState } from "../../server/repository/state/state.js";
+import { applyFact, emptyState, type RestoreState } from "../../server/repository/state/state.js";
 import { memoryFiles } from "./files/memory-files.js";
 import { seededRandom } from "./manual-clock.js";
 
@@ -48,6 +48,9 @@ export class TestHistory {
   get length(): number {
     return this.#facts.length;
   }
+  get restores(): readonly Readonly<RestoreState>[] {
+    return this.#state.restores;
+  }
   async append(...facts: readonly Fact[]): Promise<void> {
     await this.journal.append(facts);
     for (const fact of facts) applyFact(this.#state, this.#facts.push(fact) - 1, fact);
@@ -77,7 +80,9 @@ export class TestHistory {
     return this.length - 1;
   }
 
-  async welcome(birth: Pick<Birth, "seenJournalLength" | "seenJournalRoot">): Promise<Welcome> {
+  async welcome(
+    birth: Pick<Birth, "seenJournalLength" | "seenJournalRoot" | "restoresFrom">,
+  ): Promise<Welcome> {
     const proofs = await this.proofs.welcome(birth);
     this.sent = proofs.head?.length ?? 0;
     return {

@@ -370,6 +370,9 @@ export namespace stemma {
             /** Birth seenJournalRoot. */
             seenJournalRoot: Uint8Array;
 
+            /** Birth restoresFrom. */
+            restoresFrom: number;
+
             /**
              * Creates a new Birth instance using the specified properties.
              * @param [properties] Properties to set
@@ -437,6 +440,9 @@ export namespace stemma {
 
                 /** Birth seenJournalRoot */
                 seenJournalRoot?: (Uint8Array|null);
+
+                /** Birth restoresFrom */
+                restoresFrom?: (number|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -581,6 +587,12 @@ export namespace stemma {
             /** Welcome restores. */
             restores: stemma.v1.ProvenFact.$Properties[];
 
+            /** Welcome restoresFrom. */
+            restoresFrom: number;
+
+            /** Welcome moreRestores. */
+            moreRestores: boolean;
+
             /**
              * Creates a new Welcome instance using the specified properties.
              * @param [properties] Properties to set
@@ -645,6 +657,12 @@ export namespace stemma {
 
                 /** Welcome restores */
                 restores?: (stemma.v1.ProvenFact.$Properties[]|null);
+
+                /** Welcome restoresFrom */
+                restoresFrom?: (number|null);
+
+                /** Welcome moreRestores */
+                moreRestores?: (boolean|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -468,6 +468,7 @@ export const stemma = $root.stemma = (() => {
             Birth.prototype.clockErrorMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Birth.prototype.generation = 0;
             Birth.prototype.seenJournalRoot = $util.newBuffer([]);
+            Birth.prototype.restoresFrom = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Birth.create = function(properties) {
                 return new Birth(properties);
@@ -505,6 +506,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(88).uint32(message.generation);
                 if (message.seenJournalRoot != null && $Object.hasOwnProperty.call(message, "seenJournalRoot") && message.seenJournalRoot.length)
                     writer.uint32(98).bytes(message.seenJournalRoot);
+                if (message.restoresFrom != null && $Object.hasOwnProperty.call(message, "restoresFrom") && (typeof message.restoresFrom === "object" ? message.restoresFrom.low || message.restoresFrom.high : message.restoresFrom !== 0))
+                    writer.uint32(112).uint64(message.restoresFrom);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -643,6 +646,15 @@ export const stemma = $root.stemma = (() => {
                                 message.seenJournalRoot = value;
                             else
                                 delete message.seenJournalRoot;
+                            continue;
+                        }
+                    case 14: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.restoresFrom = value;
+                            else
+                                delete message.restoresFrom;
                             continue;
                         }
                     }
@@ -809,6 +821,8 @@ export const stemma = $root.stemma = (() => {
             Welcome.prototype.window = 0;
             Welcome.prototype.start = null;
             Welcome.prototype.restores = $util.emptyArray;
+            Welcome.prototype.restoresFrom = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Welcome.prototype.moreRestores = false;
 
             Welcome.create = function(properties) {
                 return new Welcome(properties);
@@ -845,6 +859,10 @@ export const stemma = $root.stemma = (() => {
                 if (message.restores != null && message.restores.length)
                     for (let i = 0; i < message.restores.length; ++i)
                         $root.stemma.v1.ProvenFact.encode(message.restores[i], writer.uint32(90).fork(), _depth + 1).ldelim();
+                if (message.restoresFrom != null && $Object.hasOwnProperty.call(message, "restoresFrom") && (typeof message.restoresFrom === "object" ? message.restoresFrom.low || message.restoresFrom.high : message.restoresFrom !== 0))
+                    writer.uint32(112).uint64(message.restoresFrom);
+                if (message.moreRestores != null && $Object.hasOwnProperty.call(message, "moreRestores") && message.moreRestores !== false)
+                    writer.uint32(120).bool(message.moreRestores);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -967,6 +985,24 @@ export const stemma = $root.stemma = (() => {
                             if (!(message.restores && message.restores.length))
                                 message.restores = [];
                             message.restores.push($root.stemma.v1.ProvenFact.decode(reader, reader.size(), $undefined, _depth + 1));
+                            continue;
+                        }
+                    case 14: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.restoresFrom = value;
+                            else
+                                delete message.restoresFrom;
+                            continue;
+                        }
+                    case 15: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.bool())
+                                message.moreRestores = value;
+                            else
+                                delete message.moreRestores;
                             continue;
                         }
                     }

@@ -120,6 +120,33 @@ describe("a server that was put back", () => {
     assert.equal(outbox.entry(recorded)?.standing, "released");
   });
 
+  it("is believed after 20 restores that this device slept through, shown on several pages", async () => {
+    const { device, recorded, copyLength } = await startScene();
+    const { outbox, events, sentOf, conversation, deliver } = device;
+    device.server = await device.server.restored(copyLength);
+    for (let count = 0; count < 19; count++) {
+      await device.server.grow(30);
+      device.server = await device.server.restored(device.server.length - 2);
+    }
+    conversation.onClosed();
+    conversation.onOpen(session);
+    const births = sentOf("birth").length;
+    const first = await device.server.welcome(device.sentOf("birth").at(-1) ?? assert.fail());
+    await deliver(first);
+    assert.equal(conversation.isWelcomed, false);
+    assert.equal(sentOf("birth").length, births + 1);
+    // A duplicate does not count as the next page.
+    await deliver(first);
+    await device.welcome();
+    assert.equal(conversation.isWelcomed, true);
+    assert.equal(outbox.state.knownRestores.length, 20);
+    assert.deepEqual(events, ["server-restored"]);
+    assert.equal(outbox.entry(recorded)?.standing, "pending");
+    await reconnect(device);
+    assert.equal(conversation.isWelcomed, true);
+    assert.equal(sentOf("birth").at(-1)?.restoresFrom, undefined);
+  });
+
   it("is refused within a session, by a receipt or by a welcome to an older birth", async () => {
     const { device, recorded, copyLength } = await startScene();
     const { conversation, outbox, events, deliver, server } = device;

@@ -1,7 +1,7 @@
 /** Whether a server's history is the one that this device has seen: honest growth, restores, and lies. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { judgeHistory, judgeReceipt } from "../../../../agent/session/server-history.js";
+import { judgeHistory, judgeReceipt, type ServerHistory } from "../../../../agent/session/server-history.js";
 import type { OutboxState, SeenHead } from "../../../../agent/outbox/outbox-state.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
@@ -25,6 +25,15 @@ const birthOf = (seen: SeenHead | undefined): Pick<Birth, "seenJournalLength" | 
 });
 const seenOf = (history: TestHistory): SeenHead => history.journal.head();
 const welcomeOf = (history: TestHistory, { seen }: Known): Promise<Welcome> => history.welcome(birthOf(seen));
+/** As a device asks: for the next page of restores until all were shown. */
+async function judgedByPages(history: TestHistory, known: Known): Promise<ServerHistory> {
+  let judged = judgeHistory(known, await welcomeOf(history, known));
+  while (judged.verdict === "more") {
+    const birth = { ...birthOf(known.seen), restoresFrom: judged.shown.from };
+    judged = judgeHistory(known, await history.welcome(birth), judged.shown);
+  }
+  return judged;
+}
 const verdictOf = async (history: TestHistory, known: Known): Promise<string> =>
   judgeHistory(known, await welcomeOf(history, known)).verdict;
 
@@ -68,6 +77,46 @@ describe("the server's history", () => {
     const second = await restored.restored(4);
     await second.grow(40);
     assert.equal(await verdictOf(second, later), "restored", "another restore to the same position");
+  });
+
+  it("is accepted after more restores than a welcome shows, and each of them explains nothing again", async () => {
+    const history = await historyOf(9);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    // The first restore explains the difference; the others lost only what came after it.
+    let restored = await history.restored(4);
+    const forks: TestHistory[] = [];
+    for (let count = 1; count < 20; count++) {
+      await restored.grow(20);
+      restored = await restored.restored(restored.length - 3);
+      forks.push(restored);
+    }
+    const judged = await judgedByPages(restored, known);
+    assert.ok(judged.verdict === "restored");
+    assert.equal(judged.position, 4);
+    assert.equal(judged.learned.length, 20);
+    const later: Known = { seen: seenOf(restored), knownRestores: judged.learned };
+    for (const fork of forks.slice(0, -1)) {
+      await fork.append({ type: "session", atMs: 0, device: "thief", session: 1 });
+      const { verdict } = await judgedByPages(fork, later);
+      assert.equal(verdict, "rewritten", `the copy with ${fork.restores.length} restores`);
+    }
+  });
+
+  it("is refused where restores are announced and not shown, and asked for again where another page came", async () => {
+    const history = await historyOf(9);
+    const known: Known = { seen: seenOf(history), knownRestores: [] };
+    let restored = await history.restored(4);
+    for (let count = 0; count < 20; count++) restored = await restored.restored(restored.length);
+    const first = await welcomeOf(restored, known);
+    assert.equal(judgeHistory(known, { ...first, restores: [] }).verdict, "rewritten");
+    const judged = judgeHistory(known, first);
+    assert.ok(judged.verdict === "more");
+    assert.equal(judgeHistory(known, first, judged.shown).verdict, "unanswered", "an answer twice");
+    const { from } = judged.shown;
+    assert.equal(judgeHistory(known, { ...first, restoresFrom: from }, judged.shown).verdict, "rewritten");
+    const endless = { ...judged.shown, pages: 64 };
+    const next = await restored.welcome({ ...birthOf(known.seen), restoresFrom: from });
+    assert.equal(judgeHistory(known, { ...next, moreRestores: true }, endless).verdict, "rewritten");
   });
 
   it("remembers restores that lost nothing of this device, so that they explain no later loss", async () => {

@@ -41,9 +41,10 @@ describe("the server's proofs", () => {
     ];
     for (const [seenJournalLength, seenJournalRoot] of claims) {
       const welcome = await history.welcome({ seenJournalLength, seenJournalRoot });
-      const { head, start, restores = [] } = welcome;
+      const { head, start, restores = [], moreRestores } = welcome;
       assert.equal(start, undefined);
-      assert.equal(restores.length, maxProvenRestores, "the newest");
+      assert.equal(restores.length, maxProvenRestores, "the oldest");
+      assert.equal(moreRestores, true);
       assert.ok(head !== undefined);
       for (const { position, entry, hashes } of restores)
         assert.ok(verifyInclusion({ ...head, position, leaf: logLeaf(entry), proof: hashes }));
@@ -53,6 +54,30 @@ describe("the server's proofs", () => {
     }
     const { restores } = await history.proofs.welcome({ seenJournalLength: length, seenJournalRoot: root });
     assert.equal(restores, undefined, "what the device has seen is not shown again");
+  });
+
+  it("show all restores, page by page, also where a device asks from anywhere", async () => {
+    const history = await TestHistory.start(key);
+    for (let i = 0; i < 2 * maxProvenRestores + 3; i++) {
+      await history.grow(i % 3);
+      await history.append({ type: "restored", atMs: i, position: i, lostFrom: i });
+    }
+    const all = history.restores.map(({ factPosition }) => factPosition);
+    const shown: number[] = [];
+    for (let from = 0, isMore = true; isMore; from = (shown.at(-1) ?? 0) + 1) {
+      const birth = { seenJournalLength: 9999, seenJournalRoot: zeros, restoresFrom: from };
+      const { restores = [], restoresFrom, moreRestores = false } = await history.proofs.welcome(birth);
+      assert.equal(restoresFrom, from);
+      assert.ok(restores.length > 0 && restores.length <= maxProvenRestores);
+      shown.push(...restores.map(({ position }) => position));
+      isMore = moreRestores;
+    }
+    assert.deepEqual(shown, all);
+    for (const restoresFrom of [history.length, Number.MAX_SAFE_INTEGER]) {
+      const birth = { seenJournalLength: 9999, seenJournalRoot: zeros, restoresFrom };
+      const { restores, moreRestores } = await history.proofs.welcome(birth);
+      assert.deepEqual([restores, moreRestores], [undefined, undefined]);
+    }
   });
 
   it("read each restore once and nothing else, for 20,000 devices that come back at once", async () => {
