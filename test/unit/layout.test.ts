@@ -66,6 +66,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/broker",
     "server/catalog",
     "server/planner",
+    "server/lineage",
     "server/repository",
     "server/archive",
     "server/api",
