@@ -35,6 +35,7 @@ import {
   recoveryForm,
   recoveryPart,
   recoveryReport,
+  verificationReport,
   versionPage,
   versionSummary,
 } from "./version-schemas.js";
@@ -126,11 +127,11 @@ export const modelOperations = {
     output: modelJson,
   }),
   verify: call({
-    summary: "Recover a model on the server and compare it with what was recorded",
+    summary: "Read a model, its checkpoints and all it uses from the disk and compare them with the record",
     method: "POST",
     path: `${modelPath}/verify`,
     params: modelParams,
-    output: recoveryReport,
+    output: verificationReport,
     isLong: true,
   }),
   import: stream({

@@ -219,6 +219,15 @@ export const recoveryReport = z
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;
 
+export const verificationReport = recoveryReport
+  .extend({
+    parts: z
+      .array(text)
+      .describe("What was read and is as it was saved: the model, checkpoints, optimizer state, objects"),
+  })
+  .meta({ id: "VerificationReport" });
+export type VerificationReport = ValueOf<typeof verificationReport>;
+
 /** safetensors: one complete file. tfjs: only the weights, which the version's model.json describes. */
 export const recoveryForms = ["safetensors", "tfjs"] as const;
 export type RecoveryForm = (typeof recoveryForms)[number];

@@ -4,7 +4,6 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
-import { treeRoot } from "../../shared/model/tree.js";
 import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { environmentForTraining } from "../../shared/train/training-environment.js";
@@ -12,11 +11,10 @@ import type { Environment, EnvironmentPolicy } from "../../shared/model/environm
 import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/safetensors.js";
-import { tensorIdOfSource } from "../../shared/tensor/hash.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { provenStream } from "../api/proven-stream.js";
-import type { RecoveryForm, RecoveryReport } from "../api/version-schemas.js";
+import type { RecoveryForm, RecoveryReport, VerificationReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
 import { requireArchitecture } from "../context/require-architecture.js";
 
@@ -113,28 +111,15 @@ async function* weightsChunks(sources: RecoveredModel["sources"]): AsyncGenerato
 }
 
 /**
- * Recovers a model and hashes the bytes that a recovery would return.
- * @throws ROOT_MISMATCH, and what recovery throws
+ * Reads everything of a version back from the disk and compares it with what was recorded.
+ * @throws the error of the first damaged part, naming all
  */
 export async function verifyModel(
-  repository: Pick<FleetRepository, "recover">,
+  repository: Pick<FleetRepository, "verify">,
   summary: VersionSummary,
-): Promise<RecoveryReport> {
-  const model = await repository.recover(summary.versionId, {
-    environment: "report",
+): Promise<VerificationReport> {
+  const { model, parts } = await repository.verify(summary.versionId, {
     here: await presentEnvironment(summary.record),
   });
-  const leaves = [];
-  for (const [index, source] of model.sources.entries()) {
-    const leaf = model.leaves[index];
-    if (leaf !== undefined) leaves.push({ ...leaf, tensor: await tensorIdOfSource(source) });
-  }
-  const root = treeRoot(leaves);
-  if (root !== summary.record.root)
-    throw new StemmaError(
-      "ROOT_MISMATCH",
-      `The recovered model ${summary.name}:${summary.version} has the root ${root.slice(0, 16)}…, and its record states ${summary.record.root.slice(0, 16)}…. Restore its objects from a backup; \`stemma storage check\` reports what else is damaged.`,
-      { expected: summary.record.root, actual: root },
-    );
-  return reportOf(summary, model);
+  return { ...reportOf(summary, model), parts: [...parts] };
 }

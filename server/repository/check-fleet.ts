@@ -59,6 +59,7 @@ export async function checkFleet(
 
 async function checkNow(context: RepositoryContext, sample: number | undefined): Promise<CheckReport> {
   const problems: Problem[] = [];
+  context.objects.forgetReadAhead();
   await checkJournal(context, problems);
   problems.push(...(await packProblems(context)));
   const versions = keptVersions(context.state);

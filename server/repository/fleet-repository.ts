@@ -209,6 +209,13 @@ export interface BackupReport {
   readonly problems: CheckReport["problems"];
 }
 
+/** A version that was read back completely. */
+export interface VerifiedVersion {
+  readonly model: RecoveredModel;
+  /** Every part that was proven, the model first. */
+  readonly parts: readonly string[];
+}
+
 /** A training engine that may be run here. */
 export interface EngineSummary extends EngineState {
   /** Kept versions that were trained by it. */
@@ -262,6 +269,15 @@ export interface FleetRepository {
       readonly here?: Readonly<Record<string, string>>;
     },
   ): Promise<RecoveredModel>;
+  /**
+   * Reads the model, its checkpoints, the optimizer's state and what the record names and uses back from the disk.
+   * @param options `here`: the environment to report on
+   * @throws MODEL_NOT_FOUND, MODEL_RETIRED; the error of the first damaged part, naming all
+   */
+  verify(
+    versionId: Hash,
+    options?: { readonly here?: Readonly<Record<string, string>> },
+  ): Promise<VerifiedVersion>;
   diff(a: Hash, b: Hash): Promise<ModelDiff>;
   asOf(atMs: number): readonly FleetMoment[];
   /**

@@ -33,6 +33,7 @@ import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-jour
 import { loadRecords } from "./state/record-cache.js";
 import { noteSequence, recordVersion } from "./versions/record-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
+import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
 import { withReserve } from "./with-reserve.js";
 import { fleetRetention } from "./retention/retention.js";
@@ -171,6 +172,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     confirmStored: (versionId) => confirmStored(context, versionId),
     release: (versionId, because) => releaseVersion(context, versionId, because),
     recover: (versionId, options) => recoverVersion(context, versionId, options),
+    verify: (versionId, options) => verifyVersion(context, versionId, options),
     diff: (a, b) => diffVersions(context, a, b),
     append,
     tag: async (name, tag, versionId) => {

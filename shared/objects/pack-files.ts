@@ -67,6 +67,11 @@ class ReadAhead {
     }
   }
 
+  clear(): void {
+    this.#aheads.clear();
+    this.#bytes = 0;
+  }
+
   drop(pack: OpenPack): void {
     this.#bytes -= this.#aheads.get(pack)?.length ?? 0;
     this.#aheads.delete(pack);
@@ -98,6 +103,11 @@ export class PackFiles {
   constructor(files: Files, folder: string) {
     this.#files = files;
     this.folder = folder;
+  }
+
+  /** Drops what was read ahead, so that the next reads show what is on the disk now. */
+  forgetReadAhead(): void {
+    this.#ahead.clear();
   }
 
   path(pack: string): string {

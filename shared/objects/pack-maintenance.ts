@@ -96,8 +96,9 @@ export class PackMaintenance {
 
   /** The errors of the pack's objects that cannot be read, among those that reads take from this pack. */
   async *verify(name: string): AsyncIterable<StemmaError> {
-    const { index } = this.#parts;
+    const { index, packFiles } = this.#parts;
     const pack = index.packs.get(name);
+    packFiles.forgetReadAhead();
     for (const located of pack === undefined ? [] : index.kept(pack, new Set())) {
       const error = await this.#errorOf(located);
       if (error !== undefined) yield error;

@@ -72,6 +72,8 @@ export interface PackStore extends ObjectPruner {
   readonly maintenance: PackMaintenance;
   /** Merges small packs. */
   readonly merging: PackMerging;
+  /** Drops what was read ahead. Call before reads that are to prove what is on the disk. */
+  forgetReadAhead(): void;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;
@@ -169,6 +171,9 @@ class FilePackStore implements PackStore {
   }
   damageOf(id: Hash): StemmaError | undefined {
     return this.#index.damage(id);
+  }
+  forgetReadAhead(): void {
+    this.#packFiles.forgetReadAhead();
   }
   packs(): readonly {
     readonly name: string;

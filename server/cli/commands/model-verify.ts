@@ -1,16 +1,16 @@
-/** `stemma model verify`: recover models from what is stored and compare them with what was recorded. */
+/** `stemma model verify`: read models and all they use from the disk and compare them with what was recorded. */
 import type { Command } from "commander";
 import { messageWithCode } from "../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../shared/errors.js";
 import { formatDuration } from "../../../shared/cli/output.js";
-import type { RecoveryReport } from "../../api/version-schemas.js";
+import type { VerificationReport } from "../../api/version-schemas.js";
 import { withContext } from "../context.js";
 import { exactnessOf, nameOf } from "../version-text.js";
 
 interface VerifiedModel {
   readonly model: string;
   readonly exact: boolean;
-  readonly report?: RecoveryReport;
+  readonly report?: VerificationReport;
   readonly error?: string;
 }
 
@@ -18,7 +18,7 @@ export function addModelVerifyCommand(model: Command): void {
   model
     .command("verify")
     .argument("<models...>")
-    .description("recover models from what is stored and compare them with what was recorded")
+    .description("read models, checkpoints and what they use back and compare them with what was recorded")
     .action(async (references: string[], _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const rows: VerifiedModel[] = [];
@@ -45,6 +45,7 @@ export function addModelVerifyCommand(model: Command): void {
                 value: (row) => (row.report ? formatDuration(totalMs(row.report)) : "-"),
                 align: "right",
               },
+              { title: "PARTS", value: (row) => row.report?.parts.length, align: "right" },
               { title: "ROOT", value: (row) => row.report?.root.slice(0, 16) },
               { title: "PROBLEM", value: (row) => row.error ?? "" },
             ],
@@ -54,6 +55,6 @@ export function addModelVerifyCommand(model: Command): void {
     );
 }
 
-function totalMs({ steps }: RecoveryReport): number {
+function totalMs({ steps }: VerificationReport): number {
   return steps.loadMs + steps.rebuildMs + steps.checkEnvironmentMs + steps.verifyMs;
 }

@@ -2,9 +2,6 @@
 import { StemmaError } from "../../../shared/errors.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
-import type { SaveRecord } from "../../../shared/model/model.js";
-import { objectsOf, treesOf } from "../../../shared/model/record-objects.js";
-import { mayBeAbsent } from "../../../shared/objects/references.js";
 import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -13,6 +10,7 @@ import type { RepositoryContext } from "../context.js";
 import { requireKept } from "./diff-versions.js";
 import type { VersionSummary } from "../fleet-repository.js";
 import { requireVersion } from "../state/version-table.js";
+import { verifyVersion } from "./verify-version.js";
 
 export interface RecoverVersionOptions {
   /** Default: the model. */
@@ -44,38 +42,9 @@ export async function recoverVersion(
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
   const version = requireKept(context, versionId);
   if (version.state !== "recorded") return version;
-  const { verifiedRoot, record } = await recoverModel(context.objects, versionId, context.clock, {
-    policy: "ignore",
-    holdBytes: 0,
-    fromDisk: true,
-  });
-  if (verifiedRoot !== record.root)
-    throw new StemmaError(
-      "ROOT_MISMATCH",
-      `${version.name}:${version.version} was read back from the disk with the root ${verifiedRoot}, but ${record.root} is recorded. \`stemma storage check\` finds what is damaged.`,
-      { expected: record.root, actual: verifiedRoot },
-    );
-  await readUsed(context, versionId, record);
+  await verifyVersion(context, versionId);
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
   return requireVersion(context, versionId);
-}
-
-/** Reads the other trees of a version, and what it uses, from the disk. @throws as confirmStored */
-async function readUsed(
-  { objects, clock, state }: RepositoryContext,
-  versionId: Hash,
-  record: SaveRecord,
-): Promise<void> {
-  for (const tree of treesOf(record)) {
-    const part = tree.part === "checkpoint" ? { checkpoint: tree.iteration } : tree.part;
-    if (part === "model") continue;
-    await recoverModel(objects, versionId, clock, { part, policy: "ignore", holdBytes: 0, fromDisk: true });
-  }
-  const isOptional = mayBeAbsent(state.redacted);
-  for (const object of objectsOf(record)) {
-    if (!objects.has(object.id) && isOptional(object)) continue;
-    for await (const piece of objects.openStream(object.kind, object.id).chunks()) void piece;
-  }
 }
 
 /**
