@@ -185,11 +185,11 @@ export type RetentionReport = ValueOf<typeof retentionReport>;
 
 export const storagePlanBody = {
   ratio: z
-    .number()
-    .min(1)
-    .max(1e6)
+    .union([z.number().min(1).max(1e6), z.literal("auto")])
     .nullable()
-    .describe("What a version may cost to rebuild against all stored for speed; null: any cost"),
+    .describe(
+      "What a version may cost to rebuild against all stored for speed; null: any cost; auto: 1.6 times its smallest form without differences, or as much as now, and never more bytes than now",
+    ),
   scheme: z
     .enum(planningSchemes)
     .optional()

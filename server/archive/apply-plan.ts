@@ -6,7 +6,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ArchivePlan } from "./archive-plan.js";
-import { entryBytes } from "./edge-costs.js";
+import { findHeldTensors, storedBytesOf, storedBytesWithHeld } from "./held-tensors.js";
 import { findPendingWork } from "./pending-work.js";
 import type { ApplyOptions, ApplyParts, ApplyReport, ApplyTarget } from "./plan-application.js";
 import { PlanApplier } from "./plan-applier.js";
@@ -26,8 +26,8 @@ export async function applyPlan(
   const live = await target.liveObjects();
   const work = findPendingWork(plan, target.objects, live);
   const ids = [...new Set(plan.plan.vertices.map(({ vertex }) => vertex as Hash))];
-  const bytesBefore = storedBytes(target, ids);
-  const applier = new PlanApplier(parts, options);
+  const bytesBefore = storedBytesWithHeld(target.objects, ids);
+  const applier = new PlanApplier(parts, options, maxGrowthBytes(plan, target, ids));
   if (options.dryRun !== true) await applier.run(work.items);
   const { totals } = applier;
   return {
@@ -49,7 +49,7 @@ export async function applyPlan(
     failed: applier.failed,
     bytesBefore,
     bytesPredicted: plan.summary.bytesPlanned,
-    bytesReached: storedBytes(target, ids),
+    bytesReached: storedBytesWithHeld(target.objects, ids),
     writtenBytes: totals.writtenBytes,
     packs: totals.packs,
     freedBytes: totals.freedBytes,
@@ -57,14 +57,13 @@ export async function applyPlan(
   };
 }
 
-/** Bytes of the copies that reads use, with their index entries. */
-function storedBytes({ objects }: ApplyTarget, ids: readonly Hash[]): number {
+/**
+ * How many bytes the rewritten tensors may add in all. A plan with the default budget never enlarges a store:
+ * what grows must be covered by what was saved before, and by tensors that the plan frees.
+ */
+function maxGrowthBytes({ ratio }: ArchivePlan, { objects }: ApplyTarget, ids: readonly Hash[]): number {
+  if (ratio !== "auto") return Number.POSITIVE_INFINITY;
   let bytes = 0;
-  for (const id of ids) {
-    const encoding = objects.encodingOf(id);
-    const header = objects.stat(id)?.header;
-    if (encoding !== undefined && header !== undefined)
-      bytes += encoding.storedBytes + entryBytes(header, encoding);
-  }
+  for (const id of findHeldTensors(objects, ids)) bytes += storedBytesOf(objects, id);
   return bytes;
 }

@@ -16,9 +16,22 @@ import {
   type PlannedVertex,
   type StoragePlan,
 } from "../planner/storage-plan.js";
-import { ratesSchema, slowMixedUsPerByte, type ArchiveRates } from "./archive-rates.js";
+import {
+  ratesSchema,
+  slowEncodeUsPerNumber,
+  slowLowRankEncodeUsPerNumber,
+  slowMixedUsPerByte,
+  type ArchiveRates,
+} from "./archive-rates.js";
 
 export const archivePlanFormat = 1;
+/**
+ * α of every version's recreation budget, in relation to everything stored for speed. Null for no budget.
+ * `auto` is the default: up to `autoBudgetRatio` times the cost of the smallest form without differences, or the
+ * cost as stored now where that is higher; and such a plan never takes more bytes than the current storage.
+ */
+export type BudgetRatio = number | "auto" | null;
+export const autoBudgetRatio = 1.6;
 export const archiveEncodings = ["packed", "planes", "fixed"] as const;
 /**
  * `packed` is smallest. `planes` stores the high-order bytes of every number so that they can be read alone.
@@ -44,7 +57,10 @@ export interface ArchiveSummary {
   readonly unreadable: number;
   /** Bytes of the distinct tensors in memory. */
   readonly tensorBytes: number;
-  /** Stored bytes of the tensors with their index entries, now and as planned. */
+  /**
+   * Stored bytes of the tensors with their index entries, now and as planned. Now, also of tensors that stay
+   * only because kept ones are encoded against them.
+   */
   readonly bytesNow: number;
   readonly bytesPlanned: number;
   /** Tensors to rewrite, and their bytes once rewritten. */
@@ -60,6 +76,8 @@ export interface ArchiveSummary {
   readonly planned: RecreationSummary;
   /** Free bytes that the disk needs while the plan is applied, at most. */
   readonly diskNeeded: number;
+  /** How long applying the plan will take on this machine, in ms; 0 where an earlier release made the plan. */
+  readonly applyMs: number;
 }
 
 export interface ArchivePlan {
@@ -68,8 +86,7 @@ export interface ArchivePlan {
   readonly madeAtMs: number;
   readonly layout: ArchiveEncoding;
   readonly scheme: PlanningScheme;
-  /** α of every version's recreation budget; null without a budget. */
-  readonly ratio: number | null;
+  readonly ratio: BudgetRatio;
   readonly rates: ArchiveRates;
   readonly summary: ArchiveSummary;
   readonly plan: StoragePlan;
@@ -121,11 +138,13 @@ export const planOverviewMembers = {
   madeAtMs: z.number(),
   layout: z.enum(archiveEncodings),
   scheme,
-  ratio: z.number().min(1).nullable(),
-  // Plans of releases without low-rank predictions or mixed bits have no rate for them.
+  ratio: z.union([z.number().min(1), z.literal("auto")]).nullable(),
+  // Plans of earlier releases lack the rates of what those releases could not do or predict.
   rates: ratesSchema.extend({
     lowRankUsPerNumber: z.number().positive().default(0.02),
     mixedUsPerByte: z.number().positive().default(slowMixedUsPerByte),
+    encodeUsPerNumber: z.number().positive().default(slowEncodeUsPerNumber),
+    lowRankEncodeUsPerNumber: z.number().positive().default(slowLowRankEncodeUsPerNumber),
   }),
   summary: z.object({
     versions: count,
@@ -141,6 +160,7 @@ export const planOverviewMembers = {
     now: recreation.nullable(),
     planned: recreation,
     diskNeeded: cost,
+    applyMs: cost.default(0),
   }),
 };
 /**

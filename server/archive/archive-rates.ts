@@ -26,6 +26,9 @@ export interface ArchiveRates {
   /** In mixed bits. */
   readonly mixedUsPerByte: number;
   readonly objectUs: number;
+  /** Encoding: as a difference, and with a search for a low-rank prediction. They predict how long applying takes. */
+  readonly encodeUsPerNumber: number;
+  readonly lowRankEncodeUsPerNumber: number;
 }
 
 export const ratesSchema = z.object({
@@ -38,6 +41,8 @@ export const ratesSchema = z.object({
   planesUsPerByte: z.number().positive(),
   mixedUsPerByte: z.number().positive(),
   objectUs: z.number().positive(),
+  encodeUsPerNumber: z.number().positive(),
+  lowRankEncodeUsPerNumber: z.number().positive(),
 });
 const ratesFormat = 1;
 
@@ -67,6 +72,11 @@ const typicalRank = 12;
 const mixedBytes = 2 ** 14;
 export const slowMixedUsPerByte = 1;
 const rounds = 15;
+/** Encoding takes longer than decoding, and its rate only predicts a duration. */
+const encodeRounds = 3;
+/** Rates of a slow core, for plans that were made before the rates were measured. */
+export const slowEncodeUsPerNumber = 0.04;
+export const slowLowRankEncodeUsPerNumber = 0.8;
 
 /**
  * @param readUsPerByte measured without the operating system's cache, because seldom recovered models are not
@@ -88,6 +98,14 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
       }) / timedNumbers
     );
   };
+  const encodePerNumber = (tensor: Tensor, options: EncodeOptions): number =>
+    fastest(
+      clock,
+      () => {
+        codec.encodeTensor(tensor, tensor.bytes, { base }, options);
+      },
+      encodeRounds,
+    ) / timedNumbers;
   const small = randomWeights(smallNumbers, undefined, 4);
   const encodedSmall = codec.encodeTensor(small, small.bytes);
   const deltaUsPerNumber = perNumber({ base }, child);
@@ -110,6 +128,8 @@ export function measureRates(codec: DeltaCodec, clock: Clock, readUsPerByte: num
     objectUs: fastest(clock, () => {
       codec.decodeTensor(small, encodedSmall, {}, small.bytes.length);
     }),
+    encodeUsPerNumber: encodePerNumber(child, {}),
+    lowRankEncodeUsPerNumber: encodePerNumber(withOuterProducts(child), { lowRank: true }),
   };
 }
 
@@ -126,9 +146,9 @@ function mixedUsPerByte(codec: DeltaCodec, clock: Clock): number {
   );
 }
 
-function fastest(clock: Clock, work: () => void): number {
+function fastest(clock: Clock, work: () => void, count = rounds): number {
   let best = Number.POSITIVE_INFINITY;
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < count; round++) {
     const startMs = clock.monotonic();
     work();
     best = Math.min(best, clock.monotonic() - startMs);

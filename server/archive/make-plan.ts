@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/ports.js";
 import { isWithin, limitsOf } from "../planner/budgets.js";
 import { minimumArborescence } from "../planner/minimum-arborescence.js";
 import { pasMt } from "../planner/pas-mt.js";
-import { planStorage } from "../planner/plan-storage.js";
+import { planStorage, type Budgets } from "../planner/plan-storage.js";
 import { snapshotCosts, type PlanningScheme } from "../planner/retrieval.js";
 import { minRecreationCosts } from "../planner/shortest-path-tree.js";
 import {
@@ -18,13 +18,13 @@ import {
 } from "../planner/storage-graph.js";
 import { checkPlan, describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
 import { StorageTree } from "../planner/storage-tree.js";
-import { previousOf } from "./archive-plan.js";
+import { autoBudgetRatio, previousOf, type BudgetRatio } from "./archive-plan.js";
 import { settleTree } from "./settle-tree.js";
 
 export interface PlanRequest {
   readonly scheme: PlanningScheme;
-  /** α of every snapshot's budget; null for no budget. */
-  readonly ratio: number | null;
+  /** What every snapshot's budget is; see BudgetRatio. */
+  readonly ratio: BudgetRatio;
   /**
    * Time to search for better plans. Changing them so that packs can store them takes at most as long again.
    */
@@ -61,8 +61,12 @@ export function makePlan(
   const vertexMinCosts = minRecreationCosts(graph);
   const endMs = clock.monotonic() + 2 * timeLimitMs;
   const isTimeUp = (): boolean => clock.monotonic() >= endMs;
-  const noBudgets = new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY);
-  const found = planStorage(graph, ratio === null ? { costs: noBudgets } : { ratio }, {
+  const current = currentTree(graph);
+  const currentCosts =
+    current === undefined
+      ? undefined
+      : snapshotCosts(graph, new StorageTree(graph, current).recreation, scheme);
+  const found = planStorage(graph, budgetsOf(graph, ratio, { scheme, vertexMinCosts, currentCosts }), {
     scheme,
     minCosts: vertexMinCosts,
     time: { clock, limitMs: timeLimitMs },
@@ -86,24 +90,51 @@ export function makePlan(
   const second = settle(repair(plainTree(graph)));
   const settled =
     isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
-  const current = currentTree(graph);
   const near = current === undefined ? undefined : settle(repair(current));
   const isNearEnough =
     near !== undefined &&
     isWithinBudgets(graph, near, budgets, scheme) &&
-    storage(near) <= (1 + minRearrangingGain) * storage(settled) &&
-    writtenBytes(graph, near) < maxWrittenShare * writtenBytes(graph, settled);
+    (storage(near) <= storage(settled) ||
+      (storage(near) <= (1 + minRearrangingGain) * storage(settled) &&
+        writtenBytes(graph, near) < maxWrittenShare * writtenBytes(graph, settled)));
   const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
   const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
   return {
     plan,
     members: membersOf(graph, plan),
     minCosts: [...snapshotCosts(graph, vertexMinCosts, scheme)],
-    currentCosts:
-      current === undefined
-        ? null
-        : [...snapshotCosts(graph, new StorageTree(graph, current).recreation, scheme)],
+    currentCosts: currentCosts === undefined ? null : [...currentCosts],
   };
+}
+
+function budgetsOf(
+  graph: StorageGraph,
+  ratio: BudgetRatio,
+  {
+    scheme,
+    vertexMinCosts,
+    currentCosts,
+  }: {
+    readonly scheme: PlanningScheme;
+    readonly vertexMinCosts: Float64Array;
+    readonly currentCosts: Float64Array | undefined;
+  },
+): Budgets {
+  if (ratio === null)
+    return { costs: new Float64Array(graph.snapshotIds.length).fill(Number.POSITIVE_INFINITY) };
+  if (ratio !== "auto") return { ratio };
+  // Where the current storage is dearer to recreate, it is within the budget: nothing has to grow for speed.
+  const costs = snapshotCosts(graph, undiffedCosts(graph, vertexMinCosts), scheme);
+  return { costs: costs.map((cost, s) => Math.max(autoBudgetRatio * cost, currentCosts?.[s] ?? 0)) };
+}
+
+/** The recreation cost of each vertex in its smallest form that is no difference from another one. */
+function undiffedCosts(graph: StorageGraph, vertexMinCosts: Float64Array): Float64Array {
+  const { start, items } = graph.incoming;
+  return vertexMinCosts.map((minCost, v) => {
+    const smallest = items.subarray(start[v], start[v + 1]).find((edge) => graph.from[edge] === 0);
+    return smallest === undefined ? minCost : graph.recreation[smallest]!;
+  });
 }
 
 /** The minimum-storage tree among those without predictions from a second tensor. */

@@ -49,10 +49,14 @@ export class PlanApplier {
   readonly #gainless = new Set<ApplyItem>();
   /** Whether items are written although they gain nothing. */
   #isForced = false;
+  /** Bytes that the rewritten tensors take more than before; negative where they take less. */
+  #grownBytes = 0;
 
   constructor(
     private readonly parts: ApplyParts,
     private readonly options: ApplyOptions,
+    /** How many bytes the rewritten tensors may add in all; negative where bytes were saved before. */
+    private readonly maxGrowthBytes = Number.POSITIVE_INFINITY,
   ) {
     this.#endMs = parts.clock.monotonic() + (options.timeMs ?? Number.POSITIVE_INFINITY);
     for (const { id, kind } of parts.target.objects.list()) {
@@ -64,17 +68,23 @@ export class PlanApplier {
   get notSmallerCount(): number {
     return this.#gainless.size;
   }
+  get #isGrowthBounded(): boolean {
+    return Number.isFinite(this.maxGrowthBytes);
+  }
 
   async run(items: readonly ApplyItem[]): Promise<void> {
     this.#itemCount = items.length;
     try {
-      const deferred = await this.#writeAll(items);
+      let deferred = await this.#writeAll(items);
       // While an item that gains nothing is not rewritten, the chain guard may refuse another item that
       // gains.
       if (deferred.length > 0 && this.#gainless.size > 0 && this.stopped === null) {
         this.#isForced = true;
-        await this.#writeAll([...this.#gainless, ...deferred]);
+        deferred = await this.#writeAll([...this.#gainless, ...deferred]);
       }
+      // What is left needs bytes that nothing saved: it stays as it is.
+      if (this.#isGrowthBounded && this.stopped === null)
+        for (const item of deferred) this.#gainless.add(item);
       await this.#commit();
     } catch (error) {
       await this.#abort();
@@ -182,7 +192,10 @@ export class PlanApplier {
       const coded = await this.#encode(item);
       if (current !== undefined && !this.#isForced && !isWorthRewriting(current, coded, item, this.#guard))
         return "not-smaller";
+      const growth = growthOf(current, coded);
+      if (growth > 0 && this.#grownBytes + growth > this.maxGrowthBytes) return "deferred";
       batch = await this.#put(coded, current);
+      this.#grownBytes += growth;
       return "written";
     } finally {
       if (batch === undefined) objects.release(lease.id);
@@ -273,6 +286,14 @@ export class PlanApplier {
   }
 }
 
+/** Bytes that a tensor takes more once it is rewritten; negative where it takes less. */
+function growthOf(current: TensorEncoding | undefined, coded: CodedTensor): number {
+  const newBytes = coded.bytes.length + entryBytes(coded.header, coded);
+  return current === undefined
+    ? newBytes
+    : newBytes - current.storedBytes - entryBytes(coded.header, current);
+}
+
 /** Whether rewriting makes the tensor smaller, shortens its chain, or gives it another encoding. */
 function isWorthRewriting(
   current: TensorEncoding,
@@ -289,6 +310,5 @@ function isWorthRewriting(
   if (isOtherEncoding) return true;
   const sources = listReferences(coded);
   const depth = Math.max(0, ...sources.map((source) => 1 + guard.depth(source)));
-  const newBytes = coded.bytes.length + entryBytes(coded.header, coded);
-  return depth < guard.depth(id) || newBytes < current.storedBytes + entryBytes(coded.header, current);
+  return depth < guard.depth(id) || growthOf(current, coded) < 0;
 }

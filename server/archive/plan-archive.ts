@@ -1,10 +1,12 @@
 /** Plans a fleet's storage: reads the kept versions, measures the graph, and plans in a thread. Read-only. */
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
-import { maxChainDepth } from "../../shared/objects/object-store.js";
+import { numberKind } from "../../shared/delta/numbers.js";
 import type { Clock } from "../../shared/ports.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
+import type { StorageGraphInput } from "../planner/storage-graph.js";
 import type { StoragePlan } from "../planner/storage-plan.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { archiveCoder, type ArchiveCoder } from "./archive-coder.js";
 import { applyDefaults } from "./plan-application.js";
 import {
@@ -12,15 +14,19 @@ import {
   type ArchiveEncoding,
   type ArchivePlan,
   type ArchiveSummary,
+  type BudgetRatio,
   type KindSummary,
   type RecreationSummary,
 } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
-import { measureGraph } from "./measure-graph.js";
+import { storedBytesWithHeld } from "./held-tensors.js";
+import { measureGraph, type MeasureOptions } from "./measure-graph.js";
+import { maxPlannedDepth } from "./planned-depth.js";
 import { planInWorker } from "./plan-in-worker.js";
 import type { PlanResult } from "./make-plan.js";
 import { readArchive, type ArchiveContent, type ArchiveSource } from "./read-versions.js";
-import { edgeKinds, entryBytes, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
+import { edgeKinds, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
+import { keepingEdge } from "./storage-edges.js";
 
 export interface PlanTools {
   readonly codec: DeltaCodec;
@@ -28,10 +34,8 @@ export interface PlanTools {
   readonly clock: Clock;
 }
 export interface PlanArchiveOptions {
-  /**
-   * α: a version's maximum recreation cost, relative to its minimum (stored for speed); null for no bound.
-   */
-  readonly ratio: number | null;
+  /** What a version may cost to recreate. */
+  readonly ratio: BudgetRatio;
   readonly scheme?: PlanningScheme;
   readonly layout?: ArchiveEncoding;
   /** Time to search for better plans. */
@@ -41,11 +45,6 @@ export interface PlanArchiveOptions {
   readonly onProgress?: (line: string) => void;
 }
 
-/**
- * Planned chains are shorter than the store allows, so that uploads can still be encoded against the newest
- * version.
- */
-export const maxPlannedDepth = Math.floor((3 * maxChainDepth) / 4);
 const defaultTimeLimitMs = 10_000;
 /** Measuring yields to other work after this time. */
 const maxBlockingMs = 8;
@@ -75,7 +74,7 @@ export async function planArchive(
     return true;
   };
   const coder = archiveCoder();
-  const input = await measureGraph(source.objects, content, {
+  const measuring: MeasureOptions = {
     layout,
     codec,
     rates,
@@ -86,17 +85,25 @@ export async function planArchive(
     onProgress: (done, total) => {
       onProgress?.(`measured ${done} of ${total} tensors`);
     },
-  }).finally(() => coder.close());
-  const result = await planInWorker(
-    input,
-    { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
-    {
-      ...(signal === undefined ? {} : { signal }),
-      onProgress: (line) => {
-        onProgress?.(`planning, ${line}`);
+  };
+  const input = await measureGraph(source.objects, content, measuring).finally(() => coder.close());
+  const planIn = (graph: StorageGraphInput): Promise<PlanResult> =>
+    planInWorker(
+      graph,
+      { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
+      {
+        ...(signal === undefined ? {} : { signal }),
+        onProgress: (line) => {
+          onProgress?.(`planning, ${line}`);
+        },
       },
-    },
-  );
+    );
+  const bytesNow = storedBytesWithHeld(source.objects, content.tensors.keys());
+  let result = await planIn(input);
+  if (ratio === "auto" && result.plan.storageCost > bytesNow)
+    result = await planIn(
+      await measureGraph(source.objects, content, { ...measuring, sources: [keepingEdge] }),
+    );
   return {
     format: archivePlanFormat,
     fleet,
@@ -105,7 +112,12 @@ export async function planArchive(
     scheme,
     ratio,
     rates,
-    summary: summarise(content, result, scheme, content.unreadable.length + input.unmeasured.length),
+    summary: summarise(content, result, {
+      scheme,
+      rates,
+      bytesNow,
+      unreadable: content.unreadable.length + input.unmeasured.length,
+    }),
     plan: result.plan,
     members: result.members,
   };
@@ -133,8 +145,17 @@ function lowRankSearch(coder: ArchiveCoder, clock: Clock): LowRankSearch {
 function summarise(
   { models, tensors }: ArchiveContent,
   { plan, minCosts, currentCosts }: PlanResult,
-  scheme: PlanningScheme,
-  unreadable: number,
+  {
+    scheme,
+    rates,
+    bytesNow,
+    unreadable,
+  }: {
+    readonly scheme: PlanningScheme;
+    readonly rates: ArchiveRates;
+    readonly bytesNow: number;
+    readonly unreadable: number;
+  },
 ): ArchiveSummary {
   const all = [...tensors.values()];
   const changed = plan.vertices.filter(({ kind }) => kind !== edgeKinds.current);
@@ -144,7 +165,7 @@ function summarise(
     tensors: all.length,
     unreadable,
     tensorBytes: sum(all.map(({ byteLength }) => byteLength)),
-    bytesNow: sum(all.map(({ header, current }) => current.storedBytes + entryBytes(header, current))),
+    bytesNow,
     bytesPlanned: plan.storageCost,
     rewrittenTensors: changed.length,
     rewrittenBytes,
@@ -155,7 +176,35 @@ function summarise(
     // New copies between two collections, and about as much again for packs that a collection rewrites
     // because some of their objects stay.
     diskNeeded: 2 * Math.min(rewrittenBytes, applyDefaults.collectBytes + applyDefaults.batchBytes),
+    applyMs: predictApplyMs(plan, tensors, rates),
   };
+}
+
+/**
+ * How long applying a plan takes: every rewritten tensor and what it is encoded against are read, the tensor is
+ * encoded, and its pack is written and read again. Collections and the saves of others are not in it.
+ */
+function predictApplyMs(
+  { vertices }: StoragePlan,
+  tensors: ArchiveContent["tensors"],
+  rates: ArchiveRates,
+): number {
+  /** A vertex comes after the one that it is recreated from. */
+  const recreationUs = new Map<string, number>();
+  let us = 0;
+  let writtenBytes = 0;
+  for (const { vertex, from, kind, storageCost, recreationCost } of vertices) {
+    const sourceUs = from === null ? 0 : (recreationUs.get(from) ?? 0);
+    recreationUs.set(vertex, sourceUs + recreationCost);
+    const tensor = tensors.get(vertex as Hash);
+    if (kind === edgeKinds.current || tensor === undefined) continue;
+    const numbers = tensor.byteLength / (numberKind(tensor.header.dtype)?.bytes ?? 1);
+    const encodeUs = kind === edgeKinds.lowRank ? rates.lowRankEncodeUsPerNumber : rates.encodeUsPerNumber;
+    us += sourceUs + recreationCost + (kind === edgeKinds.raw ? 0 : encodeUs * numbers);
+    us += 2 * rates.readUsPerByte * storageCost;
+    writtenBytes += storageCost;
+  }
+  return us / 1000 + applyDefaults.pauseMs * Math.ceil(writtenBytes / applyDefaults.batchBytes);
 }
 
 function kindsOf({ vertices }: StoragePlan): readonly KindSummary[] {

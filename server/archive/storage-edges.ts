@@ -36,20 +36,43 @@ export function unreadableEdge(context: EdgeContext, tensor: ArchiveTensor): Edg
 }
 
 /**
+ * Keeps any tensor as it is, for a plan that changes nothing. One edge from the empty vertex has the cost of
+ * everything that is decoded for the tensor, each tensor once, as far as kept versions have it.
+ */
+export const keepingEdge: EdgeSource = (context, tensor) => {
+  const needed = new Set([tensor]);
+  let recreationCost = 0;
+  for (const each of needed) {
+    recreationCost += edgeAsNow(context, each).recreationCost;
+    for (const id of listReferences(each.current)) {
+      const source = context.tensor(id);
+      if (source !== undefined) needed.add(source);
+    }
+  }
+  const { to, kind, storageCost } = edgeAsNow(context, tensor);
+  return [{ to, kind, storageCost, recreationCost }];
+};
+
+function edgeAsNow(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
+  const { current } = tensor;
+  const decoding = decodingOf(current);
+  const { storedBytes } = current;
+  return edgeOf(context, tensor, { kind: edgeKinds.current, storedBytes, decoding, ...linksOf(current) });
+}
+
+/**
  * Keeps the tensor as it is, without writing. Not offered where the tensor is encoded against one that no
  * kept version has, or is not in the wanted encoding (fixed planes are never kept for their size alone).
  */
 const currentEdge: EdgeSource = async (context, tensor) => {
-  const { code, storedBytes } = tensor.current;
-  const links = linksOf(tensor.current);
-  if (listReferences(links).some((id) => context.tensor(id) === undefined)) return [];
+  const { code } = tensor.current;
+  if (listReferences(tensor.current).some((id) => context.tensor(id) === undefined)) return [];
   const { layout } = await wantedEncodingOf(context, tensor);
   const isFixed = code === encodingCodes.fixedPlanes;
   if (layout === "packed" && isFixed) return [];
   if (layout === "planes" && code !== encodingCodes.planes) return [];
   if (layout === "fixed" && !isFixed) return [];
-  const decoding = decodingOf(tensor.current);
-  return [edgeOf(context, tensor, { kind: edgeKinds.current, storedBytes, decoding, ...links })];
+  return [edgeAsNow(context, tensor)];
 };
 
 function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["decoding"] {

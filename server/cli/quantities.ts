@@ -3,11 +3,12 @@ import ms from "ms";
 import { StemmaError } from "../../shared/errors.js";
 
 /** Parses "1.6x" or "2"; null for "none". Its bounds are those of the operation. @throws USAGE */
-export function parseRatio(text: string): number | null {
+export function parseRatio(text: string): number | "auto" | null {
   if (text === "none") return null;
+  if (text === "auto") return "auto";
   const digits = /^(\d+(?:\.\d+)?)x?$/.exec(text)?.[1];
   if (digits === undefined)
-    throw new StemmaError("USAGE", `"${text}" is not a ratio. Write it as 1.6x (1 or more), or none.`);
+    throw new StemmaError("USAGE", `"${text}" is not a ratio. Write it as 1.6x (1 or more), auto or none.`);
   return Number(digits);
 }
 

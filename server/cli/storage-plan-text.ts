@@ -3,6 +3,7 @@ import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { StorageApplied } from "../api/storage-schemas.js";
 import type { ArchivePlan, RecreationSummary } from "../archive/archive-plan.js";
 import type { ApplyReport } from "../archive/plan-application.js";
+import { maxPlannedDepth } from "../archive/planned-depth.js";
 
 function microseconds(us: number): string {
   return formatDuration(us / 1000);
@@ -28,11 +29,12 @@ export function describePlan({
 }: StorageApplied["planned"] & { readonly plan?: ArchivePlan["plan"] }): readonly string[] {
   const { materialised, now, planned } = summary;
   return [
-    `fleet ${fleet}: ${summary.versions} versions, ${summary.tensors} tensors, ${formatBytes(summary.tensorBytes)}; budget ${ratio === null ? "none" : `${ratio}x`}, ${scheme}, ${layout}`,
+    describeGain(summary),
+    `fleet ${fleet}: ${summary.versions} versions, ${summary.tensors} tensors, ${formatBytes(summary.tensorBytes)}; budget ${describeBudget(ratio)}, ${scheme}, ${layout}`,
     ...(summary.unreadable === 0
       ? []
       : [`${summary.unreadable} tensors cannot be read now and stay as they are; see: stemma storage check`]),
-    `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})${plan === undefined ? "" : `; without a budget at least ${formatBytes(plan.leastStorageCost)}`}`,
+    `stored    ${formatBytes(summary.bytesNow)} now, ${formatBytes(summary.bytesPlanned)} as planned (${percent(summary.bytesPlanned, summary.bytesNow)})`,
     ...summary.kinds.map(
       ({ kind, tensors, storedBytes }) =>
         `  ${kindTexts[kind] ?? kind}: ${tensors} tensors, ${formatBytes(storedBytes)}`,
@@ -40,7 +42,59 @@ export function describePlan({
     `rebuild   for speed ${describeRecreation(materialised, materialised)}`,
     ...(now === null ? [] : [`          now       ${describeRecreation(now, materialised)}`]),
     `          planned   ${describeRecreation(planned, materialised)}`,
+    ...describeBound(ratio, summary, plan),
     `to write  ${summary.rewrittenTensors} tensors, ${formatBytes(summary.rewrittenBytes)}; about ${formatBytes(summary.diskNeeded)} of free disk meanwhile`,
+  ];
+}
+
+/** What the plan gains and what it costs, in one line of at most 80 columns. */
+export function describeGain({
+  bytesNow,
+  bytesPlanned,
+  now,
+  planned,
+  rewrittenTensors,
+  applyMs,
+}: ArchivePlan["summary"]): string {
+  if (rewrittenTensors === 0) return `nothing   to gain: ${formatBytes(bytesNow)} stays as it is stored`;
+  const share = bytesNow === 0 ? 100 : Math.round((100 * bytesPlanned) / bytesNow);
+  const rebuild = [...(now === null ? [] : [now]), planned].map(({ meanUs }) => shortDuration(meanUs / 1000));
+  return [
+    `${bytesPlanned > bytesNow ? "grows     " : "gain      "}${formatBytes(bytesNow)} → ${formatBytes(bytesPlanned)} (${share} %)`,
+    `rebuild ${rebuild.join(" → ")}`,
+    `apply ${shortDuration(applyMs)}`,
+  ].join("; ");
+}
+
+/** A duration in one unit, at most eight characters: "7 ms", "1.8 s", "12 min", "3.4 h". */
+function shortDuration(ms: number): string {
+  if (ms < 60_000) return formatDuration(ms);
+  const [value, unit] = ms < 3_600_000 ? [ms / 60_000, "min"] : [ms / 3_600_000, "h"];
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
+}
+
+function describeBudget(ratio: ArchivePlan["ratio"]): string {
+  if (ratio === null) return "none";
+  return ratio === "auto" ? ratio : `${ratio}x`;
+}
+
+/** What limits the size of the plan, and how a smaller or faster one could be had. */
+function describeBound(
+  ratio: ArchivePlan["ratio"],
+  { bytesNow, bytesPlanned }: ArchivePlan["summary"],
+  plan: ArchivePlan["plan"] | undefined,
+): readonly string[] {
+  if (ratio === null)
+    return [
+      `bound     any rebuild time; chains of at most ${maxPlannedDepth} tensors${plan === undefined ? "" : `; at least ${formatBytes(plan.leastStorageCost)} with any chains`}`,
+    ];
+  return [
+    ...(plan === undefined
+      ? []
+      : [`bound     without a budget at least ${formatBytes(plan.leastStorageCost)} (--budget none)`]),
+    ...(bytesPlanned > bytesNow
+      ? [`          this budget needs more bytes than now; --budget auto never takes more`]
+      : []),
   ];
 }
 

@@ -26,6 +26,8 @@ export const testRates: ArchiveRates = {
   planesUsPerByte: 0.008,
   mixedUsPerByte: 1,
   objectUs: 5,
+  encodeUsPerNumber: 0.01,
+  lowRankEncodeUsPerNumber: 0.2,
 };
 
 export interface FleetModel {
@@ -110,7 +112,7 @@ export async function alteredModels(
 
 export async function planFleet(
   repository: FleetRepository,
-  options: Partial<PlanArchiveOptions> & { readonly ratio: number | null },
+  options: Partial<PlanArchiveOptions> & Pick<PlanArchiveOptions, "ratio">,
 ): Promise<ArchivePlan> {
   return await planArchive(
     repository.fleet,

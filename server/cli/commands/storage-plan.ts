@@ -37,11 +37,17 @@ interface ApplyChoices extends PlanChoices {
 const planHelp = `
 Tensors can be stored raw, packed, or as the difference from a related one,
 which is smaller but slower to rebuild. The budget limits how much slower a
-recovery may become: with 1.6x each version may cost 1.6 times what it would
-with everything stored for speed (a disk that answers without its cache, one
-decoder, hashing); "none" asks for the smallest size at any cost.
+recovery may become (a disk that answers without its cache, one decoder,
+hashing).
+  auto   the default: 1.6 times the cost of the smallest form without
+         differences, or as much as now where that is more. It never makes
+         the fleet larger than it is stored now.
+  2x     each version may cost twice what it would with everything stored for
+         speed. To keep that, a fleet may have to grow; the plan says so.
+  none   the smallest size at any cost. Only the length of chains is bounded:
+         24 tensors to decode before another one.
 
-  stemma storage plan                        what 1.6x would bring
+  stemma storage plan                        what the default would bring
   stemma storage plan --budget 3x --out p    the same for 3x, kept as a file
   stemma storage apply --plan p              store the fleet as planned
 `;
@@ -96,9 +102,9 @@ function addPlanOptions(command: Command): Command {
     .addOption(
       new Option(
         "--budget <ratio>",
-        "what a version may cost to rebuild, compared with everything stored for speed: 1.6x, 2x, … or none",
+        "what a version may cost to rebuild: auto, none, or times everything stored for speed: 1.6x, 2x, …",
       )
-        .default("1.6x")
+        .default("auto")
         // Commander cannot keep the null that stands for "none", so the text is checked here and read later.
         .argParser((text: string) => {
           checkInput({ name: "--budget", text, schema: shape.ratio, read: parseRatio });

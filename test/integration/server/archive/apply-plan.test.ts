@@ -1,7 +1,7 @@
 /** Applied plans: every model is recovered bit for bit, the sizes are as predicted, and applying can end early. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { maxPlannedDepth } from "../../../../server/archive/plan-archive.js";
+import { maxPlannedDepth } from "../../../../server/archive/planned-depth.js";
 import { defaultEdgeSources } from "../../../../server/archive/storage-edges.js";
 import { type EdgeSource } from "../../../../server/archive/edge-costs.js";
 import { maxChainDepth } from "../../../../shared/objects/object-store.js";

@@ -5,7 +5,7 @@ import { parseBytes, parseDuration, parseRatio } from "../../../../server/cli/qu
 
 describe("quantities of the command line", () => {
   it("reads ratios", () => {
-    assert.deepEqual(["1.6x", "2", "none"].map(parseRatio), [1.6, 2, null]);
+    assert.deepEqual(["1.6x", "2", "none", "auto"].map(parseRatio), [1.6, 2, null, "auto"]);
     for (const bad of ["", "x", "-1x", "1e9x", "NaN"])
       assert.throws(() => parseRatio(bad), { code: "USAGE" });
   });

@@ -18,8 +18,8 @@ function budgetOf(name: string, args: readonly string[]): unknown {
 describe("options of storage plan and storage apply", () => {
   for (const name of ["plan", "apply"]) {
     it(`${name} reads a budget as a ratio or none`, () => {
-      assert.equal(budgetOf(name, []), "1.6x");
-      for (const text of ["2.5x", "3", "1x", "1000000", "none"])
+      assert.equal(budgetOf(name, []), "auto");
+      for (const text of ["2.5x", "3", "1x", "1000000", "none", "auto"])
         assert.equal(budgetOf(name, ["--budget", text]), text);
     });
 

@@ -1,0 +1,103 @@
+/** A default `storage apply` never enlarges a store, however the store came to its present form. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { ArchivePlan } from "../../../../server/archive/archive-plan.js";
+import type { EdgeSource } from "../../../../server/archive/edge-costs.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import { alteredModels, applyToFleet, fineTunedFamily, planFleet } from "../../../helpers/archive-fleet.js";
+import { memoryFleet } from "../../../integration/server/archive/memory-fleet.js";
+
+const isFull = process.env["STEMMA_TEST_FULL"] === "1";
+const timeLimitMs = 60;
+
+/** What happened to a store before the default plan. */
+const histories = fc.array(
+  fc.constantFrom<Parameters<typeof planFleet>[1] | "retire">(
+    { ratio: null },
+    { ratio: 1 },
+    { ratio: 2 },
+    { ratio: null, layout: "planes" },
+    "retire",
+  ),
+  { maxLength: 2 },
+);
+
+async function packBytes(repository: FleetRepository): Promise<number> {
+  await repository.collect(await repository.planCollection());
+  return (await repository.stats()).packBytes;
+}
+
+describe("the default budget", () => {
+  it("never enlarges a store, and changes no model", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 10_000 }),
+        fc.integer({ min: 1, max: isFull ? 5 : 2 }),
+        histories,
+        async (seed, steps, history) => {
+          const models = fineTunedFamily("a", seed, steps);
+          const { repository, ids, clock } = await memoryFleet(models);
+          for (const step of history) {
+            if (step !== "retire") {
+              await applyToFleet(repository, await planFleet(repository, { timeLimitMs, ...step }));
+              continue;
+            }
+            // The first version is retired: what is encoded against it holds its tensors in the store.
+            if (repository.get(ids.get("a0")!)?.retired === undefined)
+              await repository.retire(ids.get("a0")!, "test");
+            clock.advance(120_000);
+          }
+          const bytesBefore = await packBytes(repository);
+          const plan = await planFleet(repository, { timeLimitMs, ratio: "auto" });
+          const { bytesNow, bytesPlanned } = plan.summary;
+          assert.ok(bytesPlanned <= bytesNow, `${bytesPlanned} planned, ${bytesNow} now`);
+          const report = await applyToFleet(repository, plan, { batchBytes: 16 * 1024 });
+          assert.deepEqual([report.left, report.failed, report.stale], [0, [], []]);
+          assert.ok(
+            report.bytesReached <= report.bytesBefore,
+            `${report.bytesReached} reached, ${report.bytesBefore} before`,
+          );
+          clock.advance(120_000);
+          const bytesAfter = await packBytes(repository);
+          assert.ok(bytesAfter <= bytesBefore, `packs of ${bytesAfter}, ${bytesBefore} before`);
+          assert.deepEqual(await alteredModels(repository, models.slice(1), ids), []);
+        },
+      ),
+      isFull ? { numRuns: 200 } : { numRuns: 3, seed: 11 },
+    );
+  });
+
+  it("keeps a compact store as it is, which a budget that refers to speed enlarges", async () => {
+    const { repository } = await memoryFleet(fineTunedFamily("a", 1, 2));
+    await applyToFleet(repository, await planFleet(repository, { timeLimitMs, ratio: null }));
+    const fast = await planFleet(repository, { timeLimitMs, ratio: 1 });
+    assert.ok(fast.summary.bytesPlanned > 1.2 * fast.summary.bytesNow, "a plan for speed grows");
+    const { summary } = await planFleet(repository, { timeLimitMs, ratio: "auto" });
+    assert.ok(summary.bytesPlanned <= summary.bytesNow && summary.rewrittenTensors < 5);
+  });
+
+  it("saves much of what a fleet stored raw could save, where 1.6 times the raw cost allows little", async () => {
+    const { repository } = await memoryFleet(fineTunedFamily("a", 1, 2));
+    const plans: ArchivePlan[] = [];
+    for (const ratio of ["auto", null, 1.6] as const)
+      plans.push(await planFleet(repository, { timeLimitMs, ratio }));
+    const [auto, free, strict] = plans.map(({ summary }) => summary.bytesNow - summary.bytesPlanned);
+    assert.ok(auto! > 0.6 * free!, `${auto} of ${free} saved`);
+    assert.ok(auto! > strict!, `${strict} saved within 1.6 times the cost of raw tensors`);
+  });
+
+  it("keeps everything as it is where no plan is smaller", async () => {
+    const { repository, models, ids } = await memoryFleet(fineTunedFamily("a", 1, 2));
+    await applyToFleet(repository, await planFleet(repository, { timeLimitMs, ratio: null }));
+    const rawOnly: EdgeSource = (_context, { id, byteLength }) => [
+      { to: id, kind: "raw", storageCost: byteLength + 100, recreationCost: 1 },
+    ];
+    const plan = await planFleet(repository, { timeLimitMs, ratio: "auto", sources: [rawOnly] });
+    assert.equal(plan.summary.rewrittenTensors, 0);
+    assert.ok(plan.summary.bytesPlanned <= plan.summary.bytesNow);
+    const { rewritten, left } = await applyToFleet(repository, plan);
+    assert.deepEqual([rewritten, left], [0, 0]);
+    assert.deepEqual(await alteredModels(repository, models, ids), []);
+  });
+});
