@@ -6,6 +6,7 @@ import type { Clock } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { verifyHead } from "../../shared/trust/signatures.js";
+import { serverBelieved, serverDoubted } from "../../shared/wire/device-events.js";
 import type { Birth, Body, Receipt, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { AgentFact } from "../outbox/agent-fact.js";
 import type { Outbox } from "../outbox/outbox.js";
@@ -67,6 +68,7 @@ export class ServerTrust {
     const { enrolment, outbox } = this.options;
     if (welcome.head !== undefined) verifyHead(enrolment.serverPublicKey, welcome.head);
     if (this.#isOtherServer) await this.#serverChanged();
+    const { distrust } = outbox.state;
     const history = judgeHistory(outbox.state, welcome, this.#shown);
     switch (history.verdict) {
       case "more":
@@ -86,6 +88,12 @@ export class ServerTrust {
     }
     this.#unanswered = 0;
     this.#shown = nothingShown;
+    if (distrust !== undefined)
+      this.options.onEvent(
+        serverBelieved,
+        `the server has proven its history; it was not believed since ${timeOf(distrust.atMs)}`,
+        "",
+      );
     return "believed";
   }
 
@@ -143,10 +151,11 @@ export class ServerTrust {
     this.#unanswered = 0;
     this.#shown = nothingShown;
     const { outbox } = this.options;
+    const { distrust } = outbox.state;
     // The first reason stays: later ones differ only in how far the server has grown meanwhile.
-    if (outbox.state.distrust === undefined)
-      await outbox.append({ type: "distrusted", atMs: this.#now(), text });
-    if (!this.#isReported) this.options.onEvent("server-history-rewritten", text, "");
+    if (distrust === undefined) await outbox.append({ type: "distrusted", atMs: this.#now(), text });
+    const since = distrust === undefined ? "" : ` Not believed since ${timeOf(distrust.atMs)}.`;
+    if (!this.#isReported) this.options.onEvent(serverDoubted, `${text}.${since}`, "");
     this.#isReported = true;
     return "refused";
   }
@@ -191,6 +200,10 @@ type AgentSeen = Extract<AgentFact, { type: "seen" }>;
 
 function isNews({ seen, distrust }: Outbox["state"], head: WireHead, learned: readonly unknown[]): boolean {
   return seen?.length !== head.length || learned.length > 0 || distrust !== undefined;
+}
+
+function timeOf(atMs: number): string {
+  return new Date(atMs).toISOString();
 }
 
 /** The server does not serve this device: true whether or not it is believed. */

@@ -33,16 +33,26 @@ const deviceMembers = {
     )
     .describe("What each line runs"),
 };
+const liveMembers = {
+  online: z.boolean(),
+  doubt: z
+    .object({
+      sinceMs: timeMs.describe("When it reported that first, since this server was started"),
+      text: text.describe("What the device found, and what can be done, in its words"),
+    })
+    .exactOptional()
+    .describe("The device does not believe this server, which has not proven its history to it"),
+};
 const deviceSummary = z.object(deviceMembers) satisfies z.ZodType<Omit<DeviceSummary, "tokenHash">>;
 
 export const listedDevice = deviceSummary
   .extend({
-    online: z.boolean(),
+    ...liveMembers,
     runs: z.record(text, text).describe("What each line runs, as name:version where it is known here"),
   })
   .meta({ id: "ListedDevice" });
 export const shownDevice = deviceSummary
-  .extend({ online: z.boolean(), versions: count.describe("Versions that it made, retired ones too") })
+  .extend({ ...liveMembers, versions: count.describe("Versions that it made, retired ones too") })
   .meta({ id: "ShownDevice" });
 
 export const enrolmentBody = {

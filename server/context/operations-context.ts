@@ -8,6 +8,8 @@ import type { OpenFleets } from "./open-fleets.js";
 /** A fleet whose devices may be connected. */
 export interface LiveFleet {
   isOnline(device: string): boolean;
+  /** Why a device does not believe this server; undefined: it has not reported that. */
+  doubtOf(device: string): { readonly sinceMs: number; readonly text: string } | undefined;
   readonly onlineCount: number;
   /** A version was assigned: it is offered now, or when the device connects next. */
   assigned(device: string, line: string, versionId: Hash): Promise<void>;

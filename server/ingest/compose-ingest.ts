@@ -16,6 +16,7 @@ import { CodedDownloads } from "./coded-downloads.js";
 import { CommandRelay } from "./commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
 import { Deliveries } from "./deliveries.js";
+import { DeviceDoubts } from "./device-doubts.js";
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
@@ -66,6 +67,7 @@ export interface IngestServices {
   readonly proofs: HistoryProofs;
   readonly activations: ActivationReports;
   readonly quota: FactQuota;
+  readonly doubts: DeviceDoubts;
 }
 
 /** Opens the folders of unfinished transfers and connects everything. */
@@ -120,6 +122,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     confirmations,
     codedDownloads,
     quota,
+    doubts: new DeviceDoubts(),
     admission: composeAdmission(parts, sessions, quota),
     commands: new CommandRelay(sender, clock, random),
     downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads, deliveries }),

@@ -23,6 +23,7 @@ import {
   type FleetIngestParts,
   type IngestServices,
 } from "./compose-ingest.js";
+import type { DeviceDoubt } from "./device-doubts.js";
 import type { RefusalDetails } from "./device-sender.js";
 import { overQuota } from "./fact-quota.js";
 import type { OnlineDevice } from "./device-sessions.js";
@@ -70,6 +71,10 @@ export class FleetIngest {
   }
   isOnline(device: string): boolean {
     return this.services.sessions.get(device) !== undefined;
+  }
+  /** Why a device does not believe this server; undefined: it has not reported that. */
+  doubtOf(device: string): DeviceDoubt | undefined {
+    return this.services.doubts.get(device);
   }
   get onlineCount(): number {
     return this.services.sessions.count;
@@ -181,7 +186,8 @@ export class FleetIngest {
   }
 
   async #handleMessage(device: string, online: OnlineDevice, body: Body, correlation: string): Promise<void> {
-    const { scheduler, downloads, commands, sender, activations } = this.services;
+    const { scheduler, downloads, commands, sender, activations, doubts } = this.services;
+    doubts.heard(device, body, this.parts.clock.now());
     switch (body.type) {
       case "birth":
         return this.#born(device, online, body);

@@ -48,10 +48,16 @@ function checkName(what: string, name: string): void {
     );
 }
 
+/** What only a running server knows of a device. */
+type LiveState = Pick<CallOutput<"device">, "online" | "doubt">;
+
 export function deviceOperations(context: OperationsContext): DeviceOperations {
   const { fleets, live, home } = context;
-  const isOnline = async (fleet: string, device: string): Promise<boolean> =>
-    (await live?.fleet(fleet))?.isOnline(device) ?? false;
+  const liveState = async (fleet: string, device: string): Promise<LiveState> => {
+    const liveFleet = await live?.fleet(fleet);
+    const doubt = liveFleet?.doubtOf(device);
+    return { online: liveFleet?.isOnline(device) ?? false, ...(doubt && { doubt }) };
+  };
   const command = async ({
     fleet,
     device,
@@ -80,7 +86,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       return Promise.all(
         repository.devices().map(async (device) => ({
           ...withoutTokenHash(device),
-          online: await isOnline(fleet, device.device),
+          ...(await liveState(fleet, device.device)),
           runs: runsOf(repository, device),
         })),
       );
@@ -89,7 +95,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       const repository = await fleets.get(fleet);
       return {
         ...withoutTokenHash(requireDevice(repository, device)),
-        online: await isOnline(fleet, device),
+        ...(await liveState(fleet, device)),
         versions: repository.versions({ device, includeRetired: true }).length,
       };
     },

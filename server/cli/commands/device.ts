@@ -119,7 +119,10 @@ const deviceColumns: readonly Column<CallOutput<"devices">[number]>[] = [
   { title: "DEVICE", value: (row) => row.device },
   {
     title: "STATE",
-    value: (row) => (row.state === "enrolled" ? (row.online ? "online" : "offline") : row.state),
+    value: (row) => {
+      if (row.state !== "enrolled") return row.state;
+      return `${row.online ? "online" : "offline"}${row.doubt === undefined ? "" : ", DOUBTS"}`;
+    },
   },
   { title: "PROFILE", value: (row) => row.profile },
   { title: "LINES", value: (row) => row.lines.join(", ") },
@@ -155,6 +158,9 @@ async function showCommand(name: string, { output, operations, options }: Comman
     names: [found.device],
     text: [
       `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
+      ...(found.doubt === undefined
+        ? []
+        : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
       `lines: ${found.lines.join(", ")}`,
       `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
       ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),

@@ -121,6 +121,27 @@ describe("sessions", () => {
     await device.close();
   });
 
+  it("shows a device that doubts the server, in the device's words, until it believes it", async () => {
+    const device = await ScriptedDevice.connect(await server.enroll("doubter"), { session: 1 });
+    await device.birth();
+    const report = (name: string) =>
+      device.send({ type: "event", line: "", name, text: "its journal is shorter" });
+    const doubt = async () => {
+      const input = { fleet: testFleet };
+      const { devices, device: show } = server.handle.operations;
+      const listed = (await devices(input)).find((one) => one.device === "doubter");
+      const shown = await show({ ...input, device: "doubter" });
+      assert.deepEqual(listed?.doubt, shown.doubt);
+      return shown.doubt;
+    };
+    assert.equal(await doubt(), undefined);
+    await eventOf("device-event", "doubter", () => report("server-history-rewritten"));
+    assert.equal((await doubt())?.text, "its journal is shorter");
+    await eventOf("device-event", "doubter", () => report("server-believed"));
+    assert.equal(await doubt(), undefined);
+    await device.close();
+  });
+
   it("shows a replaced device to run nothing until it reports, and keeps what its predecessor ran", async () => {
     const first = await ScriptedDevice.connect(await server.enroll("heir"), { session: 7 });
     await first.birth();

@@ -86,6 +86,7 @@ describe("a server that was put back", () => {
     device.server = server;
     await reconnect(device);
     assert.equal(outbox.state.distrust, undefined);
+    assert.deepEqual(device.events, ["server-history-rewritten", "server-believed"]);
     assert.ok(sentOf("announce").length > 2, "what awaits receipts is announced again");
     await receipt(recorded, "released");
     assert.ok((await outbox.forget(0, "stored")).includes(released));
