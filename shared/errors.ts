@@ -57,6 +57,8 @@ const objectCodes = {
   STORE_FAILED: failed,
   CHAIN_TOO_LONG: failed,
   CHAIN_CYCLIC: failed,
+  TIER_UNREACHABLE: failed,
+  TIER_INVALID: usage,
 } as const;
 const journalCodes = {
   JOURNAL_CORRUPT: verification,

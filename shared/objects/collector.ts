@@ -9,6 +9,7 @@ import type { Leases } from "./leases.js";
 import type { CollectionPlan } from "./object-store.js";
 import type { Located, ObjectIndex } from "./object-index.js";
 import { groupForRepack } from "./object-index.js";
+import { bytesInPack } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import type { ReferenceLock } from "./reference-lock.js";
 
@@ -91,7 +92,7 @@ export async function collectPlanned(
 }
 
 /** Bytes that one step keeps: as much space is needed until the step's old packs are deleted. */
-const stepBytes = 256 * 1024 * 1024;
+export const stepBytes = 256 * 1024 * 1024;
 
 /** Packs that are rewritten together, those first of which the least is kept. */
 function repackSteps(
@@ -100,7 +101,7 @@ function repackSteps(
   dead: ReadonlySet<Hash>,
 ): readonly (readonly PackIndex[])[] {
   const sized = packs
-    .map((pack) => ({ pack, bytes: sumOf(index.kept(pack, dead).map(({ entry }) => entry.storedBytes)) }))
+    .map((pack) => ({ pack, bytes: sumOf(index.kept(pack, dead).map(({ entry }) => bytesInPack(entry))) }))
     .toSorted((a, b) => a.bytes - b.bytes);
   const steps: PackIndex[][] = [];
   let room = 0;
@@ -134,7 +135,10 @@ async function replaceInSteps(
       freedBytes += await replace(step, isFirst);
       isFirst = false;
     } catch (error) {
-      if (!isStemmaError(error, "DISK_FULL") || (step.length === 1 && isFirst)) throw error;
+      // A pack with a tensor that is coded against one in an unreachable tier stays as it is.
+      const isTierGone = isStemmaError(error, "TIER_UNREACHABLE");
+      if (!isTierGone && (!isStemmaError(error, "DISK_FULL") || (step.length === 1 && isFirst))) throw error;
+      if (step.length === 1 && isTierGone) continue;
       if (step.length === 1) break;
       waiting.unshift(...step.map((pack) => [pack]));
     }

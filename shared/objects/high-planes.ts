@@ -1,5 +1,5 @@
 /** Byte planes of tensors: masks, and checks of the stored bytes that hold the highest of them. Pure. */
-import type { DeltaCodec } from "../delta/codec.js";
+import type { DeltaCodec, PlanesCode } from "../delta/codec.js";
 import { encodingCodes } from "../delta/encoded.js";
 import { planeBytes } from "../delta/numbers.js";
 import { sha256 } from "../tensor/hash.js";
@@ -26,6 +26,11 @@ export function planesCheck(prefix: Uint8Array): string {
   return sha256(prefix).slice(0, 16);
 }
 
+/** Whether an encoding stores the bytes of numbers in planes, the highest first. */
+export function isInPlanes(code: number): code is PlanesCode {
+  return code === encodingCodes.planes || code === encodingCodes.fixedPlanes;
+}
+
 /**
  * One check for each number of planes except all of them, of byte planes and of fixed planes; undefined for
  * other encodings, and for elements of one byte. @throws DELTA_MALFORMED
@@ -37,7 +42,7 @@ export function planeChecksOf(
   bytes: Uint8Array,
 ): readonly string[] | undefined {
   const width = planeBytes(header.dtype);
-  if ((code !== encodingCodes.planes && code !== encodingCodes.fixedPlanes) || width < 2) return undefined;
+  if (!isInPlanes(code) || width < 2) return undefined;
   return Array.from({ length: width - 1 }, (_, i) =>
     planesCheck(bytes.subarray(0, delta.planesPrefixBytes(header, bytes, i + 1, code))),
   );

@@ -8,7 +8,7 @@
  */
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
-import { packFormatOf } from "./pack-entry.js";
+import { packFormatOf, packFormats } from "./pack-entry.js";
 import {
   decodePackIndex,
   encodePackIndex,
@@ -63,7 +63,8 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
     const indexBytes = view.getUint32(at + nameBytes + 8, true);
     const from = at + packFixedBytes;
     const format = view.getUint32(at + nameBytes + 16, true);
-    if (!isPackName(name) || from + indexBytes > end || (format !== 1 && format !== 2)) return new Map();
+    const known = packFormats.find((each) => each === format);
+    if (!isPackName(name) || from + indexBytes > end || known === undefined) return new Map();
     if (wanted.has(name))
       packs.set(name, {
         name,
@@ -72,7 +73,7 @@ export function decodeIndexCache(bytes: Uint8Array, wanted: ReadonlySet<string>)
           bytes.subarray(from, from + indexBytes),
           packBytes - packTrailerBytes - indexBytes,
           name,
-          format,
+          known,
         ),
       });
     at = from + indexBytes;

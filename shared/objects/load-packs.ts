@@ -13,6 +13,7 @@ import { packSuffix, temporarySuffix } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
 import { encodePackIndex, isPackName, type PackIndex } from "./pack-format.js";
 import type { StoreProblem } from "./pack-tensors.js";
+import { lowFileSuffix } from "./tiers/folder-tier-files.js";
 import type { RebuiltIndex } from "./rebuild-index.js";
 
 const cacheName = "index";
@@ -24,6 +25,8 @@ export interface OpenedPacks {
   readonly index: ObjectIndex;
   readonly problems: readonly StoreProblem[];
   readonly isCacheStale: boolean;
+  /** Names of the low files in the folder. */
+  readonly lowFiles: ReadonlySet<string>;
 }
 
 /** Whether an index is complete, as the hash in its pack's name states. */
@@ -176,5 +179,10 @@ async function openPacks(
     if (pack !== undefined) index.add(pack);
   }
   index.settle();
-  return { index, problems, isCacheStale: uncached.length >= staleCachePacks };
+  const lowFiles = new Set(
+    present
+      .filter((name) => name.endsWith(lowFileSuffix))
+      .map((name) => name.slice(0, -lowFileSuffix.length)),
+  );
+  return { index, problems, isCacheStale: uncached.length >= staleCachePacks, lowFiles };
 }

@@ -2,14 +2,15 @@
  * The objects of a store and the pack of each, in memory, and the plan of a collection over them. Pure data:
  * does not use files or a clock. Several packs may hold a copy of an object (concurrent saves, a recoding, a
  * collection interrupted by a crash). Reads use the copy with the highest epoch and, among equal epochs, one
- * that is not coded against another object; so they use the same copy after reopening.
+ * that is complete in its pack, then one that is not coded against another object; so they use the same copy
+ * after reopening.
  */
 import { StemmaError } from "../errors.js";
 import { sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import { Chains, isFault, linked, withClosure, type ChainState, type Links } from "./chains.js";
 import type { CollectionPlan, StoredObject } from "./object-store.js";
-import type { PackEntry } from "./pack-entry.js";
+import { bytesInPack, type PackEntry } from "./pack-entry.js";
 import { packBytes, type PackIndex } from "./pack-format.js";
 
 export interface Located {
@@ -26,12 +27,12 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
   let bytes = 0;
   for (const located of kept) {
     const group = groups[groups.length - 1];
-    if (group === undefined || bytes + located.entry.storedBytes > repackBytes) {
+    if (group === undefined || bytes + bytesInPack(located.entry) > repackBytes) {
       groups.push([located]);
-      bytes = located.entry.storedBytes;
+      bytes = bytesInPack(located.entry);
     } else {
       group.push(located);
-      bytes += located.entry.storedBytes;
+      bytes += bytesInPack(located.entry);
     }
   }
   return groups;
@@ -40,6 +41,8 @@ export function groupForRepack<T extends { readonly entry: PackEntry }>(kept: re
 /** Whether `entry` is read instead of the known copy. Between equal copies the known one stays. */
 function wins(entry: PackEntry, known: PackEntry): boolean {
   if (entry.epoch !== known.epoch) return entry.epoch > known.epoch;
+  // A copy that is complete in its pack: a move of low-order bytes that was cut short leaves both.
+  if ((entry.low === undefined) !== (known.low === undefined)) return entry.low === undefined;
   return entry.base === undefined && known.base !== undefined;
 }
 
@@ -53,6 +56,8 @@ export class ObjectIndex {
   /** Computed from `#settledPacks` when it is first needed. */
   #generation: number | undefined;
   #epoch = 0;
+  /** Objects whose low-order bytes are in a low file. */
+  #lowCount = 0;
   /** For each object, the number of copies in use that are coded against it. */
   readonly #referenceCounts = new Map<Hash, number>();
   /** Discarded when the links that it was computed from may have changed. */
@@ -129,8 +134,31 @@ export class ObjectIndex {
     this.#chains = undefined;
   }
 
+  /** The copy that was found damaged can be read again. */
+  dropDamage(id: Hash): void {
+    if (this.#damaged.delete(id)) this.#chains = undefined;
+  }
+
+  /** Whether decoding an object needs low-order bytes that are not in a pack: its own, or those of its chain. */
+  needsLowFile(id: Hash): boolean {
+    if (this.#lowCount === 0) return false;
+    for (const each of withClosure([id], (next) => this.linksOf(next)))
+      if (this.#locations.get(each)?.entry.low !== undefined) return true;
+    return false;
+  }
+
+  /** Names of the low files that some pack has a part in, whether reads use that copy or not. */
+  lowFiles(): ReadonlySet<string> {
+    const names = new Set<string>();
+    for (const { entries } of this.#packs.values())
+      for (const { low } of entries) if (low !== undefined) names.add(low.file);
+    return names;
+  }
+
   /** Sets the copy that reads use; undefined removes the object. */
   #setLocation(id: Hash, located: Located | undefined): void {
+    if (this.#locations.get(id)?.entry.low !== undefined) this.#lowCount--;
+    if (located?.entry.low !== undefined) this.#lowCount++;
     for (const next of linked(this.#locations.get(id)?.entry ?? {})) {
       const count = (this.#referenceCounts.get(next) ?? 0) - 1;
       if (count > 0) this.#referenceCounts.set(next, count);

@@ -8,14 +8,16 @@ import type { ObjectKind } from "../model/model.js";
 import { dtypeCode, dtypeOfCode, maxRank, tensorByteLength } from "../tensor/dtype.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
+import { decodeLowPart, encodeLowPart, lowPartBytes, type LowPart } from "./tiers/low-part.js";
 import { maxCodedTensorBytes } from "./object-store.js";
 
-/** Format 2 has epochs, references and plane checks. */
-export type PackFormat = 1 | 2;
+/** Format 2 has epochs, references and plane checks; format 3 has tensors whose low-order bytes are elsewhere. */
+export type PackFormat = 1 | 2 | 3;
+export const packFormats: readonly PackFormat[] = [1, 2, 3];
 
 /** Bytes that every entry has. */
 export const entryFixedBytes = 64;
-/** Bytes that every entry of format 2 has in addition. */
+/** Bytes that every entry has in addition from format 2 on. */
 const extensionBytes = 8;
 const planeCheckBytes = 8;
 /** No element is wider than 8 bytes, and all planes together are checked by the tensor's id. */
@@ -70,26 +72,40 @@ export interface PackEntry extends Links<Hash> {
   /** Of tensors. */
   readonly header?: TensorHeader | undefined;
   readonly offset: number;
+  /** All its stored bytes, with those of `low`. */
   readonly storedBytes: number;
+  /** The end of the stored bytes, where it is in a low file instead of the pack. */
+  readonly low?: LowPart | undefined;
   /** Bytes of the object itself. */
   readonly byteLength: number;
 }
 
 /** The fields that determine an entry's size in the index and its pack's format. */
 export type EntryShape = Partial<
-  Pick<PackEntry, "encodingCode" | "epoch" | "header" | "base" | "previous" | "others" | "planeChecks">
+  Pick<
+    PackEntry,
+    "encodingCode" | "epoch" | "header" | "base" | "previous" | "others" | "planeChecks" | "low"
+  >
 >;
+
+/** The stored bytes that are in the pack itself. */
+export function bytesInPack({ storedBytes, low }: Pick<PackEntry, "storedBytes" | "low">): number {
+  return storedBytes - (low?.bytes ?? 0);
+}
 
 /** The oldest format that can hold these entries. */
 export function packFormatOf(entries: Iterable<EntryShape>): PackFormat {
-  for (const { encodingCode = rawEncodingCode, epoch = 0 } of entries)
-    if (encodingCode !== rawEncodingCode || epoch !== 0) return 2;
-  return 1;
+  let format: PackFormat = 1;
+  for (const { encodingCode = rawEncodingCode, epoch = 0, low } of entries) {
+    if (low !== undefined) return 3;
+    if (encodingCode !== rawEncodingCode || epoch !== 0) format = 2;
+  }
+  return format;
 }
 
 /** Size of an entry in the index. */
 export function indexEntryBytes(
-  { header, planeChecks = [], ...links }: EntryShape,
+  { header, planeChecks = [], low, ...links }: EntryShape,
   format: PackFormat,
 ): number {
   const dimensions = 8 * (header?.shape.length ?? 0);
@@ -99,7 +115,8 @@ export function indexEntryBytes(
     extensionBytes +
     dimensions +
     32 * listReferences(links).length +
-    planeCheckBytes * planeChecks.length
+    planeCheckBytes * planeChecks.length +
+    (low === undefined ? 0 : lowPartBytes)
   );
 }
 
@@ -114,7 +131,7 @@ export function packCorrupt(pack: string, why: string): StemmaError {
 
 /** Writes an entry at `start`. It takes `indexEntryBytes`. */
 export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, format: PackFormat): void {
-  const { planeChecks = [], header } = entry;
+  const { planeChecks = [], header, low } = entry;
   const references = listReferences(entry);
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   bytes[start] = kindCodes[entry.kind];
@@ -129,10 +146,11 @@ export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, 
   view.setBigUint64(start + 48, BigInt(entry.storedBytes), true);
   view.setBigUint64(start + 56, BigInt(entry.byteLength), true);
   let at = start + entryFixedBytes;
-  if (format === 2) {
+  if (format !== 1) {
     // One bit for each reference, from the lowest: releases that knew two references refuse more.
     bytes[at] = 2 ** references.length - 1;
     bytes[at + 1] = planeChecks.length;
+    bytes[at + 2] = low === undefined ? 0 : 1;
     at += extensionBytes;
   }
   for (const dimension of header?.shape ?? []) {
@@ -143,6 +161,7 @@ export function encodeEntry(bytes: Uint8Array, start: number, entry: PackEntry, 
     bytes.set(Buffer.from(part, "hex"), at);
     at += part.length / 2;
   }
+  if (low !== undefined) encodeLowPart(bytes, at, low);
 }
 
 /** The pack that an index belongs to. */
@@ -174,8 +193,14 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
   const [offset, storedBytes, byteLength] = [40, 48, 56].map((field) =>
     Number(view.getBigUint64(start + field, true)),
   ) as [number, number, number];
+  const low = format === 3 ? lowPartAt(bytes, start, { pack, id }) : undefined;
+  const inPack = bytesInPack({ storedBytes, low });
   const isInside =
-    offset >= objectsStart && offset + storedBytes <= objectsEnd && Number.isSafeInteger(byteLength);
+    inPack >= 0 &&
+    offset >= objectsStart &&
+    offset + inPack <= objectsEnd &&
+    Number.isSafeInteger(storedBytes) &&
+    Number.isSafeInteger(byteLength);
   if (!isInside || (encodingCode === rawEncodingCode && storedBytes !== byteLength))
     throw packCorrupt(pack, `declares an offset or a size of the object ${id} that does not fit the pack`);
   const epoch = format === 1 ? 0 : view.getUint32(start + 4, true);
@@ -186,7 +211,8 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
     );
   const stored = { encodingCode, epoch, offset, storedBytes, byteLength };
   if (kind !== "tensor") {
-    if (format === 2 && (bytes[start + entryFixedBytes] !== 0 || bytes[start + entryFixedBytes + 1] !== 0))
+    const extension = bytes.subarray(start + entryFixedBytes, start + entryFixedBytes + 3);
+    if (format !== 1 && extension.some((byte) => byte !== 0))
       throw packCorrupt(
         pack,
         `declares references or plane checks of the object ${id}, which only tensors have`,
@@ -209,6 +235,7 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
     kind,
     ...stored,
     header,
+    ...(low === undefined ? {} : { low }),
     ...(format === 1
       ? {}
       : decodeReferences(bytes, start + entryFixedBytes, dimensionsStart + 8 * rank, {
@@ -219,7 +246,28 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
   };
 }
 
-/** `extension`: offset of the fields that only format 2 has. `start`: offset of what follows the dimensions. */
+/**
+ * The low part of the entry at `start`, which follows its plane checks; undefined where it has none.
+ * @throws PACK_CORRUPT
+ */
+function lowPartAt(
+  bytes: Uint8Array,
+  start: number,
+  { pack, id }: Pick<IndexOrigin, "pack"> & Pick<PackEntry, "id">,
+): LowPart | undefined {
+  const extension = start + entryFixedBytes;
+  const [flags = 0, checks = 0, hasLow = 0] = bytes.subarray(extension, extension + 3);
+  if (hasLow === 0) return undefined;
+  const rank = bytes[start + 3] as number;
+  const references = Math.log2(flags + 1);
+  const at = extension + extensionBytes + 8 * rank + 32 * references + planeCheckBytes * checks;
+  const low = Number.isInteger(references) ? decodeLowPart(bytes, at) : undefined;
+  if (low === undefined || hasLow !== 1 || checks === 0)
+    throw packCorrupt(pack, `declares invalid low-order bytes of the tensor ${id}`);
+  return low;
+}
+
+/** `extension`: offset of the fields that format 1 lacks. `start`: offset of what follows the dimensions. */
 function decodeReferences(
   bytes: Uint8Array,
   extension: number,

@@ -1,5 +1,5 @@
 /**
- * The bytes of a pack (formats 1 and 2). Pure: encodes and decodes, and does not access files.
+ * The bytes of a pack (formats 1, 2 and 3). Pure: encodes and decodes, and does not access files.
  * pack-entry.ts encodes the entries of the index.
  *
  *     header    32 bytes: "STEMPACK", format u32, zeros
@@ -11,24 +11,29 @@
  *               each further one, up to 8), number of plane checks u8, zeros (6 bytes); after the dimensions:
  *               ids of the references, plane checks of 8 bytes each: the first bytes of the SHA-256 over the
  *               stored bytes that hold the first 1, 2, … byte planes
+ *               Format 3: after the number of plane checks, 1 where a low part follows the checks, else 0; the
+ *               low part names the file that has the end of the stored bytes (tiers/low-part.ts)
  *     trailer   64 bytes: index offset u64, index bytes u64, entries u32, format u32, SHA-256 of the index,
  *               "STEMPEND"
  *
  * A pack's name is the SHA-256 of its index, a dot and 16 random hexadecimal digits. The hash identifies the
  * pack's objects and their offsets. The digits distinguish a pack that is being deleted from a new one with
- * the same objects. A pack whose objects are all raw and of epoch 0 has format 1, which every Stemma reads.
+ * the same objects. A pack whose objects are all raw and of epoch 0 has format 1, which every Stemma reads; one
+ * with a low part has format 3.
  * (docs/formats.md, "Pack")
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf, sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
 import {
+  bytesInPack,
   decodeEntry,
   encodeEntry,
   entryFixedBytes,
   indexEntryBytes,
   packCorrupt,
   packFormatOf,
+  packFormats,
   type EntryShape,
   type IndexOrigin,
   type PackEntry,
@@ -73,7 +78,7 @@ export function encodePackHeader(packFormat: PackFormat): Uint8Array {
 export function packBytes(entries: readonly (EntryShape & Pick<PackEntry, "storedBytes">)[]): number {
   const format = packFormatOf(entries);
   return entries.reduce(
-    (sum, entry) => sum + entry.storedBytes + indexEntryBytes(entry, format),
+    (sum, entry) => sum + bytesInPack(entry) + indexEntryBytes(entry, format),
     packHeaderBytes + packTrailerBytes,
   );
 }
@@ -123,13 +128,14 @@ export function checkPackHeader(bytes: Uint8Array, pack: string): PackFormat {
 }
 
 function checkFormat(format: number, pack: string): PackFormat {
-  if (format !== 1 && format !== 2)
+  const known = packFormats.find((each) => each === format);
+  if (known === undefined)
     throw new StemmaError(
       "PACK_FORMAT_UNKNOWN",
-      `The pack ${pack} has format ${format}; this Stemma reads the formats 1 and 2. Use the Stemma that wrote it, or a newer one.`,
+      `The pack ${pack} has format ${format}; this Stemma reads the formats 1 to ${packFormats.length}. Use the Stemma that wrote it, or a newer one.`,
       { pack, format },
     );
-  return format;
+  return known;
 }
 
 /**

@@ -31,6 +31,8 @@ export interface PackMaintenanceParts {
   readonly chunks: (id: Hash, kind: ObjectKind | "tensor") => AsyncIterable<Uint8Array>;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
+  /** The stored bytes of a tensor with a low part that are in its pack, compared with their plane check. */
+  readonly verifiedInPack: (located: Located) => Promise<Uint8Array>;
   /** Makes renames and removals in the folder durable. */
   readonly syncNames: () => Promise<void>;
   /** Runs work when no collection is running. */
@@ -74,7 +76,22 @@ export class PackMaintenance {
       await mapConcurrent(new Set([...index.packs.keys(), ...onDisk]), maxConcurrentReads, (name) =>
         this.#inspectPack(name),
       );
+      await this.#findLowBytes();
     });
+  }
+
+  /** Low-order bytes that were damaged or lost are read again: their tier may have been put right. */
+  async #findLowBytes(): Promise<void> {
+    const { index, tensors } = this.#parts;
+    for (const { id } of tensors.problems()) {
+      const entry = id === undefined ? undefined : index.locate(id)?.entry;
+      if (id === undefined || entry?.low === undefined) continue;
+      try {
+        if (await tensors.areLowBytesBack(entry)) index.dropDamage(id);
+      } catch (error) {
+        if (!isStemmaError(error, "TIER_UNREACHABLE")) throw error;
+      }
+    }
   }
 
   async #inspectPack(name: string): Promise<void> {
@@ -94,7 +111,10 @@ export class PackMaintenance {
     }
   }
 
-  /** The errors of the pack's objects that cannot be read, among those that reads take from this pack. */
+  /**
+   * The errors of the pack's objects that cannot be read, among those that reads take from this pack. Of low-order
+   * bytes in a tier nothing is read.
+   */
   async *verify(name: string): AsyncIterable<StemmaError> {
     const { index, packFiles } = this.#parts;
     const pack = index.packs.get(name);
@@ -140,11 +160,13 @@ export class PackMaintenance {
     return { pack: name, kept: kept.length, lost, setAside };
   }
 
-  /** Why an object cannot be read from the disk, or is not what its id states. */
-  async #errorOf({ entry: { id, kind, encodingCode } }: Located): Promise<StemmaError | undefined> {
-    const { chunks, verifiedStored } = this.#parts;
+  /** Why an object cannot be read from the disk, or is not what its id states. No tier is read. */
+  async #errorOf(located: Located): Promise<StemmaError | undefined> {
+    const { chunks, verifiedStored, verifiedInPack } = this.#parts;
+    const { id, kind, encodingCode, low } = located.entry;
     try {
-      if (kind === "tensor" && encodingCode !== rawEncodingCode) await verifiedStored(id);
+      if (low !== undefined) await verifiedInPack(located);
+      else if (kind === "tensor" && encodingCode !== rawEncodingCode) await verifiedStored(id);
       else for await (const piece of chunks(id, kind)) void piece;
       return undefined;
     } catch (error) {

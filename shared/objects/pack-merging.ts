@@ -149,12 +149,17 @@ export class PackMerging {
 
   /**
    * Packs with a tensor that cannot be decoded, because what it is coded against is missing, are left to the
-   * next collection.
+   * next collection; so are those for which a tier would have to be read.
    */
   #choose(limits: { readonly minPacks: number; readonly maxBytes: number }): readonly PackIndex[] {
     const { index } = this.#parts;
     const isReadable = (pack: PackIndex): boolean =>
-      index.kept(pack, new Set()).every(({ entry }) => index.isUsable(entry.id));
+      index
+        .kept(pack, new Set())
+        .every(
+          ({ entry }) =>
+            index.isUsable(entry.id) && (entry.low !== undefined || !index.needsLowFile(entry.id)),
+        );
     const unreadable = new Set<PackIndex>();
     for (;;) {
       const chosen = choosePacks(

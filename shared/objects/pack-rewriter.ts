@@ -6,7 +6,7 @@ import type { PackRewriter } from "./collector.js";
 import type { Located } from "./object-index.js";
 import type { PackFileWriter } from "./pack-file-writer.js";
 import type { PackFiles } from "./pack-files.js";
-import { rawEncodingCode } from "./pack-entry.js";
+import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { plainSeal } from "./unsealed-entry.js";
 
@@ -18,6 +18,8 @@ export interface PackRewriterParts {
   readonly chunks: (id: Hash, kind: ObjectKind | "tensor") => AsyncIterable<Uint8Array>;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
+  /** The stored bytes of a tensor with a low part that are in its pack, compared with their plane check. */
+  readonly verifiedInPack: (located: Located) => Promise<Uint8Array>;
   /** Whether reads use this copy. */
   readonly isRead: (located: Located) => boolean;
   /** Makes renames and removals in the folder durable. */
@@ -32,11 +34,15 @@ export class FilePackRewriter implements PackRewriter {
     this.#parts = parts;
   }
 
-  async rewrite(kept: readonly Located[]): Promise<PackIndex> {
+  /** @param change where a copy's low-order bytes are moved: its entry after that */
+  async rewrite(
+    kept: readonly Located[],
+    change: (entry: PackEntry) => PackEntry = (entry) => entry,
+  ): Promise<PackIndex> {
     const { newTarget, onSyncError, syncNames } = this.#parts;
     const target = newTarget();
     try {
-      for (const located of kept) await this.#copy(located, target);
+      for (const located of kept) await this.#copy(located, change(located.entry), target);
       const pack = await target.finish(plainSeal, onSyncError);
       await target.publish(pack);
       await syncNames();
@@ -51,10 +57,11 @@ export class FilePackRewriter implements PackRewriter {
    * Copies one object as it is stored, after verifying it: damage must not be copied while the original is
    * deleted. A copy that a recoding superseded meanwhile is left out: what was read is of another copy.
    */
-  async #copy(located: Located, target: PackFileWriter): Promise<void> {
-    const { chunks, verifiedStored, isRead } = this.#parts;
-    const { entry } = located;
-    if (entry.header !== undefined && entry.encodingCode !== rawEncodingCode)
+  async #copy(located: Located, entry: PackEntry, target: PackFileWriter): Promise<void> {
+    const { chunks, verifiedStored, verifiedInPack, isRead } = this.#parts;
+    // Low-order bytes stay where they are, and are not read.
+    if (entry.low !== undefined) await target.push(await verifiedInPack({ ...located, entry }));
+    else if (entry.header !== undefined && entry.encodingCode !== rawEncodingCode)
       await target.push(await verifiedStored(entry.id));
     else for await (const piece of chunks(entry.id, entry.kind)) await target.push(piece);
     if (isRead(located)) target.endEntry(entry);

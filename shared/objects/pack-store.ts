@@ -45,6 +45,10 @@ import { Publication } from "./publication.js";
 import { ReferenceLock } from "./reference-lock.js";
 import { StoredObjects } from "./stored-objects.js";
 import { encodingIn, readCodedFrom } from "./stored-tensors.js";
+import { folderTierFiles } from "./tiers/folder-tier-files.js";
+import { LowBytesMoves } from "./tiers/low-bytes-moves.js";
+import { LowFiles } from "./tiers/low-files.js";
+import type { Tier } from "./tiers/tier-files.js";
 import { TensorOpening } from "./tensor-opening.js";
 import { TensorReading } from "./tensor-reading.js";
 
@@ -60,6 +64,8 @@ export interface PackStoreOptions {
   readonly graceMs?: number | undefined;
   /** Capacity of the cache of decoded tensors that others are coded against. Default 64 MiB. */
   readonly decodedCacheBytes?: number | undefined;
+  /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
+  readonly tiers?: (() => readonly Tier[]) | undefined;
 }
 
 /** A pack store, with the members that only its owner needs. */
@@ -74,6 +80,8 @@ export interface PackStore extends ObjectPruner {
   readonly merging: PackMerging;
   /** Drops what was read ahead. Call before reads that are to prove what is on the disk. */
   forgetReadAhead(): void;
+  /** Moves low-order bytes of tensors to tiers and back. */
+  readonly lowBytes: LowBytesMoves;
   /** Packs with their sizes and paths, for backup and statistics. */
   packs(): readonly {
     readonly name: string;
@@ -88,6 +96,7 @@ const defaultDecodedCacheBytes = 64 * 1024 * 1024;
 class FilePackStore implements PackStore {
   readonly maintenance: PackMaintenance;
   readonly merging: PackMerging;
+  readonly lowBytes: LowBytesMoves;
   readonly #files: Files;
   readonly #folder: string;
   readonly #options: PackStoreOptions;
@@ -116,7 +125,12 @@ class FilePackStore implements PackStore {
     this.#packFiles = packFiles;
     this.#index = opened.index;
     this.#isCacheStale = opened.isCacheStale;
-    this.#tensors = new PackTensors(opened.index, packFiles, opened.problems, options.log);
+    const lowFiles = new LowFiles({
+      near: folderTierFiles(files, folder),
+      nearNames: new Set(opened.lowFiles),
+      tiers: options.tiers ?? (() => []),
+    });
+    this.#tensors = new PackTensors(opened.index, { packFiles, lowFiles }, opened.problems, options.log);
     this.#reading = new TensorReading(
       this.#tensors,
       new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes),
@@ -133,6 +147,7 @@ class FilePackStore implements PackStore {
       chunks: (id: Hash, kind: ObjectKind | "tensor") =>
         kind === "tensor" ? this.#opening.chunks(id) : this.#objects.chunks(kind, id),
       verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
+      verifiedInPack: (located: Located) => this.#tensors.verifiedInPack(located),
       isRead: ({ entry }: Located) => this.#index.locate(entry.id)?.entry === entry,
       syncNames: () => this.#syncNames(),
       onSyncError: (error: unknown) => this.#stop(error),
@@ -150,6 +165,7 @@ class FilePackStore implements PackStore {
     };
     this.maintenance = new PackMaintenance(maintained);
     this.merging = new PackMerging(maintained);
+    this.lowBytes = new LowBytesMoves({ ...maintained, folder, random: options.random, lowFiles });
   }
 
   /**

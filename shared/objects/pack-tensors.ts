@@ -7,10 +7,13 @@ import type { Log } from "../ports.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { ChainFault, ChainState } from "./chains.js";
 import type { Located, ObjectIndex } from "./object-index.js";
+import { planesCheck } from "./high-planes.js";
 import type { PackFiles } from "./pack-files.js";
-import type { PackEntry } from "./pack-entry.js";
+import { bytesInPack, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
 import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
+import type { LowFiles } from "./tiers/low-files.js";
+import type { LowPart } from "./tiers/low-part.js";
 import { tensorEntryOf, type FoundDamage, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
 
 /** A pack that cannot be read, or, where `id` is given, one object in it. */
@@ -23,18 +26,20 @@ export interface StoreProblem {
 export class PackTensors implements StoredTensors {
   readonly #index: ObjectIndex;
   readonly #packFiles: PackFiles;
+  readonly #lowFiles: LowFiles;
   readonly #log: Log | undefined;
   /** Packs whose header, trailer or index is damaged or missing, as far as they were read. */
   readonly #damagedPacks: Map<string, StoreProblem>;
-  readonly #damaged: { readonly entry: PackEntry; readonly problem: StoreProblem }[] = [];
+  readonly #damaged = new Map<PackEntry, StoreProblem>();
   constructor(
     index: ObjectIndex,
-    packFiles: PackFiles,
+    { packFiles, lowFiles }: { readonly packFiles: PackFiles; readonly lowFiles: LowFiles },
     damagedPacks: readonly StoreProblem[],
     log: Log | undefined,
   ) {
     this.#index = index;
     this.#packFiles = packFiles;
+    this.#lowFiles = lowFiles;
     this.#damagedPacks = new Map(damagedPacks.map((problem) => [problem.pack, problem]));
     this.#log = log;
   }
@@ -43,12 +48,12 @@ export class PackTensors implements StoredTensors {
   problems(): readonly StoreProblem[] {
     return [
       ...this.#damagedPacks.values(),
-      ...this.#damaged
+      ...[...this.#damaged]
         .filter(
-          ({ entry }) =>
+          ([entry]) =>
             this.#index.damage(entry.id) !== undefined && this.#index.locate(entry.id)?.entry === entry,
         )
-        .map(({ problem }) => problem),
+        .map(([, problem]) => problem),
     ];
   }
 
@@ -102,9 +107,42 @@ export class PackTensors implements StoredTensors {
    */
   stored(id: Hash, length?: number): Promise<Uint8Array> {
     const { pack, entry } = this.locate(id);
-    return this.#packFiles.use(pack, (from) =>
-      from.range(entry.offset, Math.min(entry.storedBytes, length ?? entry.storedBytes)),
+    const wanted = Math.min(entry.storedBytes, length ?? entry.storedBytes);
+    const inPack = this.#packFiles.use(pack, (from) =>
+      from.range(entry.offset, Math.min(wanted, bytesInPack(entry))),
     );
+    return entry.low === undefined || wanted <= bytesInPack(entry)
+      ? inPack
+      : this.#withLow(id, { entry, low: entry.low }, inPack).then((all) => all.subarray(0, wanted));
+  }
+
+  /** Adds the low-order bytes that are not in the pack. @throws TIER_UNREACHABLE; the error of lost ones */
+  async #withLow(
+    id: Hash,
+    { entry, low }: { readonly entry: PackEntry; readonly low: LowPart },
+    inPack: Promise<Uint8Array>,
+  ): Promise<Uint8Array> {
+    const [start, found] = await Promise.all([inPack, this.#lowFiles.read(low)]);
+    if (!found.isDamaged) return Buffer.concat([start, found.bytes]);
+    // They may have been moved meanwhile.
+    const now = this.#index.locate(id)?.entry;
+    if (now !== undefined && now.low?.file !== low.file) return await this.stored(id);
+    throw this.damaged(id, entry, { why: found.why, cause: found.cause });
+  }
+
+  /**
+   * The stored bytes of a copy that are in its pack, of a tensor whose low-order bytes are not. They are compared
+   * with their plane check, so no tier is read. @throws PACK_CORRUPT
+   */
+  async verifiedInPack({ pack, entry }: Located): Promise<Uint8Array> {
+    const bytes = await this.#packFiles.use(pack, (from) => from.range(entry.offset, bytesInPack(entry)));
+    if (entry.planeChecks?.includes(planesCheck(bytes)) !== true) throw this.damaged(entry.id, entry, {});
+    return bytes;
+  }
+
+  /** Whether the low-order bytes of a tensor that were damaged or lost can be read again. */
+  async areLowBytesBack(entry: PackEntry): Promise<boolean> {
+    return entry.low !== undefined && !(await this.#lowFiles.read(entry.low)).isDamaged;
   }
 
   /** All stored bytes, in pieces. */
@@ -119,14 +157,14 @@ export class PackTensors implements StoredTensors {
     return this.#packFiles.use(pack, (reader) => reader.range(entry.offset + from, length));
   }
 
-  damaged(id: Hash, entry: PackEntry, { actual, cause }: FoundDamage): StemmaError {
+  damaged(id: Hash, entry: PackEntry, { actual, cause, why }: FoundDamage): StemmaError {
     const located = this.#index.locate(id);
     const pack = located?.pack.name ?? "that had it";
     const error =
       actual === undefined
         ? new StemmaError(
             "PACK_CORRUPT",
-            `The object ${id} is damaged in the pack ${pack}: its bytes cannot be decoded. Put it back from a backup, or let a device that has it send it again.`,
+            `The object ${id} is damaged in the pack ${pack}: ${why ?? "its bytes cannot be decoded"}. Put it back from a backup, or let a device that has it send it again.`,
             { id, pack, cause },
           )
         : objectMismatch(id, actual, `the pack ${pack}`);
@@ -139,7 +177,7 @@ export class PackTensors implements StoredTensors {
     )
       return error;
     this.#index.noteDamage(id, error);
-    this.#damaged.push({ entry: located.entry, problem: { pack, id, error } });
+    this.#damaged.set(located.entry, { pack, id, error });
     this.#log?.error("object-damaged", { id, pack });
     return error;
   }

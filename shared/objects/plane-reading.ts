@@ -9,6 +9,7 @@ import { planRetrieval } from "./chains.js";
 import { tensorDecoder, type TensorDecoder } from "./decoding/tensor-decoder.js";
 import { keepHighPlanes, planesCheck } from "./high-planes.js";
 import type { FixedPlanesRead, HighPlanes } from "./object-store.js";
+import { bytesInPack } from "./pack-entry.js";
 import type { StoredTensors, TensorEntry } from "./stored-tensors.js";
 
 /** What PlaneReading needs from TensorReading, which reads complete tensors. */
@@ -132,7 +133,7 @@ export class PlaneReading {
   ): Promise<{ readonly prefix: Uint8Array; readonly readBytes: number }> {
     const { id, entry, planes } = request;
     const firstBytes = Math.max(firstReadBytes, 1 + 6 * planeBytes(entry.header.dtype));
-    const start = await this.#source.stored(id, entry, Math.min(entry.storedBytes, firstBytes));
+    const start = await this.#source.stored(id, entry, Math.min(bytesInPack(entry), firstBytes));
     const length = prefixLength(decoder, request, start);
     let prefix: Uint8Array | undefined;
     if (length !== undefined)

@@ -37,7 +37,8 @@ export interface RebuiltIndex {
   readonly isExact: boolean;
 }
 
-const formats: readonly PackFormat[] = [2, 1];
+/** Format 3 reads indexes of format 2, too. */
+const formats: readonly PackFormat[] = [3, 1];
 /** An index without a readable trailer is looked for in this many bytes at the end of the file. */
 const searchedBytes = 64 * 1024 * 1024;
 const maxSearchHits = 10_000;
@@ -187,8 +188,8 @@ async function scanEntries(source: PackBytes, { offset, bytes }: IndexBytes): Pr
   return best;
 }
 
-/** No entry is longer: fixed fields, 32 dimensions, two references, seven plane checks. */
-const maxEntryBytes = 64 + 8 + 8 * 32 + 64 + 56;
+/** No entry is longer: fixed fields, 32 dimensions, eight references, seven plane checks, a low part. */
+const maxEntryBytes = 64 + 8 + 8 * 32 + 8 * 32 + 56 + 64;
 
 async function scanIn(
   source: PackBytes,

@@ -24,6 +24,8 @@ export function tensorEntryOf(entry: PackEntry): TensorEntry {
 export interface FoundDamage {
   readonly actual?: Hash | undefined;
   readonly cause?: unknown;
+  /** What is wrong, where that is known, as the end of a sentence. */
+  readonly why?: string;
 }
 
 export interface StoredTensors {

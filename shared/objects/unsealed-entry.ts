@@ -3,6 +3,7 @@ import type { Links } from "../delta/links.js";
 import type { ObjectKind } from "../model/model.js";
 import type { Hash, TensorHeader } from "../tensor/tensor.js";
 import { rawEncodingCode, type PackEntry } from "./pack-entry.js";
+import type { LowPart } from "./tiers/low-part.js";
 
 /** An index entry without its position in the pack. */
 export interface EntryDescription extends Links<Hash> {
@@ -13,6 +14,8 @@ export interface EntryDescription extends Links<Hash> {
   /** Default: raw. */
   readonly encodingCode?: number;
   readonly planeChecks?: readonly string[] | undefined;
+  /** The end of the stored bytes, where it is not written to the pack. */
+  readonly low?: LowPart | undefined;
   /** Of an entry that is copied from another pack. */
   readonly epoch?: number;
   /** Replaces the copy in the store: a recoding, or a new copy of an unreadable object. */
@@ -44,7 +47,7 @@ export const plainSeal: Seal = { epoch: 0, omit: new Set() };
 export function describedEntry(
   description: EntryDescription,
   offset: number,
-  storedBytes: number,
+  bytesInPack: number,
 ): UnsealedEntry {
   const {
     id,
@@ -56,6 +59,7 @@ export function describedEntry(
     previous,
     others,
     planeChecks,
+    low,
     epoch = 0,
     isRewrite = false,
   } = description;
@@ -65,7 +69,7 @@ export function describedEntry(
     encodingCode,
     epoch,
     offset,
-    storedBytes,
+    storedBytes: bytesInPack + (low?.bytes ?? 0),
     byteLength,
     isRewrite,
     needsEpoch: isRewrite || (base !== undefined && epoch === 0),
@@ -75,6 +79,7 @@ export function describedEntry(
   if (previous !== undefined) entry.previous = previous;
   if (others !== undefined) entry.others = others;
   if (planeChecks !== undefined) entry.planeChecks = planeChecks;
+  if (low !== undefined) entry.low = low;
   return entry;
 }
 

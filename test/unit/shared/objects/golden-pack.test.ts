@@ -3,13 +3,16 @@
  * same. No test writes the vectors again.
  */
 import assert from "node:assert/strict";
-import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
+import { folderTierFiles } from "../../../../shared/objects/tiers/folder-tier-files.js";
+import type { MovedLowBytes } from "../../../../shared/objects/tiers/low-bytes-moves.js";
+import type { LowPart } from "../../../../shared/objects/tiers/low-part.js";
 import {
   sourceOfTensor,
   tensorOfSource,
@@ -81,3 +84,41 @@ async function writesTheSame(golden: Awaited<ReturnType<typeof openPackStore>>):
   }
   await store.close();
 }
+
+interface ExpectedTier {
+  readonly moved: MovedLowBytes;
+  readonly tensors: readonly (TensorHeader & { readonly id: Hash; readonly low: LowPart | null })[];
+}
+
+it("reads golden packs of format 3 with their low file, also after a collection", async () => {
+  const source = new URL("../packs-3/", vectors);
+  const { moved, tensors } = JSON.parse(
+    await readFile(new URL("expected.json", source), "utf8"),
+  ) as ExpectedTier;
+  assert.ok(moved.tensors === 3 && tensors.filter(({ low }) => low !== null).length === 3);
+  const folder = await mkdtemp(join(tmpdir(), "stemma-golden-"));
+  try {
+    await cp(source, folder, { recursive: true });
+    for (const way of ["as it is", "collected"]) {
+      const store = await openPackStore(nodeFiles(), join(folder, "packs"), {
+        ...options(),
+        tiers: () => [{ name: "cold", files: folderTierFiles(nodeFiles(), join(folder, "tier")) }],
+      });
+      assert.deepEqual(store.problems(), []);
+      const live = new Set(tensors.slice(1).map(({ id }) => id));
+      if (way === "collected") await store.collect(store.planCollection(live), () => live);
+      const { files: _files, ...totals } = store.lowBytes.totals();
+      assert.deepEqual(totals, moved);
+      for (const { id, low } of tensors) {
+        assert.equal(idOfTensor(await tensorOfSource(store.openTensor(id, { verify: false }))), id);
+        assert.deepEqual(store.lowBytes.lowPartOf(id) ?? null, low);
+      }
+      await store.close();
+    }
+    const [pack] = (await readdir(join(folder, "packs"))).filter((name) => name.endsWith(".pack"));
+    const bytes = await readFile(join(folder, "packs", pack as string));
+    assert.equal(bytes.readUInt32LE(8), 3);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
