@@ -4,6 +4,7 @@
  */
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { SavedProgress } from "../../shared/train/saved-progress.js";
 import type {
   Activation,
   KeptReceipt,
@@ -96,6 +97,8 @@ export type AgentFact =
       readonly invocation: number;
       /** Steps in its saved state at that time; absent without one. */
       readonly iteration?: number;
+      /** How far its newest pass over samples was at that time; absent without one. */
+      readonly pass?: SavedProgress["pass"];
     })
   /** The agent was stopped in order while it trained: this try does not count against the training. */
   | (At & { readonly type: "training-paused"; readonly line: string; readonly invocation: number })

@@ -4,6 +4,7 @@
  * elsewhere.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { isFurther, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { AgentFact, CompactedPart } from "./agent-fact.js";
 import type {
   Activation,
@@ -235,7 +236,7 @@ export class OutboxFold {
           ? undefined
           : fact.type === "training-paused"
             ? { ...begun, isPaused: true }
-            : goneOn(begun, fact.iteration ?? 0),
+            : goneOn(begun, { iteration: fact.iteration ?? 0, pass: fact.pass }),
       );
   }
 
@@ -326,11 +327,12 @@ function begunBy({ invocation, because, job }: FactOf<"training">): BegunTrainin
 }
 
 /** A training that began once more; a state that goes further than the one before is progress. */
-function goneOn(begun: BegunTraining, iteration: number): BegunTraining {
-  const isProgress = iteration > (begun.iteration ?? 0);
+function goneOn(begun: BegunTraining, saved: SavedProgress): BegunTraining {
+  const isProgress = isFurther(saved, { iteration: begun.iteration ?? 0, pass: begun.pass });
   return {
     ...begun,
-    ...(isProgress ? { iteration } : {}),
+    ...(saved.iteration > (begun.iteration ?? 0) ? { iteration: saved.iteration } : {}),
+    ...(isProgress && saved.pass !== undefined ? { pass: saved.pass } : {}),
     tries: isProgress ? 1 : begun.tries + (begun.isPaused ? 0 : 1),
     isPaused: false,
   };

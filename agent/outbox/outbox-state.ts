@@ -9,6 +9,7 @@
  * 1, 2, 3 … without gaps.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { SavedProgress } from "../../shared/train/saved-progress.js";
 import type { KeptVersion } from "../resources/disk-budget.js";
 import type { BegunJob, Metric, SampleRange } from "./agent-fact.js";
 
@@ -67,6 +68,8 @@ export interface BegunTraining {
   readonly tries: number;
   /** Most steps that its saved state had when it went on; absent: it never went on from one. */
   readonly iteration?: number | undefined;
+  /** Its furthest pass over samples when it went on. */
+  readonly pass?: SavedProgress["pass"];
   /** The last try ended because the agent was stopped in order. */
   readonly isPaused: boolean;
 }

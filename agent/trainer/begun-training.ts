@@ -6,6 +6,7 @@
  * further than before: a vehicle may need many short drives for one training.
  */
 import { StemmaError } from "../../shared/errors.js";
+import { isFurther, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { backoffMs, type Backoff } from "../resources/backoff.js";
 import type { DiskVerdict } from "../resources/disk-budget.js";
@@ -22,8 +23,8 @@ const againBackoff: Backoff = { firstMs: 15_000, maxMs: 600_000 };
 export interface AgainInput {
   readonly line: string;
   readonly begun: BegunTraining;
-  /** Steps in the state that the training saved; 0 without one. */
-  readonly savedIterations: number;
+  /** How far the training was saved. */
+  readonly saved: SavedProgress;
   /** The recipe that agent.json sets for the line now. */
   readonly recipe: string | undefined;
   readonly training: Profile["training"];
@@ -56,7 +57,8 @@ export function decideAgain(input: AgainInput): AgainDecision {
         { line, invocation: begun.invocation },
       ),
     };
-  const isUncounted = begun.isPaused || input.savedIterations > (begun.iteration ?? 0);
+  const isUncounted =
+    begun.isPaused || isFurther(input.saved, { iteration: begun.iteration ?? 0, pass: begun.pass });
   if (!isUncounted && begun.tries >= maxTries)
     return {
       do: "give-up",

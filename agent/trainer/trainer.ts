@@ -222,7 +222,7 @@ export class Trainer {
     const decision = decideAgain({
       line,
       begun,
-      savedIterations: await this.#runs.savedIterations(line, begun),
+      saved: await this.#runs.savedProgress(line, begun),
       recipe: configuredRecipe(config.lines[line]),
       training: profile.training,
       nowMs: clock.now(),

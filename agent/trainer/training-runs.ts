@@ -11,7 +11,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
-import { savedIterations } from "../../shared/train/saved-progress.js";
+import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { EngineNotice, TrainingProgress } from "../../shared/train/training.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
@@ -76,9 +76,12 @@ export class TrainingRuns {
     this.#abort.abort();
   }
 
-  /** Steps in the state that a training saved before it was cut short; 0 without one. */
-  async savedIterations(line: string, { invocation }: Pick<BegunTraining, "invocation">): Promise<number> {
-    return await savedIterations(this.options.files, this.#workFolder(line, invocation));
+  /** How far a training that was cut short was saved. */
+  async savedProgress(
+    line: string,
+    { invocation }: Pick<BegunTraining, "invocation">,
+  ): Promise<SavedProgress> {
+    return await savedProgress(this.options.files, this.#workFolder(line, invocation));
   }
 
   #workFolder(line: string, invocation: number): string {
@@ -138,13 +141,14 @@ export class TrainingRuns {
       throw error;
     }
     const { invocation } = begun;
-    const iteration = await this.savedIterations(line, begun);
+    const { iteration, pass } = await this.savedProgress(line, begun);
     await outbox.append({
       type: "training-again",
       atMs: Math.round(clock.now()),
       line,
       invocation,
       ...(iteration === 0 ? {} : { iteration }),
+      ...(pass === undefined ? {} : { pass }),
     });
     this.#logStart(line, begun, "; again, after it was cut short");
     return await this.#run(line, begun, base);

@@ -17,7 +17,7 @@ import { usedEngine } from "../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
-import { savedIterations } from "../../shared/train/saved-progress.js";
+import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import {
   jobFormat,
   type EngineNotice,
@@ -154,15 +154,15 @@ async function trainAndSave(
 
 /** Adds to the error of an interrupted training how far its saved state goes. */
 async function withProgress(error: unknown, folder: string): Promise<unknown> {
-  const iteration = await savedIterations(nodeFiles(), folder).catch(() => 0);
-  return iteration === 0
-    ? error
-    : new StemmaError(
-        "TRAINING_STOPPED",
-        `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same ` +
-          "command again, and it continues there.",
-        { cause: error, iteration },
-      );
+  const saved = await savedProgress(nodeFiles(), folder).catch((): SavedProgress => ({ iteration: 0 }));
+  const { iteration, pass } = saved;
+  if (iteration === 0 && pass === undefined) return error;
+  return new StemmaError(
+    "TRAINING_STOPPED",
+    `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same ` +
+      "command again, and it continues there.",
+    { cause: error, iteration },
+  );
 }
 
 function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {

@@ -12,7 +12,8 @@ import { allFinite } from "./kernels/optimizer-step.js";
 import { learningRates } from "./learning-rate.js";
 import { batchOf, totalLoss, type BatchSelection, type LossTerm } from "./loss.js";
 import { Optimizer, type OptimizerState } from "./optimizers.js";
-import { checkShapes, lossTermsFor, meanLossOn } from "./predict.js";
+import { meanLossOn, type PassState } from "./evaluation-pass.js";
+import { checkShapes, lossTermsFor } from "./model-outputs.js";
 import type { Stream, Streams } from "../random/streams.js";
 import type { TensorFlow, TfTensor } from "./tensorflow.js";
 import { floatsOf, type Trainable } from "./trainable.js";
@@ -26,6 +27,8 @@ export interface FitHooks {
    * Called after each step, and once more after the last epoch, with a function that gives the state at this point.
    */
   onState?(snapshot: () => FitSnapshot, isLast: boolean): Promise<void> | void;
+  /** Keeps how far the pass over the validation samples is, after this many steps. */
+  validationState?(iteration: number): PassState;
   /** Called after every `checkpointEveryEpochs` epochs. */
   onCheckpoint?(
     epoch: number,
@@ -184,7 +187,11 @@ class TrainingLoop {
     const validation =
       samples.validation.count === 0
         ? null
-        : meanLossOn(samples.validation, { tf, model, samples, losses: this.#losses });
+        : await meanLossOn(
+            samples.validation,
+            { tf, model, samples, losses: this.#losses },
+            hooks?.validationState?.(this.#iteration),
+          );
     this.#measurements.push({ ...(this.#measurements.pop() as Measurement), validation });
     if (validation !== null && validation < this.#best.loss)
       this.#best = {

@@ -4,13 +4,13 @@
  * processes or folders.
  */
 import { StemmaError } from "../errors.js";
-import type { DatasetFiles } from "./datasets/dataset.js";
+import { outputsOf, type DatasetFiles, type SampleSet } from "./datasets/dataset.js";
 import { loadDataset } from "./datasets/registry.js";
-import type { SampleTask } from "./datasets/dataset.js";
-import { evaluate, firstSamples, type Evaluation } from "./evaluation.js";
-import { defaultLosses, generalMeasures } from "./general-measures.js";
+import { outputShape } from "./datasets/target-form.js";
+import { firstSamples, type Evaluation } from "./evaluation.js";
+import { defaultLosses } from "./default-losses.js";
+import { evaluateModel } from "./evaluation-pass.js";
 import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
-import { predict } from "./predict.js";
 import type { StoredModel } from "./recipes/recipe.js";
 import type { TensorFlow } from "./tensorflow.js";
 import { buildTrainable } from "./trainable.js";
@@ -48,15 +48,24 @@ export async function runEvaluation(
   const part = firstSamples(set.heldOut, job.evaluate.limit ?? set.heldOut.count);
   await ports.onProgress?.({ phase: "evaluating" });
   const built = buildTrainable(ports.tf, model.architecture, model.tensors);
-  let outputs: readonly Float32Array[];
+  const outputs: (readonly Float32Array[])[] = [];
   let evaluation: Evaluation;
   try {
-    outputs = predict(ports.tf, built, set, part);
-    requireNumbers(outputs, part.count, set.task);
-    evaluation = evaluate(set, part, outputs, {
-      ...job.evaluate,
-      ...generalMeasures({ tf: ports.tf, model: built, samples: set, loss: defaultLosses(set) }, part),
-    });
+    evaluation = await evaluateModel(
+      { tf: ports.tf, model: built, samples: set, loss: defaultLosses(set) },
+      part,
+      {
+        top: job.evaluate.top,
+        onOutputs: (batch, from) => {
+          requireNumbers(batch, from, set);
+          if (job.evaluate.outputs === true) outputs.push(batch);
+        },
+        state: {
+          read: () => Promise.resolve(undefined),
+          save: async () => ports.onProgress?.({ phase: "evaluating" }),
+        },
+      },
+    );
   } finally {
     built.dispose();
   }
@@ -72,29 +81,30 @@ export async function runEvaluation(
   };
 }
 
-/** @throws NOT_A_NUMBER */
-function requireNumbers(outputs: readonly Float32Array[], count: number, task: SampleTask): void {
-  for (const values of outputs) {
+/** @throws NOT_A_NUMBER naming the first sample, of the batch that begins at sample `from` */
+function requireNumbers(batch: readonly Float32Array[], from: number, set: SampleSet): void {
+  outputsOf(set).forEach((form, index) => {
+    const values = batch[index] as Float32Array;
     const firstNaN = values.findIndex((value) => Number.isNaN(value));
-    if (firstNaN < 0) continue;
-    const sample = Math.floor((firstNaN * count) / values.length);
+    if (firstNaN < 0) return;
+    const width = outputShape(form).reduce((product, dimension) => product * dimension, 1);
+    const sample = from + Math.floor(firstNaN / width);
     throw new StemmaError(
       "NOT_A_NUMBER",
-      `The model outputs NaN for sample ${sample} of the held-out part, so ` +
-        `its ${task === "classification" ? "accuracy" : "error"} cannot be measured. Check whether one ` +
-        "of its weights is NaN or infinite.",
+      `The model outputs NaN for sample ${sample} of the held-out part, so its ${set.task === "classification" ? "accuracy" : "error"} cannot be measured. Check whether one of its weights is NaN or infinite.`,
       { sample },
     );
-  }
+  });
 }
 
-/** The outputs one after the other. */
-function joined(outputs: readonly Float32Array[]): Float32Array {
-  const [first, ...others] = outputs;
-  if (first !== undefined && others.length === 0) return first;
-  const all = new Float32Array(outputs.reduce((sum, { length }) => sum + length, 0));
+/** The outputs of all batches: for each output of the model its rows, one output after the other. */
+function joined(batches: readonly (readonly Float32Array[])[]): Float32Array {
+  const inOrder = (batches[0] ?? []).flatMap((_, index) =>
+    batches.map((batch) => batch[index] as Float32Array),
+  );
+  const all = new Float32Array(inOrder.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
-  for (const values of outputs) {
+  for (const values of inOrder) {
     all.set(values, at);
     at += values.length;
   }

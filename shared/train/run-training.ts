@@ -8,26 +8,26 @@ import { weightSlots } from "../model/architecture.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
-import { evaluate, metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
+import { metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
+import { evaluateModel, type EvaluatedModel, type PassState } from "./evaluation-pass.js";
 import type { FitPlan } from "./fit-plan.js";
-import { generalMeasures } from "./general-measures.js";
 import { fit, type FitOutcome } from "./fit.js";
 import { resolveOptimizer, type OptimizerState } from "./optimizers.js";
-import { predict } from "./predict.js";
 import type { StoredModel, Parameters as RecipeParameters, Recipe } from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
 import { Streams } from "../random/streams.js";
 import { sha256 } from "../tensor/hash.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
-import type { FitSnapshot, FitState, TrainingProgressSoFar } from "./training-state.js";
 import type {
-  BackendChoice,
-  TrainingJob,
-  TrainingPhase,
-  TrainingProgress,
-  TrainingResult,
-} from "./training.js";
+  Effort,
+  FitSnapshot,
+  FitState,
+  PassId,
+  PassProgress,
+  TrainingProgressSoFar,
+} from "./training-state.js";
+import type { BackendChoice, TrainingJob, TrainingProgress, TrainingResult } from "./training.js";
 
 export interface Checkpoint {
   readonly epoch: number;
@@ -41,12 +41,19 @@ export interface SavedTraining extends TrainingProgressSoFar {
   readonly fit: FitState;
 }
 
+/** How far a pass over samples was, and what was spent on the training until then. */
+export interface SavedPass extends PassProgress, Effort {}
+
 /** Keeps the state of a training. The key identifies the training: only the same one continues. */
 export interface TrainingStates {
   /** The state to continue from; undefined when the training begins (again). Called once, before the first step. */
   read(key: Hash): Promise<SavedTraining | undefined>;
   /** Called between any two steps; saves the state if it is time to. */
   save(key: Hash, snapshot: () => FitSnapshot, soFar: () => TrainingProgressSoFar): Promise<void>;
+  /** Where a pass over samples was cut short; undefined where it begins. */
+  readPass(key: Hash, pass: PassId): Promise<SavedPass | undefined>;
+  /** Called after each batch of a pass; saves its progress if it is time to. */
+  savePass(key: Hash, pass: PassId, progress: () => SavedPass): Promise<void>;
 }
 
 export interface TrainingPorts {
@@ -90,12 +97,11 @@ export async function runTraining(
   base: TrainingBase | undefined,
   ports: TrainingPorts,
 ): Promise<TrainedModel> {
-  const started = ports.monotonic();
+  const work = new TrainingWork(ports.monotonic);
   const recipe = recipeByName(job.recipe);
   const parameters = recipe.resolve(job.parameters, base !== undefined);
   const streams = new Streams(job.seed, job.invocation);
-  const enterPhase = (phase: TrainingPhase): void | Promise<void> => ports.onProgress?.({ phase });
-  await enterPhase("reading data");
+  await ports.onProgress?.({ phase: "reading data" });
   const { set, hash } = await loadDataset(job.dataset, ports.files);
   checkTask(recipe, set, job);
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
@@ -108,12 +114,19 @@ export async function runTraining(
   });
   const key = stateKeyOf(job, hash, base);
   const saved = await ports.states?.read(key);
-  const continuations = saved === undefined ? 0 : saved.continuations + 1;
-  const spentMs = (): number => Math.round((saved?.spentMs ?? 0) + ports.monotonic() - started);
+  if (saved !== undefined) work.continues(saved);
   try {
-    if (saved === undefined) await enterPhase("evaluating before");
+    const passes = new TrainingPasses(ports, key, work);
+    await passes.report(
+      saved === undefined
+        ? { phase: "evaluating before" }
+        : { phase: "training", iteration: saved.fit.position.iteration, epoch: saved.fit.position.epoch },
+    );
     const measured = { tf: ports.tf, model, samples: set, loss: plan.loss };
-    const before = saved === undefined ? evaluateModel(measured) : saved.before;
+    const before =
+      saved === undefined
+        ? await evaluateHeldOut(measured, passes.state({ stage: "before", iteration: 0, samplesBefore: 0 }))
+        : saved.before;
     const outcome = await fit({
       tf: ports.tf,
       model,
@@ -124,9 +137,9 @@ export async function runTraining(
       continueFrom: saved?.fit,
       hooks: {
         onIteration: (measurement, iterations) =>
-          ports.onProgress?.({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
-        onState: (snapshot) =>
-          ports.states?.save(key, snapshot, () => ({ before, spentMs: spentMs(), continuations })),
+          passes.report({ phase: "training", iterations, epochs: plan.epochs, ...measurement }),
+        onState: (snapshot) => ports.states?.save(key, snapshot, () => ({ before, ...work.effort() })),
+        validationState: (iteration) => passes.state({ stage: "validation", iteration, samplesBefore: 0 }),
         onCheckpoint: async (epoch, iteration, tensors, optimizer) => {
           await ports.onCheckpoint?.({
             epoch,
@@ -137,8 +150,12 @@ export async function runTraining(
         },
       },
     });
-    await enterPhase("evaluating after");
-    const after = evaluateModel(measured);
+    await passes.report({ phase: "evaluating after" });
+    const { iterations: iteration } = outcome;
+    const after = await evaluateHeldOut(
+      measured,
+      passes.state({ stage: "after", iteration, samplesBefore: set.validation.count }),
+    );
     const tensors = withFrozenTensors(model, start.tensors);
     const finished: FinishedTraining = {
       job,
@@ -154,17 +171,70 @@ export async function runTraining(
       base,
       resume,
     };
+    const { spentMs, continuations } = work.effort();
     return {
       model: { architecture: start.architecture, tensors },
       optimizer: parameters["keepOptimizer"] === true ? outcome.optimizer : undefined,
       result: {
         ...resultOf(finished, ports),
-        durationMs: spentMs(),
+        durationMs: spentMs,
         ...(continuations === 0 ? {} : { continuations }),
       },
     };
   } finally {
     model.dispose();
+  }
+}
+
+/** What was spent on a training, by the processes before this one and by this one. */
+class TrainingWork {
+  readonly #startedMs: number;
+  #before: Effort = { spentMs: 0, continuations: 0 };
+
+  constructor(private readonly monotonic: () => number) {
+    this.#startedMs = monotonic();
+  }
+
+  /** This process continues what others did. Of two saved efforts the later one counts. */
+  continues({ spentMs, continuations }: Effort): void {
+    if (continuations >= this.#before.continuations)
+      this.#before = { spentMs, continuations: continuations + 1 };
+  }
+
+  effort(): Effort {
+    const { spentMs, continuations } = this.#before;
+    return { spentMs: Math.round(spentMs + this.monotonic() - this.#startedMs), continuations };
+  }
+}
+
+/** Keeps how far the passes of a training are, and reports progress while they run. */
+class TrainingPasses {
+  #last: TrainingProgress = { phase: "starting" };
+
+  constructor(
+    private readonly ports: Pick<TrainingPorts, "states" | "onProgress">,
+    private readonly key: Hash,
+    private readonly work: TrainingWork,
+  ) {}
+
+  async report(progress: TrainingProgress): Promise<void> {
+    this.#last = progress;
+    await this.ports.onProgress?.(progress);
+  }
+
+  state(pass: PassId): PassState {
+    const { states } = this.ports;
+    return {
+      read: async () => {
+        const saved = await states?.readPass(this.key, pass);
+        if (saved !== undefined) this.work.continues(saved);
+        return saved;
+      },
+      save: async (progress) => {
+        await this.ports.onProgress?.(this.#last);
+        await states?.savePass(this.key, pass, () => ({ ...progress(), ...this.work.effort() }));
+      },
+    };
   }
 }
 
@@ -221,12 +291,9 @@ function withFrozenTensors(model: Trainable, tensors: readonly Tensor[]): Tensor
 }
 
 /** The model on the held-out samples; null without any. */
-function evaluateModel(measured: Parameters<typeof generalMeasures>[0]): Evaluation | null {
-  const { tf, model, samples } = measured;
-  const { heldOut } = samples;
-  if (heldOut.count === 0) return null;
-  const outputs = predict(tf, model, samples, heldOut);
-  return evaluate(samples, heldOut, outputs, generalMeasures(measured, heldOut));
+async function evaluateHeldOut(model: EvaluatedModel, state: PassState): Promise<Evaluation | null> {
+  const { heldOut } = model.samples;
+  return heldOut.count === 0 ? null : await evaluateModel(model, heldOut, { state });
 }
 
 /**

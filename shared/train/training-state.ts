@@ -51,14 +51,40 @@ export interface FitState {
 }
 
 /** What a training needs beside the loop's state to continue. */
-export interface TrainingProgressSoFar {
+export interface TrainingProgressSoFar extends Effort {
   /** Measured before the first step; null without held-out samples. */
   readonly before: Evaluation | null;
+}
+
+export interface Effort {
   /** Milliseconds that the processes before spent on the training. */
   readonly spentMs: number;
   /** How often the training continued after it was cut short. */
   readonly continuations: number;
 }
+
+/** A pass over samples that another process can continue. */
+export interface PassId {
+  readonly stage: "before" | "validation" | "after";
+  /** Steps of the training that were done before it. */
+  readonly iteration: number;
+  /** Samples of earlier passes after the same step. */
+  readonly samplesBefore: number;
+}
+
+/** How far a pass is. */
+export interface PassProgress {
+  /** Samples that are done; a pass takes them in their order. */
+  readonly samples: number;
+  /** Sums over those samples. */
+  readonly sums: Float64Array;
+}
+
+/** Name of the file in the state folder with the progress of a pass. */
+export const passFileName = "evaluation.state";
+
+/** First bytes of that file; the length of its header follows as u32, and its header as JSON. */
+export const passMagic = "STEMPAS1";
 
 /** Name of the state file in the state folder. */
 export const stateFileName = "training.state";

@@ -9,10 +9,18 @@ import { messageOf } from "../../error-text.js";
 import { writeDurably } from "../../files/durable-write.js";
 import type { Files } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
-import type { Checkpoint, SavedTraining, TrainingStates } from "../run-training.js";
+import type { Checkpoint, SavedPass, SavedTraining, TrainingStates } from "../run-training.js";
 import type { EngineNotice, JobState } from "../training.js";
-import { StatePace, stateFileName, type FitSnapshot, type TrainingProgressSoFar } from "../training-state.js";
+import {
+  passFileName,
+  StatePace,
+  stateFileName,
+  type FitSnapshot,
+  type PassId,
+  type TrainingProgressSoFar,
+} from "../training-state.js";
 import { modelFile } from "./model-files.js";
+import { encodePass, readPass } from "./pass-file.js";
 import { arrayBytesOf, readState, writeState, type CheckpointFile, type SavedState } from "./state-file.js";
 
 interface TrainingFolderOptions {
@@ -28,18 +36,27 @@ interface TrainingFolderOptions {
   readonly onNotice: (notice: EngineNotice) => void;
 }
 
+const passNames: Readonly<Record<PassId["stage"], string>> = {
+  before: "evaluation before its first step",
+  validation: "pass over the validation samples",
+  after: "evaluation after its last step",
+};
+
 export class TrainingFolder implements TrainingStates {
   readonly #options: TrainingFolderOptions;
   readonly #pace: StatePace;
+  readonly #passPace: StatePace;
   #checkpoints: readonly CheckpointFile[] = [];
   /** Checkpoint files that are not kept; the last saved state may still rely on them. */
   #superseded: readonly string[] = [];
   #dropped = 0;
-  #hasReportedFailure = false;
+  /** The file that could not be written when that was last reported. */
+  #unsaved: string | undefined;
 
   constructor(options: TrainingFolderOptions) {
     this.#options = options;
     this.#pace = new StatePace(options.startedMs, options.state?.everySeconds);
+    this.#passPace = new StatePace(options.startedMs, options.state?.everySeconds);
   }
 
   /** Checkpoints that were made and not kept. */
@@ -73,30 +90,53 @@ export class TrainingFolder implements TrainingStates {
     if (state === undefined || !this.#pace.isDue(startMs)) return;
     const present = snapshot();
     let bytes = arrayBytesOf(present);
-    if (2 * bytes > (state.maxBytes ?? Infinity)) {
-      this.#reportFailure(
-        `it needs ${2 * bytes} bytes while it is written, and the training may use ${state.maxBytes}`,
-      );
-    } else {
-      try {
-        await files.makeFolder(state.folder);
-        bytes = await writeState(files, join(state.folder, stateFileName), {
-          context: {
-            engine,
-            key,
-            checkpoints: this.#checkpoints,
-            droppedCheckpoints: this.#dropped,
-            ...soFar(),
-          },
-          snapshot: present,
-        });
-        this.#hasReportedFailure = false;
-        await this.#removeSuperseded();
-      } catch (error) {
-        this.#reportFailure(messageOf(error));
-      }
-    }
+    await this.#trySaving(stateFileName, 2 * bytes, async (folder) => {
+      bytes = await writeState(files, join(folder, stateFileName), {
+        context: {
+          engine,
+          key,
+          checkpoints: this.#checkpoints,
+          droppedCheckpoints: this.#dropped,
+          ...soFar(),
+        },
+        snapshot: present,
+      });
+      await this.#removeSuperseded();
+    });
     this.#pace.tried({ startMs, endMs: monotonic(), bytes });
+  }
+
+  async readPass(key: Hash, pass: PassId): Promise<SavedPass | undefined> {
+    const { files, state, engine, onNotice } = this.#options;
+    if (state === undefined) return undefined;
+    try {
+      const saved = await readPass(files, join(state.folder, passFileName), { ...pass, engine, key });
+      // Of a training that goes on, this is reported already.
+      if (saved !== undefined && pass.stage === "before")
+        onNotice({
+          event: "training-continued",
+          text: `The training continues in its ${passNames.before}, after ${saved.samples} samples.`,
+          iteration: 0,
+        });
+      return saved;
+    } catch (error) {
+      onNotice({
+        event: "training-state-refused",
+        text: `The ${passNames[pass.stage]} begins again, because its saved progress cannot be used: ${messageOf(error)}`,
+      });
+      return undefined;
+    }
+  }
+
+  async savePass(key: Hash, pass: PassId, progress: () => SavedPass): Promise<void> {
+    const { files, engine, state, monotonic } = this.#options;
+    const startMs = monotonic();
+    if (state === undefined || !this.#passPace.isDue(startMs)) return;
+    const bytes = encodePass({ ...pass, engine, key }, progress());
+    await this.#trySaving(passFileName, 2 * bytes.length, async (folder) => {
+      await writeDurably(files, join(folder, passFileName), bytes);
+    });
+    this.#passPace.tried({ startMs, endMs: monotonic(), bytes: bytes.length });
   }
 
   /** Writes a checkpoint into the result folder, durably, since states rely on it. */
@@ -167,9 +207,33 @@ export class TrainingFolder implements TrainingStates {
       if (!kept.has(name)) await files.remove(join(resultFolder, name));
   }
 
-  #reportFailure(reason: string): void {
-    if (this.#hasReportedFailure) return;
-    this.#hasReportedFailure = true;
+  /** Writes a file of the state folder, within the bytes that the training may use. A failure is reported. */
+  async #trySaving(
+    name: string,
+    neededBytes: number,
+    write: (folder: string) => Promise<void>,
+  ): Promise<void> {
+    const { files, state } = this.#options;
+    if (state === undefined) return;
+    if (neededBytes > (state.maxBytes ?? Infinity)) {
+      this.#reportFailure(
+        name,
+        `it needs ${neededBytes} bytes while it is written, and the training may use ${state.maxBytes}`,
+      );
+      return;
+    }
+    try {
+      await files.makeFolder(state.folder);
+      await write(state.folder);
+      if (name === this.#unsaved) this.#unsaved = undefined;
+    } catch (error) {
+      this.#reportFailure(name, messageOf(error));
+    }
+  }
+
+  #reportFailure(name: string, reason: string): void {
+    if (this.#unsaved !== undefined) return;
+    this.#unsaved = name;
     this.#options.onNotice({
       event: "training-state-unsaved",
       text:

@@ -7,7 +7,7 @@ import { StemmaError } from "../../errors.js";
 import { outputsOf, type SampleSet } from "../datasets/dataset.js";
 import { outputShape, type TargetForm, type TargetKind } from "../datasets/target-form.js";
 import { lossNames, type LossName, type OutputLoss } from "../fit-plan.js";
-import { lossOfKind } from "../general-measures.js";
+import { lossOfKind } from "../default-losses.js";
 import { defineRecipe } from "./define-recipe.js";
 import { parameter, textOf, trainingParameters } from "./recipe-parameters.js";
 import type { Parameters, Recipe } from "./recipe.js";

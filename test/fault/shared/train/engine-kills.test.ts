@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import { savedIterations } from "../../../../shared/train/saved-progress.js";
+import { savedProgress } from "../../../../shared/train/saved-progress.js";
 import { trainInChild, type TrainingOutcome } from "../../../../shared/train/train-in-child.js";
 import { jobFormat, type EngineNotice, type TrainingJob } from "../../../../shared/train/training.js";
 import { testSeed } from "../../../helpers/crash-states.js";
@@ -53,7 +53,7 @@ it("continues over processes that are killed", { timeout: 300_000 }, async (t) =
       notices.map(({ event, iteration }) => ({ event, iteration })),
       done === 0 ? [] : [{ event: "training-continued", iteration: done }],
     );
-    const now = await savedIterations(nodeFiles(), workFolder);
+    const { iteration: now } = await savedProgress(nodeFiles(), workFolder);
     assert.ok(now >= target, `saved ${now} of at least ${target} steps`);
     done = now;
   }
@@ -71,7 +71,8 @@ async function killedAt(
   const stop = new AbortController();
   const watch = async (): Promise<void> => {
     while (!stop.signal.aborted) {
-      if ((await savedIterations(nodeFiles(), workFolder).catch(() => 0)) >= target) stop.abort();
+      const { iteration } = await savedProgress(nodeFiles(), workFolder).catch(() => ({ iteration: 0 }));
+      if (iteration >= target) stop.abort();
       await new Promise((resolve) => {
         setImmediate(resolve);
       });

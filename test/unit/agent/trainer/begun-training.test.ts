@@ -52,6 +52,13 @@ describe("a training that was cut short", () => {
     assert.equal(tries(again, again, from(7)), 1);
     assert.equal(tries(from(7), from(7), from(7)), 3, "it did not get further");
     assert.equal(tries(from(7), again, from(5)), 3, "a state that was lost does not count as progress");
+    const inPass = (iteration: number, samples: number): AgentFact => ({
+      ...again,
+      pass: { iteration, samples },
+    });
+    assert.equal(tries(again, inPass(0, 64)), 1, "an evaluation that gets further is progress");
+    assert.equal(tries(inPass(0, 64), inPass(0, 64), inPass(0, 128), from(3), inPass(9, 64)), 1);
+    assert.equal(tries(inPass(9, 128), inPass(9, 64)), 2);
     assert.equal(tries(...Array.from({ length: 50 }, (_, at) => from(at + 1))), 1);
   });
   it("keeps its base and its samples", () => {
@@ -68,7 +75,7 @@ describe("a training that was cut short", () => {
 const input: AgainInput = {
   line: "cam",
   begun: { invocation: 4, because: "clock", job, tries: 1, isPaused: false },
-  savedIterations: 0,
+  saved: { iteration: 0 },
   recipe: "r",
   training: testProfile({ "training.dutyHours": { from: 22, to: 6 } }).training,
   nowMs: 23 * 3_600_000,
@@ -99,9 +106,9 @@ describe("when it begins again", () => {
   });
   it("is not given up, and does not pause, while its saved state goes further", () => {
     const many = { tries: maxTries, iteration: 40 };
-    assert.deepEqual(decided({ savedIterations: 41 }, many), { do: "again", afterMs: 0 });
-    assert.equal(decided({ savedIterations: 40 }, many).do, "give-up");
-    assert.deepEqual(decided({ savedIterations: 41 }, { tries: 6 }), { do: "again", afterMs: 0 });
+    assert.deepEqual(decided({ saved: { iteration: 41 } }, many), { do: "again", afterMs: 0 });
+    assert.equal(decided({ saved: { iteration: 40 } }, many).do, "give-up");
+    assert.deepEqual(decided({ saved: { iteration: 41 } }, { tries: 6 }), { do: "again", afterMs: 0 });
   });
   it("waits for the disk, and for the duty hours if no person asked for it", () => {
     assert.equal(decided({ disk: { allowed: false, left: -1, reason: "" } }).do, "wait");

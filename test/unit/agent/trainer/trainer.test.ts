@@ -15,7 +15,6 @@ import { Trainer } from "../../../../agent/trainer/trainer.js";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
 
 const line = "cam";
@@ -60,7 +59,7 @@ async function openTrainer(t: TestContext, diskUse: () => DiskUse = () => freeDi
     random: nodeRandom(),
     commandOwner: process.getuid?.(),
     train,
-    enrolment: { fleet: "f", device: "d", lines: [line] } as unknown as Enrolment,
+    enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     version: "test",
     isOnline: () => true,

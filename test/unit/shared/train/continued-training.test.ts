@@ -9,10 +9,11 @@ import { after, before, describe, it } from "node:test";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { fuseActivations } from "../../../../shared/train/backends/fused-layers.js";
 import { readState } from "../../../../shared/train/engine/state-file.js";
+import { readPass } from "../../../../shared/train/engine/pass-file.js";
 import { TrainingFolder } from "../../../../shared/train/engine/training-folder.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { runTraining, type TrainedModel } from "../../../../shared/train/run-training.js";
-import { savedIterations } from "../../../../shared/train/saved-progress.js";
+import { isFurther, savedProgress, type SavedProgress } from "../../../../shared/train/saved-progress.js";
 import { StatePace } from "../../../../shared/train/training-state.js";
 import { jobFormat, type EngineNotice, type TrainingJob } from "../../../../shared/train/training.js";
 import type { Files } from "../../../../shared/ports.js";
@@ -73,6 +74,8 @@ interface RunOptions {
   readonly files?: Files;
   /** Dies when this many steps of the training are done. */
   readonly killAt?: number;
+  /** Dies when this process has done so many steps and batches of evaluations, before it has saved the last. */
+  readonly window?: number;
   readonly engine?: Hash;
   readonly everySeconds?: number;
   readonly maxBytes?: number;
@@ -81,6 +84,8 @@ interface RunOptions {
 
 const work = "/home/work/line-3";
 const statePath = `${work}/state/training.state`;
+/** Of no training; the hash is compared before. */
+const passContext = { engine, key: engine, stage: "before", iteration: 0, samplesBefore: 0 } as const;
 class Killed extends Error {}
 
 /** Undisturbed trainings, by job. */
@@ -93,7 +98,7 @@ function undisturbed(job: TrainingJob): Promise<Outcome> {
 
 /** One process of a training. Without other settings it saves its state after every step. */
 async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome> {
-  const { files = memoryFiles(), killAt = Infinity, everySeconds = 0 } = options;
+  const { files = memoryFiles(), killAt = Infinity, window = Infinity, everySeconds = 0 } = options;
   await files.makeFolder(`${work}/result`);
   const notices: EngineNotice[] = [];
   const ofEngine = options.engine ?? engine;
@@ -110,6 +115,9 @@ async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome>
     },
   });
   let steps = 0;
+  let units = 0;
+  let lastPhase: string | undefined;
+  let lastIteration: number | undefined;
   try {
     const trained = await runTraining(job, undefined, {
       tf: backend.tf,
@@ -121,8 +129,13 @@ async function run(job: TrainingJob, options: RunOptions = {}): Promise<Outcome>
       fuseActivations,
       states: folder,
       onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
-      onProgress: ({ phase, iteration }) => {
-        if (phase !== "training") return;
+      onProgress: ({ phase, iteration, loss }) => {
+        // A phase is reported when it begins, and then after each batch and step.
+        const isUnit = phase === lastPhase || loss !== undefined;
+        lastPhase = phase;
+        if (isUnit && ++units === window) throw new Killed();
+        if (loss === undefined || iteration === lastIteration) return;
+        lastIteration = iteration;
         steps++;
         if (iteration === killAt) throw new Killed();
       },
@@ -193,13 +206,76 @@ describe("a training that was cut short", () => {
     let last = await run(battery, { files, killAt: 3 });
     let processes = 1;
     for (; last.trained === undefined; processes++) {
-      const done = await savedIterations(files, work);
+      const { iteration: done } = await savedProgress(files, work);
       last = await run(battery, { files, killAt: done + 3 });
     }
     const total = whole.steps;
     assert.equal(processes, Math.ceil(total / 2), "each process saves two of its three steps");
     assert.deepEqual(essence(last), essence(whole));
     assert.equal(last.trained.result.continuations, processes - 1);
+  });
+
+  it("gets to the end in windows that are shorter than any of its evaluations", async () => {
+    const job: TrainingJob = {
+      ...battery,
+      parameters: { epochs: 2, patience: 2, units: 1, batchSize: 64 },
+      dataset: { reader: "samples", location: "/data/windows.jsonl", parameters: {} },
+    };
+    const parts = { train: 100, validation: 130, "held-out": 130 };
+    const lines = Object.entries(parts).flatMap(([split, count], part) =>
+      Array.from({ length: count }, (_, at) =>
+        JSON.stringify({ split, label: at / 200, shape: [2, 1], values: [at / 100, part] }),
+      ),
+    );
+    const data = Buffer.from(lines.join("\n"));
+    const withData = async (): Promise<Files> => {
+      const files = memoryFiles();
+      await files.makeFolder("/data");
+      await write(files, "/data/windows.jsonl", data);
+      return files;
+    };
+    const whole = await run(job, { files: await withData() });
+    const files = await withData();
+    let processes = 1;
+    let last = await run(job, { files, window: 2 });
+    const furthest: SavedProgress[] = [];
+    for (; last.trained === undefined; processes++) {
+      furthest.push(await savedProgress(files, work));
+      last = await run(job, { files, window: 2 });
+      assert.ok(processes < 100, "it makes no progress");
+    }
+    const { train, validation, heldOut } = whole.trained!.result.samples;
+    const batches = (count: number): number => Math.ceil(count / 64);
+    assert.ok(batches(heldOut) > 1 && batches(validation) > 1, "each evaluation is longer than a window");
+    const units = 2 * batches(train) + 2 * batches(validation) + 2 * batches(heldOut);
+    assert.equal(processes, units, "each process but the last saves one of its two units");
+    furthest.slice(1).forEach((now, at) => {
+      assert.ok(isFurther(now, furthest[at]!), JSON.stringify([furthest[at], now]));
+    });
+    assert.deepEqual(essence(last), essence(whole));
+    assert.equal(last.trained.result.continuations, processes - 1);
+  });
+
+  it("begins a pass over samples again when its progress is damaged, and says so", async () => {
+    const files = memoryFiles();
+    const job = { ...battery, dataset: { ...battery.dataset, parameters: { vehicle: 1, cells: 1 } } };
+    await run(job, { files, window: 2 });
+    const path = `${work}/state/evaluation.state`;
+    const saved = await files.read(path);
+    for (let at = 0; at < saved.length; at++) {
+      const damaged = saved.slice();
+      damaged[at] = damaged[at]! ^ 1;
+      for (const bytes of [damaged, saved.slice(0, at)]) {
+        await write(files, path, bytes);
+        await assert.rejects(readPass(files, path, passContext), (error) =>
+          isStemmaError(error, "FILE_FAILED"),
+        );
+      }
+    }
+    const again = await run(job, { files, window: 2 });
+    assert.deepEqual(events(again), ["training-state-refused"]);
+    assert.deepEqual(events(await run(job, { files, window: 1 })), ["training-continued"]);
+    assert.deepEqual(events(await run({ ...job, seed: "6" }, { files, window: 1 })), []);
   });
 
   it("begins again with another engine, job or seed, and says so", async () => {
@@ -258,7 +334,7 @@ describe("a training that was cut short", () => {
 
   it("trains on without a state where none can be written, and reports that once", async () => {
     const noSpace: FaultPlan = ({ kind, path }) =>
-      kind === "write" && path.includes("training.state") ? { code: "ENOSPC" } : undefined;
+      kind === "write" && path.includes("/state/") ? { code: "ENOSPC" } : undefined;
     const files = memoryFiles();
     const outcome = await run(battery, { files: faultyFiles(files, noSpace) });
     assert.deepEqual(events(outcome), ["training-state-unsaved"]);

@@ -5,13 +5,34 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { parseJob } from "../../../../shared/train/engine/job-schema.js";
 import { jobFormat } from "../../../../shared/train/training.js";
+import { Tally, type TallyOptions } from "../../../../shared/train/tally.js";
+import type { SamplePart } from "../../../../shared/train/datasets/dataset.js";
 import {
-  evaluate,
+  type Evaluation,
   firstSamples,
   metricValue,
   predictedClass,
   rankOf,
 } from "../../../../shared/train/evaluation.js";
+
+/** The evaluation of outputs that are added in two batches. */
+function evaluate(
+  set: ConstructorParameters<typeof Tally>[0],
+  samples: SamplePart,
+  outputs: readonly Float32Array[],
+  { loss = NaN, ...options }: TallyOptions & { readonly loss?: number } = {},
+): Evaluation {
+  const rows = (from: number, to: number): Float32Array[] =>
+    outputs.map((all) =>
+      all.subarray((all.length / samples.count) * from, (all.length / samples.count) * to),
+    );
+  const first = new Tally(set, options);
+  first.add(samples, { from: 0, to: 1 }, rows(0, 1));
+  const second = new Tally(set, options);
+  assert.ok(second.restore(first.sums) && !second.restore(new Float64Array(1)));
+  second.add(samples, { from: 1, to: samples.count }, rows(1, samples.count));
+  return second.evaluation(samples, loss);
+}
 
 const three = { task: "classification", classes: 3, targetSize: 1 } as const;
 const part = (targets: readonly number[]) => ({

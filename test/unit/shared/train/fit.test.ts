@@ -13,7 +13,8 @@ import type { FitPlan } from "../../../../shared/train/fit-plan.js";
 import type { StoredModel } from "../../../../shared/train/recipes/recipe.js";
 import { Streams } from "../../../../shared/random/streams.js";
 import type { TensorFlow } from "../../../../shared/train/tensorflow.js";
-import { lossTermsFor, meanLossOn, predict } from "../../../../shared/train/predict.js";
+import { lossTermsFor } from "../../../../shared/train/model-outputs.js";
+import { evaluateModel, meanLossOn } from "../../../../shared/train/evaluation-pass.js";
 import { buildTrainable, floatsOf, type Trainable } from "../../../../shared/train/trainable.js";
 
 let backend: StartedBackend;
@@ -61,7 +62,7 @@ const plan: FitPlan = {
 const lstm = (): StoredModel =>
   sequenceRegressor({ kind: "LSTM", inputShape: [4, 2], units: 6, outputs: 1, mean: 0 }, new Streams("1", 0));
 
-const validationLoss = (model: Trainable, samples: SampleSet, { loss }: FitPlan): number =>
+const validationLoss = (model: Trainable, samples: SampleSet, { loss }: FitPlan): Promise<number> =>
   meanLossOn(samples.validation, { tf, model, samples, losses: lossTermsFor(model, samples, loss) });
 
 async function trained(
@@ -82,7 +83,7 @@ async function trained(
       bytes: trainable.readTensors().map(({ bytes }) => Buffer.from(bytes)),
       outcome,
       streams,
-      loss: validationLoss(trainable, set, full),
+      loss: await validationLoss(trainable, set, full),
     };
   } finally {
     trainable.dispose();
@@ -93,7 +94,7 @@ describe("training loop", () => {
   it("learns", async () => {
     const model = lstm();
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
-    const before = validationLoss(trainable, windows, plan);
+    const before = await validationLoss(trainable, windows, plan);
     trainable.dispose();
     const { loss } = await trained(model, windows, { epochs: 20 });
     assert.ok(loss < before / 3, `${before} → ${loss}`);
@@ -275,20 +276,20 @@ describe("training loop", () => {
     const before = tf.memory().numTensors;
     const { bytes } = await trained(lstm(), windows, { epochs: 2 });
     const trainable = buildTrainable(tf, lstm().architecture, lstm().tensors);
-    predict(tf, trainable, windows, windows.heldOut);
+    await evaluateModel({ tf, model: trainable, samples: windows, loss: plan.loss }, windows.heldOut);
     trainable.dispose();
     assert.equal(tf.memory().numTensors, before);
     assert.deepEqual((await trained(lstm(), windows, { epochs: 2 })).bytes, bytes);
   });
 
-  it("names the shapes of model and data when they differ, before anything is computed", () => {
+  it("names the shapes of model and data when they differ, before anything is computed", async () => {
     const model = sequenceRegressor(
       { kind: "LSTM", inputShape: [5, 2], units: 6, outputs: 1, mean: 0 },
       new Streams("1", 0),
     );
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
-    assert.throws(
-      () => predict(tf, trainable, windows, windows.heldOut),
+    await assert.rejects(
+      evaluateModel({ tf, model: trainable, samples: windows, loss: plan.loss }, windows.heldOut),
       (error) =>
         isStemmaError(error, "ARCHITECTURE_MISMATCH") &&
         error.message.includes("[5, 2]") &&
@@ -297,14 +298,14 @@ describe("training loop", () => {
     trainable.dispose();
   });
 
-  it("does not train a model on data of another width", () => {
+  it("does not train a model on data of another width", async () => {
     const model = sequenceRegressor(
       { kind: "LSTM", inputShape: [4, 2], units: 6, outputs: 3, mean: 0 },
       new Streams("1", 0),
     );
     const trainable = buildTrainable(tf, model.architecture, model.tensors);
-    assert.throws(
-      () => predict(tf, trainable, windows, windows.heldOut),
+    await assert.rejects(
+      evaluateModel({ tf, model: trainable, samples: windows, loss: plan.loss }, windows.heldOut),
       (error) => isStemmaError(error, "ARCHITECTURE_MISMATCH"),
     );
     trainable.dispose();

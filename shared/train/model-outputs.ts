@@ -1,20 +1,10 @@
-/** A model's outputs and mean loss on samples, without training, in batches of a fixed size. */
+/** Whether a model's input and outputs fit the samples, and which loss each of its outputs has. */
 import { StemmaError } from "../errors.js";
-import { outputsOf, sampleLength, type SamplePart, type SampleSet } from "./datasets/dataset.js";
+import { outputsOf, type SampleSet } from "./datasets/dataset.js";
 import { describeTargets, outputShape } from "./datasets/target-form.js";
-import { batchOf, totalLoss, type LossTerm } from "./loss.js";
+import type { LossTerm } from "./loss.js";
 import type { LossName, OutputLoss } from "./fit-plan.js";
-import type { TensorFlow } from "./tensorflow.js";
 import type { Trainable } from "./trainable.js";
-
-const batchSize = 64;
-
-function batches(count: number): Uint32Array[] {
-  const all = Uint32Array.from({ length: count }, (_, index) => index);
-  return Array.from({ length: Math.ceil(count / batchSize) }, (_, index) =>
-    all.subarray(index * batchSize, (index + 1) * batchSize),
-  );
-}
 
 /**
  * The losses for this model's outputs: a model whose last layer is a softmax or sigmoid outputs probabilities, not
@@ -51,63 +41,6 @@ export function endsIn(model: Trainable, output: number, activation: "softmax" |
   return (
     (activation === "softmax" && last?.className === "Softmax") || last?.config["activation"] === activation
   );
-}
-
-interface LossSettings {
-  readonly tf: TensorFlow;
-  readonly model: Trainable;
-  readonly samples: SampleSet;
-  readonly losses: readonly LossTerm[];
-}
-
-/** The mean loss over the samples of a part. */
-export function meanLossOn(part: SamplePart, { tf, model, samples, losses }: LossSettings): number {
-  let sum = 0;
-  for (const indices of batches(part.count)) {
-    sum +=
-      indices.length *
-      tf.tidy(() => {
-        const { inputs, targets } = batchOf(tf, samples, part, { indices });
-        return totalLoss(tf, losses, model.forward(inputs, false), targets).dataSync()[0] as number;
-      });
-  }
-  return sum / part.count;
-}
-
-/**
- * The model's outputs on a part of the samples.
- * @returns for each output count × numbers of one output, row-major
- * @throws ARCHITECTURE_MISMATCH when the shape of the model's input or of an output does not fit the samples
- */
-export function predict(
-  tf: TensorFlow,
-  model: Trainable,
-  set: SampleSet,
-  part: SamplePart,
-): readonly Float32Array[] {
-  checkShapes(model, set);
-  const widths = outputsOf(set).map((form) => outputShape(form).reduce((a, b) => a * b, 1));
-  const outputs = widths.map((width) => new Float32Array(part.count * width));
-  let row = 0;
-  for (const indices of batches(part.count)) {
-    const values = tf.tidy(() =>
-      model
-        .forward(batchOf(tf, set, part, { indices }).inputs, false)
-        .map((output) => output.dataSync<"float32">()),
-    );
-    widths.forEach((width, index) => {
-      const found = values[index]?.length ?? 0;
-      if (found !== indices.length * width)
-        throw new StemmaError(
-          "ARCHITECTURE_MISMATCH",
-          `The model outputs ${found / indices.length} numbers for a sample of ${sampleLength(set)} ` +
-            `numbers, the data needs ${width}. Choose data for this model's task.`,
-        );
-      (outputs[index] as Float32Array).set(values[index] as Float32Array, row * width);
-    });
-    row += indices.length;
-  }
-  return outputs;
 }
 
 /**
