@@ -48,7 +48,7 @@ export function encodeTensor(
   memory: KernelMemory,
   { bytes, ...header }: Tensor,
   references: References,
-  { layout, lowRank = false, general = true, mixed = general, derived = mixed }: EncodeOptions,
+  { layout, lowRank = false, maxRank, general = true, mixed = general, derived = mixed }: EncodeOptions,
 ): EncodedTensor {
   const whole: PartSource = { ...wholeTensor(header, references), bytes };
   if (layout === "fixed" && isFixedKind(header)) {
@@ -64,7 +64,7 @@ export function encodeTensor(
   const following = derived ? shorterDerived(memory, { ...header, bytes }, references, plain) : undefined;
   if (following !== undefined) return following;
   if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
-  const found = encodeLowRank(memory, { ...whole, kind }, (base) =>
+  const found = encodeLowRank(memory, { ...whole, kind, maxRank }, (base) =>
     encodePart(memory, { ...whole, base, previous: undefined }),
   );
   return found !== undefined && found.bytes.length < plain.bytes.length ? found : plain;

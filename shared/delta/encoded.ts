@@ -74,6 +74,8 @@ export interface EncodeOptions {
    * is used where it is smaller. Only with "packed".
    */
   readonly lowRank?: boolean;
+  /** The highest rank that such a prediction may have; 64, the highest there is, by default. */
+  readonly maxRank?: number;
   /** Whether the encoding may be a general coder's; true unless the reader does not know it. */
   readonly general?: boolean;
   /** Whether the encoding may be mixed; true unless the reader does not know it. */

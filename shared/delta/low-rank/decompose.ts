@@ -41,7 +41,8 @@ const typicalBits = 8;
 const sampleNumbers = 2 ** 19;
 /** Power iterations: one is enough where few components are looked for among many. */
 const narrowWidth = 24;
-const passesOf = (width: number): number => (width <= narrowWidth ? 1 : 2);
+const passesOf = (width: number, before: Decomposition | undefined): number =>
+  width <= narrowWidth || before !== undefined ? 1 : 2;
 
 /** Offsets in the kernels' memory, and what they are for. */
 interface Workspace extends Arrays, Sizes {
@@ -84,29 +85,37 @@ function reserveArrays(
 
 /**
  * @param width components to look for, a multiple of 8
+ * @param before what was found of the same matrix with fewer components, from which the search goes on
  * @returns undefined where nothing differs
  */
 export function decompose(
   memory: KernelMemory,
   source: MatrixSource,
   width: number,
+  before?: Decomposition,
 ): Decomposition | undefined {
   const work = openWorkspace(memory, source, width);
   const scales = measureScales(work);
   if (scales === undefined) return undefined;
   fillSample(work, scales);
   const isComplete = work.sampleRows === source.rows;
-  return isComplete && source.rows < source.columns ? fromRows(work, scales) : fromColumns(work, scales);
+  return isComplete && source.rows < source.columns
+    ? fromRows(work, scales, before)
+    : fromColumns(work, scales, before);
 }
 
 /** Finds orthonormal columns × components, then what the rows have of each. */
-function fromColumns(work: Workspace, scales: OctaveScales): Decomposition | undefined {
+function fromColumns(
+  work: Workspace,
+  scales: OctaveScales,
+  before: Decomposition | undefined,
+): Decomposition | undefined {
   const { memory, source, width, sampleRows, sample, tall, wide } = work;
   const { rows, columns } = source;
   const { kernels } = memory;
   const { f32 } = kernels.reserve(0);
-  const right = noise(columns, width);
-  for (let pass = 0; pass < passesOf(width); pass++) {
+  const right = startFrom(before?.right, columns, width);
+  for (let pass = 0; pass < passesOf(width, before); pass++) {
     f32.set(right.values, wide >> 2);
     kernels.multiply(sample, sampleRows, columns, wide, width, tall);
     clear(f32, wide, columns * width);
@@ -119,18 +128,22 @@ function fromColumns(work: Workspace, scales: OctaveScales): Decomposition | und
 }
 
 /** The same where there are fewer rows than columns. */
-function fromRows(work: Workspace, scales: OctaveScales): Decomposition | undefined {
+function fromRows(
+  work: Workspace,
+  scales: OctaveScales,
+  before: Decomposition | undefined,
+): Decomposition | undefined {
   const { memory, source, width, sample, tall, wide } = work;
   const { rows, columns } = source;
   const { kernels } = memory;
   const { f32 } = kernels.reserve(0);
-  const left = noise(rows, width);
+  const left = startFrom(before?.left, rows, width);
   const project = (): void => {
     f32.set(left.values, tall >> 2);
     clear(f32, wide, columns * width);
     kernels.multiplyTransposed(sample, rows, columns, tall, width, wide);
   };
-  for (let pass = 0; pass < passesOf(width); pass++) {
+  for (let pass = 0; pass < passesOf(width, before); pass++) {
     project();
     kernels.multiply(sample, rows, columns, wide, width, tall);
     left.values.set(f32.subarray(tall >> 2, (tall >> 2) + rows * width));
@@ -294,6 +307,15 @@ function projectRows(work: Workspace, rows: number): TallMatrix {
     values.set(f32.subarray(work.tall >> 2, (work.tall >> 2) + (end - row) * width), row * width);
   }
   return { width, values };
+}
+
+/** Noise, or the components found before and noise for the others. */
+function startFrom(before: TallMatrix | undefined, length: number, width: number): TallMatrix {
+  const start = noise(length, width);
+  if (before !== undefined)
+    for (let i = 0; i < length; i++)
+      start.values.set(before.values.subarray(i * before.width, (i + 1) * before.width), i * width);
+  return start;
 }
 
 function noise(length: number, width: number): TallMatrix {

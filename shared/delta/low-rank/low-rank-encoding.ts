@@ -40,6 +40,8 @@ const innerCodes: ReadonlySet<number> = new Set([
 export interface LowRankSource extends TensorPart {
   readonly kind: NumberKind;
   readonly bytes: Uint8Array;
+  /** The highest rank to be looked for; undefined: any. */
+  readonly maxRank?: number | undefined;
 }
 
 /**
@@ -57,7 +59,7 @@ export function encodeLowRank(
   const line: LinePrediction = { kind, alpha64, references: { base, previous } };
   let best: (ChosenFactors & { readonly split: number }) | undefined;
   for (const { split, rows, columns } of unfoldings(numberShape(part))) {
-    const found = chooseFactors(memory, { rows, columns, line, bytes });
+    const found = chooseFactors(memory, { rows, columns, line, bytes }, part.maxRank);
     if (found !== undefined && (best === undefined || found.bits < best.bits)) best = { ...found, split };
   }
   if (best === undefined) return undefined;

@@ -9,22 +9,47 @@ export interface TallMatrix {
 /** What is left of a column after others are taken away is rounding error if it is so much shorter. */
 const negligible = 1e-9;
 
-/** Makes the columns orthonormal (Gram and Schmidt, modified); those that depend on others become 0. */
+/**
+ * Makes the columns orthonormal (Gram and Schmidt, modified, two columns taken away at a time); those that depend on
+ * others become 0.
+ */
 export function orthonormalise({ width, values }: TallMatrix): void {
   const length = values.length / width;
   const columns = Array.from({ length: width }, () => new Float64Array(length));
-  for (let i = 0, at = 0; i < length; i++) for (let k = 0; k < width; k++, at++) columns[k]![i] = values[at]!;
-  columns.forEach((column, k) => {
+  for (let k = 0; k < width; k++) {
+    const column = columns[k]!;
+    for (let i = 0, at = k; i < length; i++, at += width) column[i] = values[at]!;
+  }
+  for (let k = 0; k < width; k++) {
+    const column = columns[k]!;
     const before = dot(column, column);
-    for (let j = 0; j < k; j++) {
-      const other = columns[j]!;
-      addScaled(column, other, -dot(column, other));
-    }
+    let j = 0;
+    for (; j + 2 <= k; j += 2) takeTwoAway(column, columns[j]!, columns[j + 1]);
+    if (j < k) takeTwoAway(column, columns[j]!, undefined);
     const after = dot(column, column);
     const factor = after > negligible * negligible * before ? 1 / Math.sqrt(after) : 0;
-    for (let i = 0; i < length; i++) column[i]! *= factor;
-  });
-  for (let i = 0, at = 0; i < length; i++) for (let k = 0; k < width; k++, at++) values[at] = columns[k]![i]!;
+    for (let i = 0, at = k; i < length; i++, at += width) {
+      column[i]! *= factor;
+      values[at] = column[i]!;
+    }
+  }
+}
+
+/** Takes away what a column has of two orthonormal ones. */
+function takeTwoAway(column: Float64Array, first: Float64Array, second: Float64Array | undefined): void {
+  if (second === undefined) {
+    const share = dot(column, first);
+    for (let i = 0; i < column.length; i++) column[i] = column[i]! - share * first[i]!;
+    return;
+  }
+  let a = 0;
+  let b = 0;
+  for (let i = 0; i < column.length; i++) {
+    const own = column[i]!;
+    a += own * first[i]!;
+    b += own * second[i]!;
+  }
+  for (let i = 0; i < column.length; i++) column[i] = column[i]! - (a * first[i]! + b * second[i]!);
 }
 
 function dot(a: Float64Array, b: Float64Array): number {
@@ -36,10 +61,6 @@ function dot(a: Float64Array, b: Float64Array): number {
     odd += a[i + 1]! * b[i + 1]!;
   }
   return whole < a.length ? even + odd + a[whole]! * b[whole]! : even + odd;
-}
-
-function addScaled(target: Float64Array, other: Float64Array, factor: number): void {
-  for (let i = 0; i < target.length; i++) target[i]! += factor * other[i]!;
 }
 
 export interface Eigen {
@@ -60,10 +81,12 @@ export function symmetricEigen(matrix: Float64Array, size: number): Eigen {
   const diagonal = new Float64Array(size);
   const beside = new Float64Array(size);
   tridiagonalise(rows, diagonal, beside);
-  diagonalise(rows, diagonal, beside);
+  // Rotations act on columns, so these are turned into rows of adjacent numbers.
+  const columns = rows.map((_, i) => Float64Array.from(rows, (row) => row[i]!));
+  diagonalise(columns, diagonal, beside);
   const order = Array.from(diagonal.keys()).sort((i, j) => diagonal[j]! - diagonal[i]!);
   const vectors = new Float64Array(size * size);
-  rows.forEach((row, i) => order.forEach((from, k) => (vectors[i * size + k] = row[from]!)));
+  order.forEach((from, k) => columns[from]!.forEach((value, i) => (vectors[i * size + k] = value)));
   return { values: Float64Array.from(order, (i) => diagonal[i]!), vectors };
 }
 
@@ -97,35 +120,43 @@ function tridiagonalise(z: readonly Float64Array[], d: Float64Array, e: Float64A
   for (let i = 0; i < n; i++) accumulate(z, d, i);
 }
 
-/** Applies the reflection of row i to the rows before it. */
+/** Applies the reflection of row i to the rows before it; above and below the diagonal, so that rows are read along. */
 function reflect(z: readonly Float64Array[], e: Float64Array, i: number, h: number): void {
   const row = z[i]!;
   let f = 0;
   for (let j = 0; j < i; j++) {
-    z[j]![i] = row[j]! / h;
+    const own = z[j]!;
+    own[i] = row[j]! / h;
     let g = 0;
-    for (let k = 0; k <= j; k++) g += z[j]![k]! * row[k]!;
-    for (let k = j + 1; k < i; k++) g += z[k]![j]! * row[k]!;
+    for (let k = 0; k < i; k++) g += own[k]! * row[k]!;
     e[j] = g / h;
     f += e[j]! * row[j]!;
   }
   const half = f / (h + h);
+  for (let j = 0; j < i; j++) e[j] = e[j]! - half * row[j]!;
   for (let j = 0; j < i; j++) {
-    const own = row[j]!;
-    const g = e[j]! - half * own;
-    e[j] = g;
-    for (let k = 0; k <= j; k++) z[j]![k]! -= own * e[k]! + g * row[k]!;
+    const own = z[j]!;
+    const share = row[j]!;
+    const g = e[j]!;
+    for (let k = 0; k < i; k++) own[k] = own[k]! - (share * e[k]! + g * row[k]!);
   }
 }
 
 function accumulate(z: readonly Float64Array[], d: Float64Array, i: number): void {
   const row = z[i]!;
-  if (d[i] !== 0)
-    for (let j = 0; j < i; j++) {
-      let g = 0;
-      for (let k = 0; k < i; k++) g += row[k]! * z[k]![j]!;
-      for (let k = 0; k < i; k++) z[k]![j]! -= g * z[k]![i]!;
+  if (d[i] !== 0) {
+    const sums = new Float64Array(i);
+    for (let k = 0; k < i; k++) {
+      const other = z[k]!;
+      const share = row[k]!;
+      for (let j = 0; j < i; j++) sums[j] = sums[j]! + share * other[j]!;
     }
+    for (let k = 0; k < i; k++) {
+      const other = z[k]!;
+      const share = other[i]!;
+      for (let j = 0; j < i; j++) other[j] = other[j]! - sums[j]! * share;
+    }
+  }
   d[i] = row[i]!;
   row[i] = 1;
   for (let j = 0; j < i; j++) {
@@ -134,7 +165,7 @@ function accumulate(z: readonly Float64Array[], d: Float64Array, i: number): voi
   }
 }
 
-/** Turns the tridiagonal matrix into its eigenvalues, and `z` into its eigenvectors. */
+/** Turns the tridiagonal matrix into its eigenvalues, and the columns `z` into its eigenvectors. */
 function diagonalise(z: readonly Float64Array[], d: Float64Array, e: Float64Array): void {
   const n = d.length;
   e.copyWithin(0, 1);
@@ -178,13 +209,18 @@ function chase(
     p = s * r;
     d[i + 1] = g + p;
     g = c * r - b;
-    for (const row of z) {
-      const own = row[i + 1]!;
-      row[i + 1] = s * row[i]! + c * own;
-      row[i] = c * row[i]! - s * own;
-    }
+    rotate(z[i]!, z[i + 1]!, c, s);
   }
   d[l]! -= p;
   e[l] = g;
   e[m] = 0;
+}
+
+function rotate(first: Float64Array, second: Float64Array, c: number, s: number): void {
+  for (let k = 0; k < first.length; k++) {
+    const a = first[k]!;
+    const b = second[k]!;
+    second[k] = s * a + c * b;
+    first[k] = c * a - s * b;
+  }
 }
