@@ -69,10 +69,14 @@ export const ingestLimitsSchema = z.strictObject({
     .describe("Bytes in memory of all announcements of a fleet that wait for an upload slot."),
   spoolBytes: count()
     .default(16 * GiB)
-    .describe("Bytes on disk of unfinished uploads of a fleet."),
+    .describe(
+      "Bytes on disk of unfinished uploads of a fleet. The last quarter only goes to devices that have no more there than they leave to others, so that a few with large uploads do not stop all.",
+    ),
   spoolBytesPerDevice: count()
     .default(12 * GiB)
-    .describe("Bytes of unfinished uploads of one device, so that no device takes all of `spoolBytes`."),
+    .describe(
+      "Bytes of unfinished uploads of one device, so that no device takes all of `spoolBytes`; at most three quarters of that in any case.",
+    ),
   spoolMs: count()
     .default(7 * 24 * hourMs)
     .describe("Milliseconds that an unfinished upload is kept on disk without progress."),

@@ -10,6 +10,7 @@ import type { Clock, Files, Log, OpenFile } from "../../shared/ports.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import { maxChunkBytes, type Hash } from "../../shared/tensor/tensor.js";
 import type { IngestLimits } from "./limits.js";
+import { maySpool, spoolsToEvict, type SpoolUse, type UnusedSpool } from "./spool-shares.js";
 
 /** Bytes of one stream, written in any order and read back in pieces. */
 export interface Spool {
@@ -34,8 +35,8 @@ export interface Resumed {
 export interface SpoolFolder {
   /**
    * A new spool for a version that a device sends; an earlier one is removed. Where space is short, spools that
-   * nobody uses now go, those without progress for the longest time first: that costs a transfer, never a model.
-   * Undefined where the device's share is used up, or the space that is in use leaves too little.
+   * nobody uses now go (spool-shares.ts): that costs a transfer, never a model. Undefined where the device's share
+   * of the space that is in use does not allow it.
    */
   create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined>;
   /** What an earlier run of the server left of this version's transfer, which this device goes on with. */
@@ -109,9 +110,12 @@ class BoundedSpoolFolder implements SpoolFolder {
   async create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined> {
     const { limits, ports } = this;
     await this.#remove(versionId);
-    if (this.#bytesOf(device) + byteLength > limits.spoolBytesPerDevice) return undefined;
-    await this.#makeSpace(byteLength);
-    if (this.bytes + byteLength > limits.spoolBytes) return undefined;
+    if (!maySpool(byteLength, this.#openUse(device), limits)) return undefined;
+    await this.#makeSpace(byteLength, device);
+    // Another device's spool may have begun meanwhile. From here on this one counts.
+    const isStillFree = this.bytes + byteLength <= limits.spoolBytes;
+    if (!isStillFree || !maySpool(byteLength, this.#openUse(device), limits)) return undefined;
+    this.#open.add(versionId);
     this.#devices.set(versionId, device);
     if (byteLength <= limits.memorySpoolBytes && this.#memoryBytes + byteLength <= maxMemoryBytes) {
       const stream = { bytes: new Uint8Array(byteLength), state: undefined, touchedMs: ports.clock.now() };
@@ -132,22 +136,45 @@ class BoundedSpoolFolder implements SpoolFolder {
     }
   }
 
-  #bytesOf(device: string): number {
-    let bytes = 0;
-    for (const [versionId, owner] of this.#devices)
-      if (owner === device)
-        bytes += this.#fileBytes.get(versionId) ?? this.#inMemory.get(versionId)?.bytes.length ?? 0;
-    return bytes;
+  #bytesOf(versionId: string): number {
+    return this.#fileBytes.get(versionId) ?? this.#inMemory.get(versionId)?.bytes.length ?? 0;
   }
 
-  /** Removes unused files as far as it helps. */
-  async #makeSpace(byteLength: number): Promise<void> {
-    const unused = [...this.#fileBytes].filter(([versionId]) => !this.#open.has(versionId));
-    const left = unused.reduce((bytes, [, size]) => bytes - size, this.bytes);
-    if (left + byteLength > this.limits.spoolBytes) return;
-    unused.sort(([a], [b]) => (this.#usedMs.get(a) ?? 0) - (this.#usedMs.get(b) ?? 0));
-    for (const [versionId] of unused) {
-      if (this.bytes + byteLength <= this.limits.spoolBytes) return;
+  /** Bytes of the spools that are in use. */
+  #openUse(device: string): SpoolUse {
+    let total = 0;
+    let own = 0;
+    for (const versionId of this.#open) {
+      const bytes = this.#bytesOf(versionId);
+      total += bytes;
+      if (this.#devices.get(versionId) === device) own += bytes;
+    }
+    return { total, own };
+  }
+
+  /** Removes files that nobody uses: of this device as far as its share needs it, then as far as space needs it. */
+  async #makeSpace(byteLength: number, device: string): Promise<void> {
+    const { spoolBytes, spoolBytesPerDevice } = this.limits;
+    const unused = this.#unused();
+    const own = unused.filter((spool) => spool.device === device);
+    const ownBytes = own.reduce((bytes, spool) => bytes + spool.byteLength, this.#openUse(device).own);
+    await this.#evict(spoolsToEvict(own, ownBytes + byteLength - spoolBytesPerDevice));
+    await this.#evict(spoolsToEvict(this.#unused(), this.bytes + byteLength - spoolBytes));
+  }
+
+  #unused(): readonly UnusedSpool[] {
+    return [...this.#fileBytes.keys(), ...this.#inMemory.keys()]
+      .filter((versionId) => !this.#open.has(versionId))
+      .map((versionId) => ({
+        versionId,
+        device: this.#devices.get(versionId),
+        byteLength: this.#bytesOf(versionId),
+        usedMs: this.#usedMs.get(versionId) ?? this.#inMemory.get(versionId)?.touchedMs ?? 0,
+      }));
+  }
+
+  async #evict(versionIds: readonly string[]): Promise<void> {
+    for (const versionId of versionIds) {
       this.ports.log.info("spool-evicted", { versionId });
       await this.#remove(versionId);
     }

@@ -192,8 +192,8 @@ export class UploadTransfer {
     if (spool === undefined)
       throw new StemmaError(
         "QUOTA_EXCEEDED",
-        "The server's space for unfinished transfers is used up, or this device's share of it, " +
-          `and ${byteLength} bytes more do not fit. The device tries again later; if this stays, raise ` +
+        "The server's space for unfinished transfers is used up, or this device's share of it " +
+          `(its last quarter is for devices that have little there), and ${byteLength} bytes more do not fit. The device tries again later; if this stays, raise ` +
           "the server's limits (spoolBytes, spoolBytesPerDevice) or free its disk.",
       );
     return spool;

@@ -14,11 +14,16 @@ const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 async function open(
   files: Files,
   now = (): number => Date.now(),
-  more: Partial<{ spoolBytesPerDevice: number; spoolMs: number; memorySpoolBytes: number }> = {},
+  more: Partial<{
+    spoolBytes: number;
+    spoolBytesPerDevice: number;
+    spoolMs: number;
+    memorySpoolBytes: number;
+  }> = {},
 ): Promise<SpoolFolder> {
   return openSpoolFolder({ files, clock: { now }, log: silentLog() }, folder, {
     spoolBytes: 1000,
-    spoolBytesPerDevice: 1000,
+    spoolBytesPerDevice: more.spoolBytes ?? 1000,
     spoolMs: 60_000,
     memorySpoolBytes: 0,
     ...more,
@@ -89,7 +94,7 @@ describe("the spool folder", () => {
     assert.equal((await after.resume(hash(1), 1000, "car"))?.spool.byteLength, 300);
     assert.equal(await after.create(hash(2), 300, "car"), undefined);
     assert.ok(await after.create(hash(2), 200, "car"));
-    assert.ok(await after.create(hash(3), 500, "bus"));
+    assert.ok(await after.create(hash(3), 200, "bus"));
   });
 
   it("removes unused spools where space is short, those without progress for the longest time first", async () => {
@@ -105,6 +110,52 @@ describe("the spool folder", () => {
     assert.equal(await spools.resume(hash(2), 1000, "car"), undefined, "it was the oldest that nobody used");
     assert.ok(await spools.resume(hash(3), 1000, "car"));
     assert.equal(await spools.create(hash(5), 300, "bus"), undefined, "those in use stay");
+  });
+
+  it("keeps space for others, however much two devices take together", async () => {
+    const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, { spoolBytes: 16_000 });
+    let next = 1;
+    const fill = async (device: string, bytes: number): Promise<number> => {
+      let taken = 0;
+      while ((await spools.create(hash(next++), bytes, device)) !== undefined) taken += bytes;
+      return taken;
+    };
+    const taken = (await fill("hoarder-1", 500)) + (await fill("hoarder-2", 500));
+    assert.equal(taken, 12_000 + 2000, "three quarters, and half of the rest for the one that came second");
+    // With small pieces they get no further: they have much there already.
+    assert.equal((await fill("hoarder-1", 10)) + (await fill("hoarder-2", 10)), 0);
+    for (let device = 0; device < 4; device++)
+      assert.ok(await spools.create(hash(next++), 400, `car-${device}`), "there is space left for them");
+    assert.equal(await fill("hoarder-3", 10), 200, "of what is left nobody takes more than half");
+    assert.equal(await spools.create(hash(next++), 400, "late"), undefined);
+    assert.ok(await spools.create(hash(next++), 100, "late"));
+  });
+
+  it("removes those of a device that leaves most behind first, not those that wait longest", async () => {
+    let now = 0;
+    const spools = await open(memoryFiles({ now: () => now }), () => now, { spoolBytes: 2000 });
+    const leave = async (versionId: Hash, bytes: number, device: string): Promise<void> => {
+      now++;
+      const spool = await spools.create(versionId, bytes, device);
+      await spool?.saveState(text("s"));
+      await spool?.close();
+    };
+    await leave(hash(1), 300, "car");
+    for (const at of [2, 3, 4, 5]) await leave(hash(at), 400, "hoarder");
+    await leave(hash(6), 500, "hoarder");
+    assert.ok(await spools.resume(hash(1), 1000, "car"));
+    assert.equal(await spools.resume(hash(2), 1000, "hoarder"), undefined);
+    assert.equal(spools.bytes, 300 + 3 * 400 + 500);
+  });
+
+  it("removes a device's own unused ones where its share is full", async () => {
+    const spools = await open(memoryFiles({ now: () => Date.now() }), undefined, {
+      spoolBytesPerDevice: 500,
+    });
+    const old = await spools.create(hash(1), 400, "car");
+    await old?.close();
+    assert.ok(await spools.create(hash(2), 300, "car"));
+    assert.equal(spools.bytes, 300);
   });
 
   it("does not resume files without state, longer than allowed, or without data", async () => {
