@@ -4,7 +4,7 @@ import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js"
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
-import { readTrees } from "../../shared/objects/version-trees.js";
+import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OutboxEntry } from "./outbox-state.js";
 
@@ -35,8 +35,8 @@ export async function neededObjects(
   const ids = [...model, ...sent.map(({ id }) => id)];
   if (record.uses === undefined) return ids;
   try {
-    const trees = await readTrees(objects, record);
-    return [...ids, ...trees.flatMap((tree) => tree.leaves.map(({ tensor }) => tensor))];
+    const used = await readDistinctLeaves(objects, record);
+    return [...ids, ...used.map(({ tensor }) => tensor)];
   } catch (error) {
     // A lost checkpoint must not cost the model: the caller sees that the tree's id is not in the store.
     if (isStemmaError(error, "OBJECT_MISSING")) return ids;

@@ -2,7 +2,7 @@
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import { sentStreamsOf } from "../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
-import { readTrees } from "../../shared/objects/version-trees.js";
+import { distinctTrees } from "../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 
 export interface VersionSizes {
@@ -19,10 +19,17 @@ export async function sizesOf(
   objects: Pick<ObjectReader, "read" | "openStream">,
   record: SaveRecord,
 ): Promise<VersionSizes> {
-  const [model, ...others] = (await readTrees(objects, record)).map(({ leaves }) => bytesOf(leaves));
+  let tensorBytes = 0;
+  let usesTensorBytes = 0;
+  for await (const { references, leaves } of distinctTrees(objects, record)) {
+    const bytes = bytesOf(leaves);
+    const isModel = references[0].part === "model";
+    if (isModel) tensorBytes = bytes;
+    usesTensorBytes += (references.length - (isModel ? 1 : 0)) * bytes;
+  }
   return {
-    tensorBytes: model ?? 0,
-    usesTensorBytes: others.reduce((sum, bytes) => sum + bytes, 0),
+    tensorBytes,
+    usesTensorBytes,
     streamedBytes: sentStreamsOf(record).map(({ kind, id }) => objects.openStream(kind, id).byteLength),
   };
 }

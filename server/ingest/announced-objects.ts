@@ -43,16 +43,20 @@ export class AnnouncedObjects {
   ): Promise<readonly LeafTable[] | undefined> {
     if (this.#trees !== undefined) return this.#trees;
     const { record } = this.#accepted;
-    const trees: LeafTable[] = [];
+    // A record may name one tree many times; its leaves are shared then.
+    const trees = new Map<Hash, LeafTable>();
     for (const { part, tree } of treesOf(record)) {
+      if (trees.has(tree)) continue;
       const held = this.#held.get(tree)?.bytes;
       if (held === undefined && !mayRead(tree)) return undefined;
-      const decoded = decodedTree(held ?? (await store.read("tree", tree)));
-      const isWrong = part === "model" && (decoded?.kind !== record.kind || decoded.root !== record.root);
-      if (decoded === undefined || isWrong) return undefined;
-      trees.push(decoded.leaves);
+      const leaves = leavesOf(
+        held ?? (await store.read("tree", tree)),
+        part === "model" ? record : undefined,
+      );
+      if (leaves === undefined) return undefined;
+      trees.set(tree, leaves);
     }
-    return (this.#trees = trees);
+    return (this.#trees = treesOf(record).map(({ tree }) => trees.get(tree) as LeafTable));
   }
 
   /**
@@ -77,12 +81,15 @@ export class AnnouncedObjects {
   }
 }
 
-function decodedTree(
+/** The leaves of a tree; undefined where it is malformed, or is not the model's tree that the record states. */
+function leavesOf(
   bytes: Uint8Array,
-): (ReturnType<typeof decodeTree> & { readonly root: Hash }) | undefined {
+  record: Pick<Accepted["record"], "kind" | "root"> | undefined,
+): LeafTable | undefined {
   try {
-    const tree = decodeTree(bytes);
-    return { ...tree, root: treeRoot(tree.leaves) };
+    const { kind, leaves } = decodeTree(bytes);
+    const isOther = record !== undefined && (kind !== record.kind || treeRoot(leaves) !== record.root);
+    return isOther ? undefined : leaves;
   } catch {
     return undefined;
   }

@@ -8,7 +8,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
 import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import { leavesOfTrees, readTrees } from "../../shared/objects/version-trees.js";
+import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Encoding, ObjectRef } from "../../shared/wire/messages.js";
@@ -90,7 +90,7 @@ async function leavesOf(
   const { uses } = record;
   const byTensor = (all: readonly Leaf[]): ReadonlyMap<Hash, Leaf> =>
     new Map(all.map((leaf) => [leaf.tensor, leaf]));
-  if (withUses && uses !== undefined) return byTensor(leavesOfTrees(await readTrees(objects, record)));
+  if (withUses && uses !== undefined) return byTensor(await readDistinctLeaves(objects, record));
   const model = await leaves(versionId);
   if (uses?.optimizer === undefined) return byTensor(model);
   return byTensor([...model, ...decodeTree(await objects.read("tree", uses.optimizer)).leaves]);

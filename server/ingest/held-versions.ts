@@ -9,7 +9,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
 import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
-import { readTrees } from "../../shared/objects/version-trees.js";
+import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
 import { maxReferences } from "../../shared/wire/limits.js";
@@ -86,8 +86,8 @@ async function usedBy({ objects }: Known, record: SaveRecord): Promise<readonly 
   const ids = sent.map(({ id }) => id);
   if (record.uses === undefined) return ids;
   try {
-    const trees = await readTrees(objects, record);
-    return [...ids, ...trees.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor))];
+    const leaves = await readDistinctLeaves(objects, record);
+    return [...ids, ...leaves.map(({ tensor }) => tensor)];
   } catch (error) {
     if (!isStemmaError(error)) throw error;
     return ids;

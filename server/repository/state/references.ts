@@ -10,7 +10,7 @@ import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
 import { objectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js";
-import { leavesOfTrees, readTrees } from "../../../shared/objects/version-trees.js";
+import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
 import { versionsInUse, type FleetState } from "./state.js";
@@ -125,7 +125,7 @@ export class ReferenceIndex {
         throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
           id: versionId,
         });
-      return { record, leaves: leavesOfTrees(await readTrees(this.objects, record)) };
+      return { record, leaves: await readDistinctLeaves(this.objects, record) };
     } catch (cause) {
       throw new StemmaError(
         "COLLECTION_REFUSED",

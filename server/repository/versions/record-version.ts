@@ -16,7 +16,7 @@ import { invalidProvenance } from "../../../shared/provenance/encode-provenance.
 import { openProvenance } from "../../../shared/provenance/openings.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import { mayBeAbsent, requiredReferencesOf } from "../../../shared/objects/references.js";
-import { leavesOfTrees, readTrees, type VersionTree } from "../../../shared/objects/version-trees.js";
+import { DistinctLeaves, distinctTrees, type DistinctTree } from "../../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
@@ -49,32 +49,28 @@ export async function checkVersion(
 ): Promise<CheckedVersion> {
   const record = decodeSaveRecord(recordBytes);
   const versionId = versionIdOf(recordBytes);
-  const trees = await readTrees(objects, record);
-  const { kind, leaves } = trees[0] as VersionTree;
-  const root = treeRoot(leaves);
-  if (kind !== record.kind || root !== record.root) {
-    throw new StemmaError(
-      "ROOT_MISMATCH",
-      `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record states ${record.root.slice(0, 16)}… of kind ${record.kind}. Have the sender save the model again.`,
-      { versionId, expected: record.root, actual: root },
-    );
-  }
-  const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), leaves.length);
-  decodeNames(await objects.read("names", record.objects.names), leaves.length);
-  decodeEnvironment(await objects.read("environment", record.objects.environment));
   const architecture =
     record.objects.architecture === undefined
       ? undefined
       : decodeArchitecture(await objects.read("architecture", record.objects.architecture));
-  for (const tree of trees) checkTree(versionId, record, { tree, architecture });
+  const found = new DistinctLeaves();
+  let model: LeafTable = [];
+  for await (const tree of distinctTrees(objects, record)) {
+    if (tree.references[0].part === "model") model = tree.leaves;
+    checkTree({ versionId, record, architecture }, tree);
+    found.add(tree.leaves);
+  }
+  const { indices } = decodeOwnerMap(await objects.read("owner-map", record.objects.ownerMap), model.length);
+  decodeNames(await objects.read("names", record.objects.names), model.length);
+  decodeEnvironment(await objects.read("environment", record.objects.environment));
   if (record.objects.metadata !== undefined)
     decodeMetadata(await objects.read("metadata", record.objects.metadata));
   await checkOpenings(objects, record.objects);
-  const allLeaves = leavesOfTrees(trees);
+  const allLeaves = found.all();
   checkDeclarations(objects, record, allLeaves);
   let tensorBytes = 0;
   let ownBytes = 0;
-  leaves.forEach((leaf, index) => {
+  model.forEach((leaf, index) => {
     const bytes = tensorByteLength(leaf.dtype, leaf.shape);
     tensorBytes += bytes;
     if (indices[index] === 0) ownBytes += bytes;
@@ -93,21 +89,48 @@ async function checkOpenings(
   openProvenance(await objects.read("provenance", provenance), await objects.read("openings", openings));
 }
 
-/** A checkpoint is a model like the version's own; an optimizer's state has named tensors. */
+/**
+ * A checkpoint is a model like the version's own; an optimizer's state has named tensors.
+ * @throws ROOT_MISMATCH, TREE_MALFORMED, ARCHITECTURE_MISMATCH
+ */
 function checkTree(
-  versionId: Hash,
-  { kind }: SaveRecord,
-  { tree, architecture }: { readonly tree: VersionTree; readonly architecture: Architecture | undefined },
+  { versionId, record, architecture }: CheckedRecord,
+  { references, kind, leaves }: DistinctTree,
 ): void {
-  const expected = tree.part === "optimizer" ? "opaque" : kind;
-  if (tree.kind !== expected)
+  for (const { part, tree } of references) {
+    if (part === "model") {
+      checkRoot(versionId, record, { kind, leaves });
+      continue;
+    }
+    const expected = part === "optimizer" ? "opaque" : record.kind;
+    if (kind !== expected)
+      throw new StemmaError(
+        "TREE_MALFORMED",
+        `The tree ${tree} (${part}) of ${versionId} is of kind ${kind}; it has to be ${expected}. Have the sender save the model again.`,
+        { versionId, id: tree },
+      );
+  }
+  if (architecture !== undefined && kind === "architecture") checkLeavesFit(architecture, leaves);
+}
+
+interface CheckedRecord {
+  readonly versionId: Hash;
+  readonly record: SaveRecord;
+  readonly architecture: Architecture | undefined;
+}
+
+function checkRoot(
+  versionId: Hash,
+  record: Pick<SaveRecord, "kind" | "root">,
+  { kind, leaves }: Pick<DistinctTree, "kind" | "leaves">,
+): void {
+  const root = treeRoot(leaves);
+  if (kind !== record.kind || root !== record.root)
     throw new StemmaError(
-      "TREE_MALFORMED",
-      `The tree ${tree.tree} (${tree.part}) of ${versionId} is of kind ${tree.kind}; it has to ` +
-        `be ${expected}. Have the sender save the model again.`,
-      { versionId, id: tree.tree },
+      "ROOT_MISMATCH",
+      `The tree of ${versionId} has the root ${root.slice(0, 16)}… of kind ${kind}; its save record states ${record.root.slice(0, 16)}… of kind ${record.kind}. Have the sender save the model again.`,
+      { versionId, expected: record.root, actual: root },
     );
-  if (architecture !== undefined && expected === "architecture") checkLeavesFit(architecture, tree.leaves);
 }
 
 /** See FleetRepository.record. */
