@@ -60,9 +60,13 @@ export function encodeTensor(
   const withBlock = hasOtherShape ? encodeCommonBlock(memory, whole, references) : undefined;
   const kind = numberKind(header.dtype);
   const numeric = withBlock ?? encodePart(memory, whole);
+  const following = derived ? shorterDerived(memory, { ...header, bytes }, references, numeric) : undefined;
+  // What follows exactly needs no slow search for repeats.
+  if (following !== undefined && following.bytes.length <= maxSureShare * numeric.bytes.length)
+    return following;
   const plain = general ? (encodeRepeats(memory, whole, { numeric, mixed }) ?? numeric) : numeric;
-  const following = derived ? shorterDerived(memory, { ...header, bytes }, references, plain) : undefined;
-  if (following !== undefined) return following;
+  if (following !== undefined && following.bytes.length < maxDerivedShare * plain.bytes.length)
+    return following;
   if (!lowRank || kind === undefined || plain.code === encodingCodes.equal) return plain;
   const found = encodeLowRank(memory, { ...whole, kind, maxRank }, (base) =>
     encodePart(memory, { ...whole, base, previous: undefined }),
@@ -74,6 +78,8 @@ export function encodeTensor(
 const minDerivedBytes = 64;
 /** A derived tensor must take at most this share of what it takes otherwise. */
 const maxDerivedShare = 0.95;
+/** One that takes at most this share is not compared with a general coder's and mixed bits. */
+const maxSureShare = 0.1;
 
 /** What follows from the references by content, where that is shorter by enough. */
 function shorterDerived(

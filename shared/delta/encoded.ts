@@ -37,7 +37,7 @@ export const encodingCodes = {
   general: 8,
   /** Bits coded with probabilities mixed from their contexts: slow, for few values, sequences and repeats. */
   mixed: 9,
-  /** The difference from what follows from the references: a cast, other rows or axes, another scale, an average. */
+  /** The difference from what follows from the references: a cast, quantised, other rows or axes, an average. */
   derived: 10,
 } as const;
 export type EncodingCode = (typeof encodingCodes)[keyof typeof encodingCodes];

@@ -5,6 +5,7 @@
 import { decodeNames } from "../../../shared/model/names.js";
 import { diffTrees, type Change, type ModelSide } from "../../../shared/model/tree-diff.js";
 import { describeRelation } from "../../../shared/delta/derived/describe.js";
+import { maxReferences } from "../../../shared/delta/links.js";
 import type { Leaf } from "../../../shared/model/model.js";
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../shared/tensor/tensor.js";
@@ -17,6 +18,7 @@ import { requireVersion } from "../state/version-table.js";
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
   const [sideA, sideB] = await Promise.all([sideOf(context, a), sideOf(context, b)]);
+  const others = await otherBases(context, a, b);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
   return {
     a,
@@ -24,7 +26,7 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
     sameArchitecture,
     opaque: [a, b].every((id) => requireKept(context, id).record.kind === "opaque"),
     comparisons,
-    changes: await withRelations(context, changes),
+    changes: await withRelations(context, changes, others),
   };
 }
 
@@ -35,25 +37,53 @@ const maxComparedBytes = 128 * 2 ** 20;
 async function withRelations(
   { objects }: Pick<RepositoryContext, "objects">,
   changes: readonly Change[],
+  otherBases: readonly ReadonlyMap<string, Leaf>[],
 ): Promise<ModelDiff["changes"]> {
   const read = ({ tensor }: Leaf): Promise<Tensor> => tensorOfSource(objects.openTensor(tensor));
   const found: ModelDiff["changes"][number][] = [];
   let left = maxComparedBytes;
   for (const change of changes) {
     const { a, b } = change;
-    const bytes = [a, b].map((leaf) => (leaf === undefined ? 0 : tensorByteLength(leaf.dtype, leaf.shape)));
+    const leaves = [a, b, ...averagedWith(change, otherBases)];
+    const bytes = leaves.map((leaf) => (leaf === undefined ? 0 : tensorByteLength(leaf.dtype, leaf.shape)));
     const isCompared =
       (change.kind === "changed" || change.kind === "reshaped") && a !== undefined && b !== undefined;
-    const total = bytes[0]! + bytes[1]!;
+    const total = bytes.reduce((sum, each) => sum + each, 0);
     if (!isCompared || total > left || Math.max(...bytes) > maxComparedTensorBytes) {
       found.push(change);
       continue;
     }
     left -= total;
-    const relation = describeRelation(await read(b), await read(a));
+    const references: Tensor[] = [];
+    for (const leaf of [a, ...leaves.slice(2)]) if (leaf !== undefined) references.push(await read(leaf));
+    const relation = describeRelation(await read(b), references);
     found.push(relation === undefined ? change : { ...change, relation });
   }
   return found;
+}
+
+/** The leaves of the other bases of `b`, by path, where `a` is one of its bases: it may be their average. */
+async function otherBases(
+  context: RepositoryContext,
+  a: Hash,
+  b: Hash,
+): Promise<readonly ReadonlyMap<string, Leaf>[]> {
+  const { bases } = requireKept(context, b).record;
+  if (!bases.includes(a)) return [];
+  const found: ReadonlyMap<string, Leaf>[] = [];
+  for (const id of bases) {
+    const state = context.state.versions.get(id);
+    if (id === a || state === undefined || state.retired !== undefined) continue;
+    if (found.length === maxReferences - 1) break;
+    const leaves = await readLeaves(context.objects, requireVersion(context, id).record);
+    found.push(new Map(leaves.map((leaf) => [leaf.path, leaf])));
+  }
+  return found;
+}
+
+/** The tensors of the other bases at the place of a changed one. */
+function averagedWith({ b }: Change, otherBases: readonly ReadonlyMap<string, Leaf>[]): readonly Leaf[] {
+  return otherBases.map((leaves) => leaves.get(b?.path ?? "")).filter((leaf) => leaf !== undefined);
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {

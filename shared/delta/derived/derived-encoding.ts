@@ -2,8 +2,8 @@
  * A tensor that follows from others (docs/codec.md, "Derived"): the derived tensor is the base of an ordinary encoding,
  * and new positions are coded without a base.
  *
- * Bytes: the derivation (derivation-bytes.ts) ‖ code u8 and sized bytes of the known positions against the derived
- * tensor ‖ where positions are new, code u8 and bytes of these.
+ * Bytes: the derivation (derivation-bytes.ts) ‖ scales (scaling-bytes.ts) ‖ code u8 and sized bytes of the known
+ * positions against the derived tensor ‖ where positions are new, code u8 and bytes of these.
  */
 import { tensorByteLength } from "../../tensor/dtype.js";
 import { hasSameHeader } from "../../tensor/same-header.js";
@@ -13,28 +13,13 @@ import { encodingCodes, type EncodedTensor, type References } from "../encoded.j
 import { encodingMalformed } from "../encoding-malformed.js";
 import { listReferences, maxReferences } from "../links.js";
 import { needsOf, readDerivation, writeDerivation } from "./derivation-bytes.js";
-import { derive, type Derivation } from "./derivation.js";
-import { findDerivation } from "./find.js";
+import { sourceOf, type Derivation } from "./derivation.js";
+import { deriveFound, findDerivation } from "./find.js";
+import { cast } from "./float-numbers.js";
+import { innerCode, type DecodeInner, type EncodeInner } from "./inner-encodings.js";
 import { axisBytes, splitPositions } from "./positions.js";
-
-/** Encodings that the known and the new positions may have. */
-const innerCodes: ReadonlySet<number> = new Set([
-  encodingCodes.raw,
-  encodingCodes.equal,
-  encodingCodes.packed,
-  encodingCodes.rans,
-  encodingCodes.planes,
-  encodingCodes.parts,
-]);
-
-/** Encodes a tensor as a part against a base of its type and shape, or without one. */
-type EncodeInner = (tensor: Tensor, base: Uint8Array | undefined) => EncodedTensor;
-/** Decodes such a part. */
-export type DecodeInner = (
-  header: TensorHeader,
-  encoded: { readonly code: number; readonly bytes: Uint8Array },
-  base: Uint8Array | undefined,
-) => Uint8Array;
+import { quantised } from "./quantisation.js";
+import { readScaling, writeScaling } from "./scaling-bytes.js";
 
 /** The known part of a header, and what is new, where positions of an axis are taken from the base. */
 function partHeaders(
@@ -58,11 +43,14 @@ export function encodeDerived(
   encodeInner: EncodeInner,
 ): EncodedTensor | undefined {
   const all = listReferences(references).slice(0, maxReferences);
-  const derivation = references.base === undefined ? undefined : findDerivation(child, all);
-  if (derivation === undefined) return undefined;
+  const found = references.base === undefined ? undefined : findDerivation(child, all);
+  if (found === undefined) return undefined;
+  const { derivation, scaling } = found;
+  const { taken, quantisation } = derivation;
   const out = new ByteWriter();
   writeDerivation(out, derivation);
-  const { taken } = derivation;
+  if (quantisation !== undefined && scaling !== undefined)
+    writeScaling(out, quantisation, scaling, encodeInner);
   const { known, fresh } = partHeaders(child, taken);
   const parts = {
     known: new Uint8Array(tensorByteLength(known.dtype, known.shape)),
@@ -74,7 +62,7 @@ export function encodeDerived(
       ...parts,
       join: false,
     });
-  const predicted = derive(all, derivation);
+  const predicted = deriveFound(all, found, child);
   const inner = encodeInner({ ...known, bytes: parts.known }, predicted.bytes);
   out.u8(inner.code);
   out.sized(inner.bytes);
@@ -101,7 +89,17 @@ export function decodeDerived(
   const all = listReferences(references);
   const derivation = readDerivation(reader, header, all);
   const { known, fresh } = partHeaders(header, derivation.taken);
-  const predicted = derive(all, derivation);
+  const { averaged, quantisation } = derivation;
+  const source = sourceOf(all, derivation);
+  const predicted =
+    quantisation === undefined
+      ? cast(source, header.dtype)
+      : quantised(
+          source,
+          quantisation,
+          readScaling(reader, { source, header, quantisation, reference: all[averaged] }, decodeInner),
+          header,
+        );
   if (!hasSameHeader(known, predicted)) throw encodingMalformed("its shape does not follow from its base's");
   const inner = decodeInner(known, { code: innerCode(reader), bytes: reader.sized() }, predicted.bytes);
   const added =
@@ -117,10 +115,4 @@ export function decodeDerived(
       fresh: added,
       join: true,
     });
-}
-
-function innerCode(reader: ByteReader): number {
-  const code = reader.u8();
-  if (!innerCodes.has(code)) throw encodingMalformed("a part has another code than it may have");
-  return code;
 }

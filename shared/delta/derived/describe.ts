@@ -1,25 +1,61 @@
 /** Says in words how a tensor follows from another one. Pure. */
 import type { Tensor } from "../../tensor/tensor.js";
-import { derive } from "./derivation.js";
-import { findDerivation } from "./find.js";
+import type { Weighting } from "./average.js";
+import { deriveFound, findDerivation } from "./find.js";
+import { isFloat8 } from "./float8.js";
+import type { Grouping } from "./groups.js";
 import type { PositionRun, TakenPositions } from "./positions.js";
+import { codesPerByte, groupsOf, type Quantisation } from "./quantisation.js";
 
 /** Ranges that are listed; more are counted. */
 const maxRanges = 3;
 
-/** How `child` follows from `base`, such as "a cast to BF16"; undefined where that was not found. */
-export function describeRelation(child: Tensor, base: Tensor): string | undefined {
-  const found = findDerivation(child, [base]);
-  if (found === undefined) return undefined;
-  const { axes, taken, octaves } = found;
+/**
+ * How `child` follows from tensors, such as "a cast to BF16"; undefined where that was not found.
+ * @param references what it may follow from: the first, or an average of several
+ */
+export function describeRelation(child: Tensor, references: readonly Tensor[]): string | undefined {
+  const found = findDerivation(child, references);
+  const [base] = references;
+  if (found === undefined || base === undefined) return undefined;
+  const { averaged, weighting, axes, taken, octaves, quantisation } = found.derivation;
+  const isCast = quantisation === undefined && child.dtype !== base.dtype;
   const parts = [
+    ...(averaged === 1 ? [] : [describeAverage(averaged, weighting)]),
     ...(axes === undefined ? [] : [`transposed, axes [${axes.join(", ")}]`]),
     ...(taken === undefined ? [] : [describeTaken(taken, child.shape)]),
     ...(octaves === undefined ? [] : [`scaled by 2^${octaves}`]),
-    ...(child.dtype === base.dtype ? [] : [`a cast to ${child.dtype}`]),
+    ...(quantisation === undefined ? [] : [describeQuantisation(quantisation, child, base)]),
+    ...(isCast ? [`a cast to ${child.dtype}`] : []),
   ];
-  const isExact = taken !== undefined || Buffer.compare(derive([base], found).bytes, child.bytes) === 0;
+  const isExact =
+    taken !== undefined || Buffer.compare(deriveFound(references, found, child).bytes, child.bytes) === 0;
   return `${isExact ? "" : "mostly "}${parts.join(", ")}`;
+}
+
+function describeAverage(averaged: number, weighting: Weighting | undefined): string {
+  const counts = weighting?.counts ?? [];
+  if (weighting === undefined || counts.every((count) => count === counts[0]))
+    return `the average of ${averaged} models`;
+  const shares = counts.map((count) => Number((count / weighting.total).toPrecision(4)));
+  return `the average of ${averaged} models, weighted ${shares.join(", ")}`;
+}
+
+/** Such as "quantised to int4, 64 scales, one for 32 numbers". */
+function describeQuantisation(quantisation: Quantisation, child: Tensor, base: Tensor): string {
+  const { toCodes, grouping, isSigned } = quantisation;
+  const [floats, codes] = toCodes ? [base, child] : [child, base];
+  const bits = 8 / codesPerByte(quantisation);
+  const type = isFloat8(codes.dtype) ? codes.dtype : `${isSigned ? "int" : "uint"}${bits}`;
+  const scales = describeScales(grouping, quantisation, floats);
+  return toCodes ? `quantised to ${type}, ${scales}` : `floats of ${type}, ${scales}`;
+}
+
+function describeScales(grouping: Grouping, quantisation: Quantisation, { shape }: Tensor): string {
+  if (grouping === "all") return "one scale";
+  const count = (groupsOf(shape, quantisation)?.count ?? 0).toLocaleString("en-US");
+  if ("axis" in grouping) return `${count} scales, one for each ${wordFor(grouping.axis, shape, 1)}`;
+  return `${count} scales, one for ${grouping.size} numbers`;
 }
 
 function describeTaken({ axis, runs }: TakenPositions, shape: readonly number[]): string {

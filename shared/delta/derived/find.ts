@@ -4,9 +4,13 @@
  */
 import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
-import { derive, type Derivation } from "./derivation.js";
+import { derive, sourceOf, type Derivation } from "./derivation.js";
+import { findMeanWeighting, findWeightedAverage } from "./find-average.js";
+import { findQuantisation } from "./find-quantisation.js";
 import { canCast, canScale } from "./float-numbers.js";
-import { axisBytes, type PositionRun } from "./positions.js";
+import { axisBytes, transposed, type PositionRun } from "./positions.js";
+import { hasCodes, quantised, type Scaling } from "./quantisation.js";
+import { pick, sampledPositions } from "./samples.js";
 
 /** So many elements are compared, and this share of them must be equal. */
 const comparedElements = 512;
@@ -20,26 +24,6 @@ const maxOctaves = 60;
 
 function sameShape(a: readonly number[], b: readonly number[]): boolean {
   return a.length === b.length && a.every((size, i) => size === b[i]);
-}
-
-/** Some of a tensor's elements, as a tensor of one axis. */
-function pick(tensor: Tensor, positions: ArrayLike<number>): Tensor {
-  const width = dtypeBits(tensor.dtype) / 8;
-  const bytes = new Uint8Array(positions.length * width);
-  const all = tensor.bytes;
-  for (let i = 0, at = 0; i < positions.length; i++) {
-    const start = positions[i]! * width;
-    for (let byte = 0; byte < width; byte++, at++) bytes[at] = all[start + byte]!;
-  }
-  return { dtype: tensor.dtype, shape: [positions.length], bytes };
-}
-
-/** Evenly spaced elements of a tensor of `count`. */
-function sampledPositions(count: number): Int32Array {
-  const step = Math.max(1, Math.floor(count / comparedElements));
-  const positions = new Int32Array(Math.ceil(count / step));
-  for (let i = 0; i < positions.length; i++) positions[i] = i * step;
-  return positions;
 }
 
 /** Whether two samples of one type and length are mostly equal. */
@@ -67,22 +51,62 @@ interface Compared {
   readonly baseSample: Tensor | undefined;
 }
 
-/** The derivation under which most of the child's numbers come out exactly; undefined: none was found. */
-export function findDerivation(child: Tensor, references: readonly Tensor[]): Derivation | undefined {
+/** A derivation, and what each group of a quantisation is scaled by. */
+export interface FoundDerivation {
+  readonly derivation: Derivation;
+  readonly scaling?: Scaling | undefined;
+}
+
+/** The derivation under which most of the child's numbers come out, or nearly; undefined: none was found. */
+export function findDerivation(child: Tensor, references: readonly Tensor[]): FoundDerivation | undefined {
   const base = references[0];
   const { dtype } = child;
-  if (base === undefined || child.bytes.length === 0 || dtypeBits(dtype) % 8 !== 0) return undefined;
-  if (!canCast(base.dtype, dtype)) return undefined;
-  const positions = sampledPositions((8 * child.bytes.length) / dtypeBits(dtype));
+  const areBytes = [child, ...references].every((each) => dtypeBits(each.dtype) % 8 === 0);
+  if (base === undefined || child.bytes.length === 0 || base.bytes.length === 0 || !areBytes)
+    return undefined;
+  if (!canCast(base.dtype, dtype)) return findQuantised(child, references);
+  const positions = sampledPositions((8 * child.bytes.length) / dtypeBits(dtype), comparedElements);
   const sample = pick(child, positions);
   const baseSample = sameShape(child.shape, base.shape)
     ? derive([pick(base, positions)], { averaged: 1, dtype })
     : undefined;
   if (base.dtype !== dtype && baseSample !== undefined && looksEqual(sample, baseSample))
-    return { averaged: 1, dtype };
+    return { derivation: { averaged: 1, dtype } };
   const compared: Compared = { child, references, positions, sample, baseSample };
-  const found = findAverage(compared) ?? findScale(compared) ?? findTaken(child, base) ?? findAxes(compared);
-  return found === undefined ? undefined : { averaged: 1, ...found, dtype };
+  const found =
+    findAverage(compared) ??
+    findScale(compared) ??
+    findTaken(child, base) ??
+    findAxes(compared) ??
+    (baseSample === undefined ? undefined : findWeightedAverage(child, references, positions));
+  return found === undefined ? undefined : { derivation: { averaged: 1, ...found, dtype } };
+}
+
+/** The tensor that was found to follow, without new positions. */
+export function deriveFound(
+  references: readonly Tensor[],
+  { derivation, scaling }: FoundDerivation,
+  header: TensorHeader,
+): Tensor {
+  const { quantisation } = derivation;
+  if (quantisation === undefined || scaling === undefined) return derive(references, derivation);
+  return quantised(sourceOf(references, derivation), quantisation, scaling, header);
+}
+
+/** Quantised, or dequantised: as it is, or with rows and columns exchanged first. */
+function findQuantised(child: Tensor, [base, reference]: readonly Tensor[]): FoundDerivation | undefined {
+  const { dtype } = child;
+  const found = findQuantisation(child, base!, reference);
+  if (found !== undefined)
+    return { derivation: { averaged: 1, quantisation: found.quantisation, dtype }, scaling: found.scaling };
+  if (base!.shape.length !== 2 || hasCodes(base!.dtype)) return undefined;
+  const axes = [1, 0];
+  const turned = findQuantisation(child, transposed(base!, axes), reference);
+  if (turned === undefined) return undefined;
+  return {
+    derivation: { averaged: 1, axes, quantisation: turned.quantisation, dtype },
+    scaling: turned.scaling,
+  };
 }
 
 type Found = Partial<Derivation>;
@@ -93,7 +117,8 @@ function findAverage({ child, references, positions, sample, baseSample }: Compa
   if (!references.every((each) => each.dtype === dtype && sameShape(each.shape, shape))) return undefined;
   const samples = references.map((each) => pick(each, positions));
   for (let averaged = references.length; averaged > 1; averaged--)
-    if (looksEqual(sample, derive(samples, { averaged, dtype: child.dtype }))) return { averaged };
+    if (looksEqual(sample, derive(samples, { averaged, dtype: child.dtype })))
+      return { averaged, weighting: findMeanWeighting(child, references.slice(0, averaged)) };
   return undefined;
 }
 

@@ -32,6 +32,24 @@ export function valuesOf({ dtype, bytes }: Tensor): Float32Array | Float64Array 
   return new Float32Array(words.buffer);
 }
 
+/** Rounds a float64 number to a float type that is computed with as float32. */
+export function roundingOf(dtype: DType): (value: number) => number {
+  if (dtype === "F32") return Math.fround;
+  const single = new Float32Array(1);
+  const word = new Uint32Array(single.buffer);
+  return dtype === "BF16"
+    ? (value) => {
+        single[0] = value;
+        word[0] = toBfloat16(word[0]!) << 16;
+        return single[0];
+      }
+    : (value) => {
+        single[0] = value;
+        word[0] = halfToSingle(toHalf(word[0]!));
+        return single[0];
+      };
+}
+
 /** The bits of computed float32 numbers, with one bit pattern for every NaN. */
 export function wordsOf(values: Float32Array): Uint32Array {
   const words = new Uint32Array(values.buffer);
@@ -76,4 +94,11 @@ function toHalf(word: number): number {
   const half = 2 ** (shift - 1);
   const rounded = kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
   return sign | (exponent < 113 ? rounded : rounded + ((exponent - 113) << 10));
+}
+
+/** To the nearest whole number, ties to even. */
+export function roundEven(value: number): number {
+  const low = Math.floor(value);
+  const rest = value - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
 }

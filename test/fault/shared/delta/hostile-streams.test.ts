@@ -13,6 +13,17 @@ import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import {
+  affine,
+  dequantised,
+  floatsOf,
+  groups,
+  inBytes,
+  inHalfBytes,
+  singles,
+  symmetric,
+  toFloat8,
+} from "../../../helpers/quantised-tensors.js";
+import {
   fineTuned,
   continueTuning,
   lowRankPair,
@@ -71,6 +82,13 @@ function cases(): readonly Case[] {
   };
   const rows = derive([base], { averaged: 1, taken, octaves: 2, dtype: "F16" });
   const models = [1, 2, 3].map((seed) => fineTuned(base, 1e-3, seed));
+  const weighting = { form: "single", counts: [1, 5, 2], total: 8 } as const;
+  const byRow = groups.rows(20);
+  const eight = symmetric(floatsOf(base), byRow, { divisor: 127, min: -127, max: 127 });
+  const int8 = inBytes("I8", [24, 20], eight.codes);
+  const int4 = inHalfBytes([24, 20], affine(floatsOf(base), byRow, 15).codes, "lowFirst");
+  const float8 = toFloat8([24, 20], floatsOf(base), "F8_E4M3");
+  const unusual = singles([24], eight.scales);
   const counting: Tensor = {
     dtype: "I32",
     shape: [300],
@@ -103,6 +121,12 @@ function cases(): readonly Case[] {
     of(derive([base], { averaged: 1, axes: [1, 0], dtype: "BF16" }), { base }),
     of(rows, { base }),
     of(derive(models, { averaged: 3, dtype: "F32" }), linksTo(models)),
+    of(derive(models, { averaged: 3, weighting, dtype: "F32" }), linksTo(models)),
+    of(int8, { base }),
+    of(int4, { base }),
+    of(float8, { base }),
+    of(int8, { base, previous: unusual }),
+    of(dequantised([24, 20], eight, byRow), { base: int8 }),
     of(sparse, {}, { general: false }),
   ];
   assert.deepEqual(
@@ -230,4 +254,61 @@ test("the error names missing references and inconsistent declarations", () => {
     () => wasm.decodeTensor(child, { code: 99, bytes: encoded.bytes }, { base }, child.bytes.length),
     "DELTA_CODE_UNKNOWN",
   );
+});
+
+test("scales that are zero or no numbers, groups that do not fit, and weights without a sum are refused", () => {
+  const base = weights([8, 16], 1);
+  const child = inBytes(
+    "I8",
+    [8, 16],
+    symmetric(floatsOf(base), groups.rows(16), { divisor: 127, min: -127, max: 127 }).codes,
+  );
+  const average = fineTuned(base, 1e-3, 2);
+  const of = (values: readonly number[]): readonly number[] => [
+    ...new Uint8Array(Float32Array.from(values).buffer),
+  ];
+  /** Flags, form, codes −127 to 127, `grouping`, rounding, rule of scales, zero point 0, then `rest`. */
+  const stream = (grouping: readonly number[], rule: number, rest: readonly number[]): Uint8Array =>
+    Uint8Array.from([32, 8, 0x81, 0xff, 127, 0, ...grouping, 0, rule, 0, 0, 0, ...rest]);
+  const whole = (scale: number): Uint8Array => stream([0], 0, [0, 4, ...of([scale]), 1, 0]);
+  const decode = (tensor: Tensor, bytes: Uint8Array, references: References): Uint8Array | string =>
+    outcome(wasm, { tensor, references, code: encodingCodes.derived, bytes }, encodingCodes.derived, bytes);
+  assert.equal(typeof decode(child, whole(0.01), { base }), "object", "the stream is otherwise right");
+  const missing = "DELTA_REFERENCE_MISSING";
+  const refused: readonly (readonly [string, Tensor, Uint8Array, References, string?])[] = [
+    ["a scale of zero", child, whole(0), { base }],
+    ["a scale that is no number", child, whole(NaN), { base }],
+    ["an infinite scale", child, whole(Infinity), { base }],
+    [
+      "a named scale of zero",
+      child,
+      stream([0], 1, [1, 0]),
+      { base, previous: singles([1], new Float32Array(1)) },
+    ],
+    [
+      "named scales of another count",
+      child,
+      stream([1], 1, [1, 0]),
+      { base, previous: singles([7], new Float32Array(7).fill(1)) },
+    ],
+    ["a scale that is not named", child, stream([0], 1, [1, 0]), { base }, missing],
+    ["an axis that is not there", child, stream([3], 2, [1, 0]), { base }],
+    ["groups that do not fill the tensor", child, stream([255, 100], 2, [1, 0]), { base }],
+    ["groups of nothing", child, stream([255, 0], 2, [1, 0]), { base }],
+    ["groups larger than any tensor", child, stream([255, 255, 255, 255, 255, 255, 63], 2, [1, 0]), { base }],
+    ["another rule", child, stream([0], 9, [1, 0]), { base }],
+    ["a base of another shape", child, stream([0], 2, [1, 0]), { base: weights([8, 17], 3) }],
+    ["a tensor quantised from integers", child, stream([0], 2, [1, 0]), { base: child }],
+    ["weights without a sum", base, Uint8Array.of(17, 2, 1, 0, 2, 2, 1, 0), { base, previous: average }],
+    ["weights of one", base, Uint8Array.of(16, 1, 2, 2, 1, 0), { base }],
+    ["nine references", base, Uint8Array.of(1, 9, 1, 0), { base, previous: average }],
+    [
+      "the nearer end of three",
+      base,
+      Uint8Array.of(17, 3, 4, 3, 2, 2, 2, 1, 0),
+      linksTo([base, average, average]),
+    ],
+  ];
+  for (const [name, tensor, bytes, references, code = "DELTA_MALFORMED"] of refused)
+    assert.equal(decode(tensor, bytes, references), code, name);
 });

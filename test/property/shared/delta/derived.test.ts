@@ -170,7 +170,7 @@ test("types whose elements are not whole bytes follow from nothing", () => {
 });
 
 test("a relation is told in words", () => {
-  const told = (tensor: Tensor, base = dense): string | undefined => describeRelation(tensor, base);
+  const told = (tensor: Tensor, base = dense): string | undefined => describeRelation(tensor, [base]);
   assert.equal(told(child({ dtype: "BF16" })), "a cast to BF16");
   assert.equal(told(child({ axes: [1, 0] })), "transposed, axes [1, 0]");
   assert.equal(told(child({ octaves: 4 })), "scaled by 2^4");

@@ -44,6 +44,7 @@ const files = [
   "general-1.json",
   "mixed-1.json",
   "derived-1.json",
+  "derived-2.json",
 ];
 const vectors = (await Promise.all(files.map(readVectors))).flat();
 

@@ -49,12 +49,12 @@ test("a relation of tensors larger than the samples is found", () => {
   ];
   for (const derivation of follows) {
     const child = derive([base], { averaged: 1, dtype: "F32", ...derivation });
-    const { dtype: _, averaged: __, ...found } = findDerivation(child, [base])!;
+    const { dtype: _, averaged: __, ...found } = findDerivation(child, [base])!.derivation;
     assert.deepEqual(found, derivation);
   }
   const average = derive([base, previous], { averaged: 2, dtype: "F32" });
-  assert.equal(findDerivation(average, [base, previous])?.averaged, 2);
+  assert.equal(findDerivation(average, [base, previous])?.derivation.averaged, 2);
   const four = weights([16, 12, 5, 7], 6);
   const turned = derive([four], { averaged: 1, axes: [2, 0, 3, 1], dtype: "BF16" });
-  assert.deepEqual(findDerivation(turned, [four])?.axes, [2, 0, 3, 1]);
+  assert.deepEqual(findDerivation(turned, [four])?.derivation.axes, [2, 0, 3, 1]);
 });

@@ -1,0 +1,168 @@
+/**
+ * Finds with which weights a tensor is the average of others: by least squares on a sample, then the nearby fractions
+ * and orders of operations that give most numbers exactly. Pure.
+ */
+import { hasSameHeader } from "../../tensor/same-header.js";
+import type { Tensor } from "../../tensor/tensor.js";
+import { averageOf, weightings, type Weighting } from "./average.js";
+import { canScale, cast, valuesOf } from "./float-numbers.js";
+import { pick, sampledPositions } from "./samples.js";
+
+/** Numbers that weights are solved from, and that formulas are tried on. */
+const solvedNumbers = 65_536;
+const triedNumbers = 2_048;
+/** What is left of the distance to the first reference, at most; more is a training, not an average. */
+const maxLeftShare = 0.3;
+/** Denominators of fractions that are tried: counts of samples, decimals. */
+const maxTotal = 4_096;
+const decimals = [1e2, 1e3, 1e4, 1e5, 1e6];
+/** Weights that are no such fraction. */
+const anyTotal = 2 ** 40;
+
+export interface FoundAverage {
+  readonly averaged: number;
+  readonly weighting: Weighting;
+}
+
+/**
+ * A weighted average of two or more of the first references; undefined where the child is none.
+ * @param positions a few, from which most others are told
+ */
+export function findWeightedAverage(
+  child: Tensor,
+  references: readonly Tensor[],
+  positions: Int32Array,
+): FoundAverage | undefined {
+  const [first] = references;
+  if (first === undefined || !canScale(first.dtype) || !canScale(child.dtype)) return undefined;
+  const differing = references.findIndex((each) => !hasSameHeader(each, first));
+  const all = differing < 0 ? references : references.slice(0, differing);
+  if (all.length < 2 || solve(child, all, positions) === undefined) return undefined;
+  const count = child.shape.reduce((product, size) => product * size, 1);
+  const weights = solve(child, all, sampledPositions(count, solvedNumbers));
+  if (weights === undefined) return undefined;
+  return { averaged: all.length, weighting: bestWeighting(child, all, weights).weighting };
+}
+
+/** Of a mean of all references: the sums that most numbers come out with, where those in float64 are not exact. */
+export function findMeanWeighting(child: Tensor, references: readonly Tensor[]): Weighting | undefined {
+  const positions = sampledPositions(child.bytes.length / bytesOf(child), triedNumbers);
+  const wanted = pick(child, positions);
+  const samples = references.map((each) => pick(each, positions));
+  const equal = equalNumbers(cast(averageOf(samples, undefined), child.dtype), wanted);
+  if (equal === positions.length) return undefined;
+  const found = bestWeighting(
+    child,
+    references,
+    references.map(() => 1 / references.length),
+  );
+  return found.equal > equal ? found.weighting : undefined;
+}
+
+function bytesOf({ dtype }: Tensor): 2 | 4 {
+  return dtype === "F32" ? 4 : 2;
+}
+
+/** Weights that sum to 1 and leave little of the child; undefined where there are none. */
+function solve(
+  child: Tensor,
+  references: readonly Tensor[],
+  positions: Int32Array,
+): readonly number[] | undefined {
+  const [first, ...others] = references.map((each) => valuesOf(pick(each, positions)));
+  const stepsTo = (values: ArrayLike<number>): Float64Array =>
+    Float64Array.from(first!, (value, i) => values[i]! - value);
+  const steps = others.map(stepsTo);
+  const wanted = stepsTo(valuesOf(pick(child, positions)));
+  const rows = steps.map((step) => [...steps.map((other) => dot(step, other)), dot(step, wanted)]);
+  const found = eliminate(rows);
+  if (found === undefined) return undefined;
+  const left = wanted.map(
+    (value, i) => value - steps.reduce((sum, step, k) => sum + found[k]! * step[i]!, 0),
+  );
+  const [before, after] = [dot(wanted, wanted), dot(left, left)];
+  if (!(after <= maxLeftShare ** 2 * before) || before === 0) return undefined;
+  return [1 - found.reduce((sum, weight) => sum + weight, 0), ...found];
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
+  return sum;
+}
+
+/** Solves linear equations, each a row that ends with its right side; undefined where they depend on each other. */
+function eliminate(rows: number[][]): readonly number[] | undefined {
+  const count = rows.length;
+  for (let column = 0; column < count; column++) {
+    let pivot = column;
+    for (let row = column; row < count; row++)
+      if (Math.abs(rows[row]![column]!) > Math.abs(rows[pivot]![column]!)) pivot = row;
+    [rows[column], rows[pivot]] = [rows[pivot]!, rows[column]!];
+    const own = rows[column]!;
+    if (!(Math.abs(own[column]!) > 1e-300)) return undefined;
+    for (let row = 0; row < count; row++) {
+      if (row === column) continue;
+      const factor = rows[row]![column]! / own[column]!;
+      for (let i = column; i <= count; i++) rows[row]![i]! -= factor * own[i]!;
+    }
+  }
+  const found = rows.map((row, i) => row[count]! / row[i]!);
+  return found.every(Number.isFinite) ? found : undefined;
+}
+
+/** Fractions near the weights, the simplest first. */
+function fractionsNear(weights: readonly number[]): readonly Omit<Weighting, "form">[] {
+  const found = new Map<number, readonly number[]>();
+  const errorOf = (total: number): number =>
+    Math.max(...weights.map((weight) => Math.abs(weight - Math.round(weight * total) / total)));
+  const add = (total: number): void => {
+    const counts = weights.map((weight) => Math.round(weight * total));
+    found.set(total, counts);
+  };
+  for (const tolerance of [1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
+    for (let total = 1; total <= maxTotal; total++)
+      if (errorOf(total) < tolerance) {
+        add(total);
+        break;
+      }
+  for (const total of decimals) if (errorOf(total) < 0.02 / total || total === 1e4) add(total);
+  add(anyTotal);
+  return [...found]
+    .filter(
+      ([, counts]) =>
+        counts.some((count) => count !== 0) && counts.every((count) => Math.abs(count) < 2 ** 41),
+    )
+    .map(([total, counts]) => ({ counts, total }));
+}
+
+function bestWeighting(
+  child: Tensor,
+  references: readonly Tensor[],
+  weights: readonly number[],
+): { readonly weighting: Weighting; readonly equal: number } {
+  const positions = sampledPositions(child.bytes.length / bytesOf(child), triedNumbers);
+  const wanted = pick(child, positions);
+  const samples = references.map((each) => pick(each, positions));
+  let best: { readonly weighting: Weighting; readonly equal: number } | undefined;
+  for (const fraction of fractionsNear(weights))
+    for (const form of weightings) {
+      if (form === "towards" && references.length !== 2) continue;
+      if (form === "counted" && fraction.total > maxTotal * 256) continue;
+      const weighting: Weighting = { ...fraction, form };
+      const equal = equalNumbers(cast(averageOf(samples, weighting), child.dtype), wanted);
+      if (best === undefined || equal > best.equal) best = { weighting, equal };
+    }
+  return best!;
+}
+
+function equalNumbers(a: Tensor, b: Tensor): number {
+  const width = bytesOf(a);
+  let equal = 0;
+  for (let i = 0; i < a.bytes.length; i += width) {
+    let isEqual = true;
+    for (let byte = 0; byte < width; byte++) isEqual &&= a.bytes[i + byte] === b.bytes[i + byte];
+    if (isEqual) equal++;
+  }
+  return equal;
+}
