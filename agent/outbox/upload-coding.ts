@@ -27,7 +27,7 @@ import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Profile } from "../settings/profile.js";
 import { decideCoding, prefersLowRank } from "./decide-coding.js";
-import { readVersion } from "./read-version.js";
+import { readOptimizer, readVersion } from "./read-version.js";
 
 export interface UploadCodingOptions {
   readonly objects: ObjectReader;
@@ -215,7 +215,7 @@ export class UploadCoding {
    * trees this device has; of checkpoints also among the wanted tensors themselves.
    */
   async #references(
-    { versionId, references = [], ownReferences: mayUseOwn = false }: Want,
+    { versionId, references = [], ownReferences: mayUseOwn = false, optimizerReference }: Want,
     tensors: readonly Hash[],
   ): Promise<ReadonlyMap<Hash, TensorReferences>> {
     const { objects } = this.options;
@@ -226,7 +226,10 @@ export class UploadCoding {
       const version = await readVersion(objects, id);
       if (version !== undefined) held.push(version);
     }
-    const ofModel = referencesOfTensors(own, held);
+    const ofModel = new Map([
+      ...(await this.#optimizerReferences(versionId, optimizerReference)),
+      ...referencesOfTensors(own, held),
+    ]);
     if (!mayUseOwn) return ofModel;
     const checkpoints = await this.#checkpoints(versionId);
     const ofCheckpoints = checkpoints.flatMap((leaves) => [
@@ -234,6 +237,18 @@ export class UploadCoding {
     ]);
     // What comes later replaces what came before: the model's references stay, a checkpoint's nearest wins.
     return new Map([...ofCheckpoints, ...ownReferences(own.leaves, checkpoints, tensors), ...ofModel]);
+  }
+
+  /** The arrays of the optimizer's state, each against the one of its name in an earlier version's state. */
+  async #optimizerReferences(
+    versionId: Hash,
+    earlier: Hash | undefined,
+  ): Promise<ReadonlyMap<Hash, TensorReferences>> {
+    const { objects } = this.options;
+    const own = earlier === undefined ? undefined : await readOptimizer(objects, versionId);
+    const before = earlier === undefined ? undefined : await readOptimizer(objects, earlier);
+    if (own === undefined || before === undefined) return new Map();
+    return referencesOfTensors({ bases: [before.versionId], leaves: own.leaves }, [before]);
   }
 
   async #checkpoints(versionId: Hash): Promise<readonly LeafTable[]> {

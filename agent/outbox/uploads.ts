@@ -289,6 +289,7 @@ function answers({ want, sender }: Upload, asked: Want): boolean {
       one.codec ?? 0,
       one.references ?? [],
       one.ownReferences ?? false,
+      one.optimizerReference,
     ]);
   return (
     terms(want) === terms(asked) &&

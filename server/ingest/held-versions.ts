@@ -36,6 +36,8 @@ export interface Proven {
   readonly objects: ReadonlySet<Hash>;
   /** The version's bases, then the bases of those, as far as the device had them and they are complete here. */
   readonly held: readonly HeldVersion[];
+  /** The optimizer's state of the first base, if the device sent it and it is complete here. */
+  readonly optimizer: HeldVersion | undefined;
 }
 
 /** Of the record: where it was saved, and what it builds on. */
@@ -77,7 +79,23 @@ export async function provenBy(
   };
   await look(await look(bases, true), true);
   await look([announced.successorOf, predecessor, repository.assignment(device, line)], false);
-  return { objects, held };
+  const [base] = held;
+  const hasSent = base !== undefined && repository.hasSent(device, base.versionId);
+  return { objects, held, optimizer: hasSent ? await heldOptimizer(repository, base.versionId) : undefined };
+}
+
+/**
+ * The optimizer's state of a version, if it may be coded against.
+ * @returns as a version without bases that has the arrays of that state as its leaves
+ */
+export async function heldOptimizer(repository: Known, versionId: Hash): Promise<HeldVersion | undefined> {
+  const { objects } = repository;
+  const summary = repository.get(versionId);
+  const tree = summary?.record.uses?.optimizer;
+  if (summary === undefined || summary.state === "retired" || tree === undefined || !objects.has(tree))
+    return undefined;
+  const { leaves } = decodeTree(await objects.read("tree", tree));
+  return leaves.every(({ tensor }) => objects.has(tensor)) ? { versionId, bases: [], leaves } : undefined;
 }
 
 /** Everything that a device sent with a version beside the model. An unreadable tree proves nothing. */

@@ -76,7 +76,7 @@ export class IncomingUpload {
   readonly #objects: AnnouncedObjects;
   readonly #predecessor: Hash | undefined;
   /** What the device provably had when the upload began. */
-  #proven: Proven = { objects: new Set(), held: [] };
+  #proven: Proven = { objects: new Set(), held: [], optimizer: undefined };
   #lease: Lease | undefined;
   #transfer: UploadTransfer | undefined;
   #interrupt: (() => void) | undefined;
@@ -283,14 +283,15 @@ export class IncomingUpload {
           });
     if (resumed !== undefined && Number.isSafeInteger(resumed.saved.wireBytes))
       this.wireBytes += resumed.saved.wireBytes;
-    const held = resumed === undefined ? this.#heldFor(reason) : resumed.held;
-    if (held !== undefined) this.#renewLease(trees, held);
+    const { held, optimizer } = resumed ?? this.#heldFor(reason);
+    if (held !== undefined) this.#renewLease(trees, optimizer === undefined ? held : [...held, optimizer]);
     const request: TransferRequest = {
       id: resumed?.saved.transfer ?? Buffer.from(random.bytes(16)).toString("hex"),
       reason,
       objects: resumed?.saved.objects ?? missing,
       indices: resumed?.indices ?? missingIndices,
       held,
+      optimizer,
       ownReferences: held !== undefined && this.accepted.record.uses?.checkpoints !== undefined,
     };
     this.parts.onWanted({
@@ -317,9 +318,12 @@ export class IncomingUpload {
     return transfer;
   }
 
-  /** Versions that a new transfer may be coded against; undefined: raw only. */
-  #heldFor(reason: TransferRequest["reason"]): readonly HeldVersion[] | undefined {
-    return reason === "tensors" && this.parts.limits.coding ? this.#proven.held : undefined;
+  /** What a new transfer may be coded against; without `held`: raw only. */
+  #heldFor(reason: TransferRequest["reason"]): Pick<TransferRequest, "held" | "optimizer"> {
+    if (reason !== "tensors" || !this.parts.limits.coding) return { held: undefined, optimizer: undefined };
+    const { held, optimizer } = this.#proven;
+    const hasOptimizer = this.accepted.record.uses?.optimizer !== undefined;
+    return { held, optimizer: hasOptimizer ? optimizer : undefined };
   }
 
   #onWritten(progress: TransferProgress): void {

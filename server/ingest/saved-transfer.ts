@@ -9,7 +9,7 @@ import type { HeldVersion } from "../../shared/wire/coding/references.js";
 import type { ObjectRef } from "../../shared/wire/messages.js";
 import type { ReceiverState } from "../../shared/wire/transfer/receiver.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { heldVersion } from "./held-versions.js";
+import { heldOptimizer, heldVersion } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 import type { Spool, SpoolFolder } from "./spool.js";
 import { tensorRefsOf } from "./want-messages.js";
@@ -25,6 +25,8 @@ export interface SavedTransfer {
   readonly objects: readonly ObjectRef[];
   readonly receiver: ReceiverState;
   readonly references?: readonly Hash[];
+  /** The version whose optimizer's state it may be coded against. */
+  readonly optimizerReference?: Hash;
 }
 
 export interface ResumedTransfer {
@@ -32,6 +34,7 @@ export interface ResumedTransfer {
   readonly saved: SavedTransfer;
   readonly indices: readonly number[];
   readonly held: readonly HeldVersion[] | undefined;
+  readonly optimizer: HeldVersion | undefined;
 }
 
 export interface ResumeOptions {
@@ -68,6 +71,7 @@ export async function resumeTransfer(options: ResumeOptions): Promise<ResumedTra
         saved,
         indices: indicesOf(options.versionId, saved.objects, options.leaves),
         held: await heldReferences(options.repository, saved.references),
+        optimizer: await optimizerReference(options.repository, saved.optimizerReference),
       };
   } catch {
     // A saved state that cannot be read costs a transfer, not a model.
@@ -98,16 +102,23 @@ async function heldReferences(
   references: readonly Hash[] | undefined,
 ): Promise<readonly HeldVersion[] | undefined> {
   if (references === undefined) return undefined;
-  return await Promise.all(
-    references.map(async (id) => {
-      const version = await heldVersion(repository, id);
-      if (version === undefined)
-        throw new StemmaError(
-          "REFERENCE_MISSING",
-          `The version ${id} that an interrupted transfer was coded against is not complete here any more. The transfer starts again.`,
-        );
-      return version;
-    }),
+  return await Promise.all(references.map(async (id) => complete(await heldVersion(repository, id), id)));
+}
+
+/** @throws REFERENCE_MISSING where that optimizer's state is incomplete here */
+async function optimizerReference(
+  repository: ResumeOptions["repository"],
+  id: Hash | undefined,
+): Promise<HeldVersion | undefined> {
+  return id === undefined ? undefined : complete(await heldOptimizer(repository, id), id);
+}
+
+function complete(version: HeldVersion | undefined, id: Hash): HeldVersion {
+  if (version !== undefined) return version;
+  throw new StemmaError(
+    "REFERENCE_MISSING",
+    `The version ${id} that an interrupted transfer was coded against is not complete here any more. ` +
+      "The transfer starts again.",
   );
 }
 

@@ -125,12 +125,18 @@ export class UploadTransfer {
 
   #startReceiver(saved: SavedTransfer | undefined): RunningReceiver {
     const { limits, clock, budget, sender, device } = this.parts;
-    const { id, reason, objects, held, ownReferences } = this.request;
+    const { id, reason, objects, held, optimizer, ownReferences } = this.request;
     const own = ownReferences
       ? new Map(tensorRefsOf(objects).map((tensor, index) => [tensor.id, index]))
       : undefined;
     const allowed: AllowedCoding =
-      held === undefined ? rawOnly : { codec: codecFormat, tensors: tensorsOf(held), own };
+      held === undefined
+        ? rawOnly
+        : {
+            codec: codecFormat,
+            tensors: tensorsOf(optimizer === undefined ? held : [...held, optimizer]),
+            own,
+          };
     const options = {
       transfer: id,
       objects: objects.length,
@@ -207,7 +213,7 @@ export class UploadTransfer {
   }
 
   #saveState(): Promise<void> {
-    const { id, reason, objects, held } = this.request;
+    const { id, reason, objects, held, optimizer } = this.request;
     const receiver = this.receiver.machine.state();
     const spool = this.#spool;
     if (receiver === undefined || spool === undefined || reason === "objects") return this.#stateSaves.idle();
@@ -219,6 +225,7 @@ export class UploadTransfer {
       objects,
       receiver,
       ...(held !== undefined && { references: held.map(({ versionId }) => versionId) }),
+      ...(optimizer !== undefined && { optimizerReference: optimizer.versionId }),
     };
     return this.#stateSaves.run(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
   }

@@ -16,6 +16,8 @@ export interface TransferRequest {
   readonly indices: readonly number[];
   /** Versions that the stream may be coded against; undefined: raw only. */
   readonly held: readonly HeldVersion[] | undefined;
+  /** The optimizer's state that the version's own may be coded against, as the leaves of its version. */
+  readonly optimizer: HeldVersion | undefined;
   /** Whether it may also be coded against tensors that come before in the stream: checkpoints are. */
   readonly ownReferences: boolean;
 }
@@ -33,7 +35,7 @@ export interface WantOptions {
 /** The want for a transfer, in as many parts as its list of tensors needs. */
 export function wantMessages(
   versionId: Hash,
-  { id, reason, objects, indices, held, ownReferences }: TransferRequest,
+  { id, reason, objects, indices, held, optimizer, ownReferences }: TransferRequest,
   { blockBytes, streamBytes }: WantOptions,
 ): readonly Want[] {
   const common = {
@@ -45,6 +47,7 @@ export function wantMessages(
     blockBytes,
     ...(held !== undefined && { codec: codecFormat, references: held.map((version) => version.versionId) }),
     ...(ownReferences && { ownReferences }),
+    ...(optimizer !== undefined && { optimizerReference: optimizer.versionId }),
     ...(streamBytes !== undefined && reason !== "objects" && { streamBytes }),
   };
   if (reason === "objects")

@@ -140,6 +140,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     more: field.flag,
     tensorIndices: indices,
     ownReferences: field.ifTrue,
+    optimizerReference: field.optionalHash,
     ...codingTerms,
   },
   manifest: {

@@ -139,6 +139,8 @@ export interface Want extends CodingTerms {
   readonly tensorIndices: readonly number[];
   /** Whether tensors may be coded against tensors that come before them in this stream. */
   readonly ownReferences?: boolean | undefined;
+  /** A version whose optimizer's state that of the wanted version may be coded against. */
+  readonly optimizerReference?: Hash | undefined;
 }
 /**
  * Which coded tensors the receiver of a stream accepts; repeated in every part of its want or fetch. All

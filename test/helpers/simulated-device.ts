@@ -12,6 +12,7 @@ import type { LeafTable } from "../../shared/model/model.js";
 import { memoryStore } from "../../shared/objects/memory-store.js";
 import { opaqueModelSource } from "../../shared/save/model-source.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../shared/save/save-model.js";
+import { bytesOfSources, type SaveUses } from "../../shared/save/save-uses.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { signAnnounce, verifyReceipt } from "../../shared/trust/signatures.js";
@@ -49,7 +50,11 @@ export class SimulatedDevice {
   readonly files = memoryFiles({ now: () => this.network.clock.now() });
   readonly store;
   readonly key;
-  readonly models: (SavedModel & { readonly leaves: LeafTable })[] = [];
+  readonly models: (SavedModel & {
+    readonly leaves: LeafTable;
+    /** Bytes of its optimizer's state. */
+    readonly usesBytes: number;
+  })[] = [];
   /** Receipts that the device received and verified. */
   readonly receipts = new Map<Hash, Set<ReceiptKind>>();
   readonly refusals: Refusal[] = [];
@@ -146,7 +151,7 @@ export class SimulatedDevice {
   hasReceipt(versionId: Hash, kind: ReceiptKind): boolean {
     return this.receipts.get(versionId)?.has(kind) ?? false;
   }
-  get unreleased(): readonly SavedModel[] {
+  get unreleased(): SimulatedDevice["models"] {
     return this.models.filter(({ versionId }) => !this.hasReceipt(versionId, "released"));
   }
 
@@ -154,6 +159,7 @@ export class SimulatedDevice {
     line: string,
     tensors: Readonly<Record<string, Uint8Array | Tensor>>,
     base?: Hash,
+    uses?: SaveUses,
   ): Promise<SavedModel> {
     const source = opaqueModelSource(
       Object.entries(tensors).map(([name, tensor]) =>
@@ -174,16 +180,18 @@ export class SimulatedDevice {
         sequence,
         bases: base === undefined ? [] : [await loadSaveBase(this.store, base)],
         environment: { backend: "none" },
+        ...(uses === undefined ? {} : { uses }),
       },
       this.network.clock,
     );
-    this.models.push({ ...saved, leaves: source.leaves });
+    const usesBytes = uses?.optimizer === undefined ? 0 : bytesOfSources(uses.optimizer.sources);
+    this.models.push({ ...saved, leaves: source.leaves, usesBytes });
     return saved;
   }
 
   /** Announces all versions that are not released. */
   async announce(inline = true): Promise<void> {
-    for (const { versionId, recordBytes, record, tensorBytes } of this.unreleased) {
+    for (const { versionId, recordBytes, record, tensorBytes, usesBytes } of this.unreleased) {
       const refs = [
         ["tree", record.objects.tree],
         ["names", record.objects.names],
@@ -199,6 +207,7 @@ export class SimulatedDevice {
         signature: signAnnounce(this.key, versionId),
         objects,
         tensorBytes,
+        ...(usesBytes === 0 ? {} : { usesTensorBytes: usesBytes }),
       });
     }
   }

@@ -1213,6 +1213,9 @@ export namespace stemma {
             /** Want ownReferences. */
             ownReferences: boolean;
 
+            /** Want optimizerReference. */
+            optimizerReference: Uint8Array;
+
             /**
              * Creates a new Want instance using the specified properties.
              * @param [properties] Properties to set
@@ -1286,6 +1289,9 @@ export namespace stemma {
 
                 /** Want ownReferences */
                 ownReferences?: (boolean|null);
+
+                /** Want optimizerReference */
+                optimizerReference?: (Uint8Array|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -1755,6 +1755,7 @@ export const stemma = $root.stemma = (() => {
             Want.prototype.references = $util.emptyArray;
             Want.prototype.streamBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Want.prototype.ownReferences = false;
+            Want.prototype.optimizerReference = $util.newBuffer([]);
 
             Want.create = function(properties) {
                 return new Want(properties);
@@ -1798,6 +1799,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(104).uint64(message.streamBytes);
                 if (message.ownReferences != null && $Object.hasOwnProperty.call(message, "ownReferences") && message.ownReferences !== false)
                     writer.uint32(112).bool(message.ownReferences);
+                if (message.optimizerReference != null && $Object.hasOwnProperty.call(message, "optimizerReference") && message.optimizerReference.length)
+                    writer.uint32(122).bytes(message.optimizerReference);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1957,6 +1960,15 @@ export const stemma = $root.stemma = (() => {
                                 message.ownReferences = value;
                             else
                                 delete message.ownReferences;
+                            continue;
+                        }
+                    case 15: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.optimizerReference = value;
+                            else
+                                delete message.optimizerReference;
                             continue;
                         }
                     }

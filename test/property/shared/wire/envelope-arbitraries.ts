@@ -118,6 +118,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     more: fc.boolean(),
     tensorIndices: some(u32),
     ownReferences: optional(fc.constant(true)),
+    optimizerReference: optional(hash),
     ...codingTerms,
   }),
   manifest: record({

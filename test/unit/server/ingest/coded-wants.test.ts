@@ -6,6 +6,8 @@ import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { codecFormat } from "../../../../shared/wire/coding/encodings.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
+import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import type { TreeSource } from "../../../../shared/save/save-uses.js";
 import type { SavedModel } from "../../../../shared/save/save-model.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import type { Body, Encoding, Want } from "../../../../shared/wire/messages.js";
@@ -94,6 +96,36 @@ describe("coded wants", () => {
     assert.equal(stored?.base, tensorIdOf(child, device));
     assert.equal(stored.previous, tensorIdOf(base, device));
     assert.equal((await simulation.repository.recover(onward.versionId)).verifiedRoot, onward.record.root);
+  });
+
+  it("name the base whose optimizer's state came from this device, and store the next against it", async () => {
+    const { simulation, device, base, deliverAll } = await recordedBase();
+    const moments = (tensor: Tensor): TreeSource => opaqueModelSource([{ name: "slot/v/body", ...tensor }]);
+    const first = weights(shape, 9);
+    const second = fineTuned(first, 1e-4, 10);
+    const trained = await device.save("a", { body: weights(shape, 5) }, base.versionId, {
+      optimizer: moments(first),
+    });
+    await device.announce();
+    await deliverAll();
+    const next = await device.save("a", { body: weights(shape, 6) }, trained.versionId, {
+      optimizer: moments(second),
+    });
+    await device.announce();
+    await deliverAll();
+    const last = await device.save("a", { body: weights(shape, 7) }, next.versionId);
+    await device.announce();
+    await deliverAll();
+    const wanted = device.wants.filter(({ reason }) => reason === "tensors");
+    assert.deepEqual(
+      wanted.slice(-3).map(({ optimizerReference }) => optimizerReference),
+      [undefined, trained.versionId, undefined],
+    );
+    const [of] = moments(second).leaves;
+    const stored = simulation.repository.objects.encodingOf(of!.tensor);
+    assert.equal(stored?.base, moments(first).leaves[0]?.tensor);
+    assert.ok(device.hasReceipt(last.versionId, "released"));
+    assert.deepEqual(device.refusals, []);
   });
 
   it("request and receive raw tensors if this server does not decode", async () => {

@@ -53,7 +53,7 @@ test(
   "golden vectors of coded transfers, and of what a record uses; messages without these fields keep " +
     "their bytes",
   () => {
-    const files = ["coded-envelopes", "many-references", "uses-envelopes"];
+    const files = ["coded-envelopes", "many-references", "uses-envelopes", "optimizer-envelopes"];
     for (const { envelope, hex } of files.flatMap(vectorsOf)) {
       assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
       assert.deepEqual(
