@@ -1,11 +1,14 @@
 /**
- * The child of kill.test.ts: saves, retires and collects on the real disk until it is killed, and prints
- * what is acknowledged on stdout.
+ * The child of kill.test.ts: saves, retires and collects, or merges, on the real disk until it is killed, and
+ * prints what is acknowledged on stdout.
  */
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { lockHome } from "../../../../shared/files/home-lock.js";
 import type { Files } from "../../../../shared/ports.js";
+import { packsPerMerge } from "../../../../shared/objects/pack-merging.js";
 import { openSmall, type Ack } from "./small-repository.js";
+
+type SmallRepository = Awaited<ReturnType<typeof openSmall>>;
 
 /** Maps all paths to a real folder. */
 export function below(root: string, files: Files): Files {
@@ -25,12 +28,12 @@ export function below(root: string, files: Files): Files {
   };
 }
 
-async function main(root: string, from: number): Promise<void> {
-  await lockHome(root);
-  const home = await openSmall(below(root, nodeFiles()), `child ${from}`);
-  const say = (ack: Ack): void => {
-    process.stdout.write(`${JSON.stringify(ack)}\n`);
-  };
+/** What the child prints: acknowledgements, and when a round of merging begins and has ended. */
+export type Line = Ack | { readonly what: "merging" | "merged" };
+
+type Say = (line: Line) => void;
+
+async function saveAndCollect(home: SmallRepository, from: number, say: Say): Promise<void> {
   for (let number = from; ; number += 3) {
     await Promise.all(
       [0, 1].map(async (i) => {
@@ -51,5 +54,37 @@ async function main(root: string, from: number): Promise<void> {
   }
 }
 
-const [, script, root, from] = process.argv;
-if (script?.endsWith("kill-child.js") === true && root !== undefined) await main(root, Number(from));
+/** Saves as many packs as one round merges, and merges them while others are saved and retired. */
+async function saveAndMerge(home: SmallRepository, from: number, say: Say): Promise<void> {
+  let next = from;
+  const save = async (): Promise<void> => {
+    const number = next++;
+    say({ what: "saved", save: number, position: await home.save(number) });
+  };
+  const merge = async (): Promise<void> => {
+    say({ what: "merging" });
+    await home.store.merging.merge({ keepFreeBytes: 0 });
+    say({ what: "merged" });
+  };
+  for (let round = 0; ; round++) {
+    await Promise.all(Array.from({ length: packsPerMerge }, save));
+    const retired = next - 1;
+    say({ what: "retiring", save: retired });
+    await Promise.all([merge(), save(), home.retire(retired)]);
+    say({ what: "retired", save: retired });
+    if (round % 3 === 2) await home.collect();
+  }
+}
+
+async function main(root: string, from: number, isMerging: boolean): Promise<void> {
+  await lockHome(root);
+  const home = await openSmall(below(root, nodeFiles()), `child ${from}`);
+  const say: Say = (line) => {
+    process.stdout.write(`${JSON.stringify(line)}\n`);
+  };
+  await (isMerging ? saveAndMerge : saveAndCollect)(home, from, say);
+}
+
+const [, script, root, from, work] = process.argv;
+if (script?.endsWith("kill-child.js") === true && root !== undefined)
+  await main(root, Number(from), work === "merging");
