@@ -78,10 +78,11 @@ class LeafIndex {
 
 class Finder {
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
-  readonly #children = new Map<Hash, ArchiveVersion[]>();
-  readonly #series = new Map<string, ArchiveVersion[]>();
+  readonly #children = new Rows<Hash>();
+  readonly #series = new Rows<string>();
   readonly #leaves = new LeafIndex();
-  readonly #candidates = new Map<Hash, CandidateReference[]>();
+  /** By the tensor to encode, then by the one that it is encoded against. */
+  readonly #candidates = new Map<Hash, Map<Hash, CandidateReference>>();
 
   constructor(
     versions: readonly ArchiveVersion[],
@@ -89,14 +90,14 @@ class Finder {
   ) {
     this.#byId = new Map(versions.map((version) => [version.versionId, version]));
     for (const version of [...versions].sort((a, b) => a.position - b.position)) {
-      for (const base of version.bases) push(this.#children, base, version);
-      push(this.#series, version.series, version);
+      for (const base of version.bases) this.#children.add(base, version);
+      this.#series.add(version.series, version);
     }
   }
 
   visit(version: ArchiveVersion): void {
     const siblings = this.#siblingsOf(version);
-    const neighbours = nearestInRow(this.#series.get(version.series) ?? [], version, 1);
+    const neighbours = this.#series.nearest(version.series, version, 1);
     for (const leaf of version.leaves) {
       this.#addAncestors(version, leaf);
       for (const { sibling, base } of siblings)
@@ -152,7 +153,7 @@ class Finder {
     version: ArchiveVersion,
   ): readonly { readonly sibling: ArchiveVersion; readonly base: ArchiveVersion | undefined }[] {
     return version.bases.flatMap((base) =>
-      nearestInRow(this.#children.get(base) ?? [], version, siblingsEachSide).map((sibling) => ({
+      this.#children.nearest(base, version, siblingsEachSide).map((sibling) => ({
         sibling,
         base: this.#byId.get(base),
       })),
@@ -179,11 +180,11 @@ class Finder {
   /** Keeps one candidate per pair; a previous tensor that becomes known is added to it. */
   #put(candidate: CandidateReference): void {
     let own = this.#candidates.get(candidate.to);
-    if (own === undefined) this.#candidates.set(candidate.to, (own = []));
-    const index = own.findIndex(({ from }) => from === candidate.from);
-    if (index < 0) own.push(candidate);
-    else if (own[index]!.previous === undefined && candidate.previous !== undefined)
-      own[index] = { ...own[index]!, previous: candidate.previous };
+    if (own === undefined) this.#candidates.set(candidate.to, (own = new Map<Hash, CandidateReference>()));
+    const known = own.get(candidate.from);
+    if (known === undefined) own.set(candidate.from, candidate);
+    else if (known.previous === undefined && candidate.previous !== undefined)
+      own.set(candidate.from, { ...known, previous: candidate.previous });
   }
 
   found(): ReadonlyMap<Hash, readonly CandidateReference[]> {
@@ -192,7 +193,9 @@ class Finder {
         to,
         relations
           .flatMap((relation) =>
-            own.filter((candidate) => candidate.relation === relation).slice(0, maxByRelation[relation]),
+            [...own.values()]
+              .filter((candidate) => candidate.relation === relation)
+              .slice(0, maxByRelation[relation]),
           )
           .slice(0, maxCandidates),
       ]),
@@ -200,23 +203,29 @@ class Finder {
   }
 }
 
-function push<Key, Value>(rows: Map<Key, Value[]>, key: Key, value: Value): void {
-  const row = rows.get(key);
-  if (row === undefined) rows.set(key, [value]);
-  else row.push(value);
-}
+/** Versions in rows, each in the order in which they were added. */
+class Rows<Key> {
+  readonly #rows = new Map<
+    Key,
+    { readonly versions: ArchiveVersion[]; readonly indices: Map<ArchiveVersion, number> }
+  >();
 
-/** The versions next to one in an ordered row, nearest first. */
-function nearestInRow(
-  row: readonly ArchiveVersion[],
-  version: ArchiveVersion,
-  eachSide: number,
-): readonly ArchiveVersion[] {
-  const index = row.indexOf(version);
-  const found: ArchiveVersion[] = [];
-  if (index < 0) return found;
-  for (let distance = 1; distance <= eachSide; distance++)
-    for (const other of [row[index - distance], row[index + distance]])
-      if (other !== undefined) found.push(other);
-  return found;
+  add(key: Key, version: ArchiveVersion): void {
+    let row = this.#rows.get(key);
+    if (row === undefined) this.#rows.set(key, (row = { versions: [], indices: new Map() }));
+    if (!row.indices.has(version)) row.indices.set(version, row.versions.length);
+    row.versions.push(version);
+  }
+
+  /** The versions next to one in its row, nearest first. */
+  nearest(key: Key, version: ArchiveVersion, eachSide: number): readonly ArchiveVersion[] {
+    const row = this.#rows.get(key);
+    const index = row?.indices.get(version);
+    if (row === undefined || index === undefined) return [];
+    const found: ArchiveVersion[] = [];
+    for (let distance = 1; distance <= eachSide; distance++)
+      for (const other of [row.versions[index - distance], row.versions[index + distance]])
+        if (other !== undefined) found.push(other);
+    return found;
+  }
 }

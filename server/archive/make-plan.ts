@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/ports.js";
 import { isWithin, limitsOf } from "../planner/budgets.js";
 import { minimumArborescence } from "../planner/minimum-arborescence.js";
 import { pasMt } from "../planner/pas-mt.js";
-import { planStorage, type Budgets } from "../planner/plan-storage.js";
+import { searchTree, type Budgets } from "../planner/plan-storage.js";
 import { snapshotCosts, type PlanningScheme } from "../planner/retrieval.js";
 import { minRecreationCosts } from "../planner/shortest-path-tree.js";
 import {
@@ -16,7 +16,7 @@ import {
   type StorageGraph,
   type StorageGraphInput,
 } from "../planner/storage-graph.js";
-import { checkPlan, describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
+import { describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
 import { StorageTree } from "../planner/storage-tree.js";
 import { autoBudgetRatio, previousOf, type BudgetRatio } from "./archive-plan.js";
 import { settleTree } from "./settle-tree.js";
@@ -66,7 +66,7 @@ export function makePlan(
     current === undefined
       ? undefined
       : snapshotCosts(graph, new StorageTree(graph, current).recreation, scheme);
-  const found = planStorage(graph, budgetsOf(graph, ratio, { scheme, vertexMinCosts, currentCosts }), {
+  const found = searchTree(graph, budgetsOf(graph, ratio, { scheme, vertexMinCosts, currentCosts }), {
     scheme,
     minCosts: vertexMinCosts,
     time: { clock, limitMs: timeLimitMs },
@@ -74,7 +74,7 @@ export function makePlan(
       onProgress(`${step}: ${Math.round(storageCost)} bytes`);
     },
   });
-  const budgets = Float64Array.from(found.snapshots, ({ budget }) => budget ?? Number.POSITIVE_INFINITY);
+  const { budgets } = found;
   const settling = { budgets, scheme, maxDepth, isTimeUp };
   const settle = (tree: ParentEdges): ParentEdges => settleTree(graph, tree, settling);
   const repair = (tree: ParentEdges): ParentEdges =>
@@ -86,7 +86,7 @@ export function makePlan(
   // The planner's tree may use predictions that cannot all be written together, and settling then replaces
   // some. A tree without predictions is settled too, which adds those that can be written. The better result
   // counts.
-  const first = settle(checkPlan(graph, found));
+  const first = settle(found.tree);
   const second = settle(repair(plainTree(graph)));
   const settled =
     isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
@@ -97,8 +97,8 @@ export function makePlan(
     (storage(near) <= storage(settled) ||
       (storage(near) <= (1 + minRearrangingGain) * storage(settled) &&
         writtenBytes(graph, near) < maxWrittenShare * writtenBytes(graph, settled)));
-  const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.algorithm;
-  const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found, algorithm });
+  const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.header.algorithm;
+  const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found.header, algorithm });
   return {
     plan,
     members: membersOf(graph, plan),

@@ -39,11 +39,33 @@ export function settleTree(
   parentEdge: ParentEdges,
   options: SettleOptions,
 ): ParentEdges {
-  const settler = new Settler(graph, parentEdge, options);
+  const settler = new Settler(graph, limitDepth(graph, parentEdge, options.maxDepth), options);
   settler.keepCurrent();
   settler.repair();
   settler.improve();
   return settler.edges;
+}
+
+/**
+ * Cuts chains that are too long: the first vertex beyond the maximum is materialised in its smallest form that is
+ * not dearer to recreate than by the chain. Later steps look along chains, so they must be short before.
+ */
+function limitDepth(graph: StorageGraph, parentEdge: ParentEdges, maxDepth: number): ParentEdges {
+  const tree = new StorageTree(graph, parentEdge);
+  const limited = parentEdge.slice();
+  const depth = new Int32Array(graph.vertexCount).fill(-1);
+  const { start, items } = graph.incoming;
+  for (const v of tree.subtree(0).slice(1)) {
+    depth[v] = depth[graph.from[limited[v]!]!]! + 1;
+    if (depth[v]! <= maxDepth) continue;
+    const materialised = items
+      .subarray(start[v], start[v + 1])
+      .find((edge) => graph.from[edge] === 0 && graph.recreation[edge]! <= tree.recreation[v]!);
+    if (materialised === undefined) continue;
+    limited[v] = materialised;
+    depth[v] = 0;
+  }
+  return limited;
 }
 
 class Settler {

@@ -7,7 +7,8 @@
 import { LimitMeter, type Limits } from "./budgets.js";
 import { moveRoundingShare } from "./rounding.js";
 import { StorageTree } from "./storage-tree.js";
-import type { ParentEdges, Rows, StorageGraph } from "./storage-graph.js";
+import { transpose, type ParentEdges, type Rows, type StorageGraph } from "./storage-graph.js";
+import { Tournament } from "./tournament.js";
 
 export interface RepairOptions {
   readonly isTimeUp?: () => boolean;
@@ -44,12 +45,19 @@ export function reparentUntilWithin(
   meter: LimitMeter,
   { isTimeUp = () => false, snapshotsOnce }: RepairOptions = {},
 ): boolean {
-  const weights =
-    snapshotsOnce === undefined ? new MemberWeights(meter) : new SnapshotWeights(meter, snapshotsOnce);
   const swaps = new SwapTable(meter.tree);
+  const noteWeight = (v: number, weight: number): void => {
+    swaps.setWeight(v, weight);
+  };
+  const weights =
+    snapshotsOnce === undefined
+      ? new MemberWeights(meter, noteWeight)
+      : meter.tree.graph.vertexCount <= maxCountedVertices
+        ? new SnapshotWeights(meter, snapshotsOnce, noteWeight)
+        : new MemberWeights(meter, noteWeight, transpose(snapshotsOnce, meter.tree.graph.vertexCount));
   for (let step = 0; meter.exceeded > 0; step++) {
     if (step % 64 === 0 && isTimeUp()) return false;
-    const edge = swaps.best(weights.current());
+    const edge = swaps.best();
     if (edge < 0) return false;
     const v = meter.tree.graph.to[edge]!;
     weights.move(v, edge);
@@ -72,6 +80,12 @@ class SwapTable {
   readonly #paidEdge: Int32Array;
   readonly #paidRatio: Float64Array;
   readonly #isStale: Uint8Array;
+  readonly #weight: Float64Array;
+  /** Vertices whose keys must be computed again before the best swap is known. */
+  readonly #changed: number[] = [];
+  readonly #isChanged: Uint8Array;
+  readonly #free: Tournament;
+  readonly #paid: Tournament;
 
   constructor(private readonly tree: StorageTree) {
     const count = tree.graph.vertexCount;
@@ -80,28 +94,28 @@ class SwapTable {
     this.#paidEdge = new Int32Array(count);
     this.#paidRatio = new Float64Array(count);
     this.#isStale = new Uint8Array(count).fill(1);
+    this.#weight = new Float64Array(count);
+    this.#isChanged = new Uint8Array(count);
+    this.#free = new Tournament(count);
+    this.#paid = new Tournament(count);
   }
 
-  /** The edge of the best swap over all vertices, given their weights; −1 where no swap gains anything. */
-  best(weight: Float64Array): number {
-    let free = -1;
-    let freeGain = 0;
-    let paid = -1;
-    let paidRatio = 0;
-    for (let v = 1; v < weight.length; v++) {
-      const count = weight[v]!;
-      if (count === 0) continue;
-      if (this.#isStale[v] === 1) this.#updateBest(v);
-      if (this.#freeGain[v]! * count > freeGain) {
-        freeGain = this.#freeGain[v]! * count;
-        free = this.#freeEdge[v]!;
-      }
-      if (this.#paidRatio[v]! * count > paidRatio) {
-        paidRatio = this.#paidRatio[v]! * count;
-        paid = this.#paidEdge[v]!;
-      }
+  setWeight(v: number, weight: number): void {
+    this.#weight[v] = weight;
+    this.#noteChange(v);
+  }
+
+  /** The edge of the best swap over all vertices; −1 where no swap gains anything. */
+  best(): number {
+    for (let v = this.#changed.pop(); v !== undefined; v = this.#changed.pop()) {
+      this.#isChanged[v] = 0;
+      const weight = this.#weight[v]!;
+      if (weight > 0 && this.#isStale[v] === 1) this.#updateBest(v);
+      this.#free.set(v, weight > 0 ? this.#freeGain[v]! * weight : 0);
+      this.#paid.set(v, weight > 0 ? this.#paidRatio[v]! * weight : 0);
     }
-    return free >= 0 ? free : paid;
+    if (this.#free.max > 0) return this.#freeEdge[this.#free.first]!;
+    return this.#paid.max > 0 ? this.#paidEdge[this.#paid.first]! : -1;
   }
 
   /** Call after v was moved: marks the vertices whose best swap may have changed. */
@@ -111,9 +125,19 @@ class SwapTable {
       to,
     } = this.tree.graph;
     for (const x of this.tree.subtree(v)) {
-      this.#isStale[x] = 1;
-      for (let index = start[x]!; index < start[x + 1]!; index++) this.#isStale[to[items[index]!]!] = 1;
+      this.#noteStale(x);
+      for (let index = start[x]!; index < start[x + 1]!; index++) this.#noteStale(to[items[index]!]!);
     }
+  }
+
+  #noteStale(v: number): void {
+    this.#isStale[v] = 1;
+    if (this.#weight[v]! > 0) this.#noteChange(v);
+  }
+  #noteChange(v: number): void {
+    if (this.#isChanged[v] === 1) return;
+    this.#isChanged[v] = 1;
+    this.#changed.push(v);
   }
 
   #updateBest(v: number): void {
@@ -158,39 +182,69 @@ class SwapTable {
 }
 
 /**
+ * In larger graphs equation 2 is approximated: to count snapshots again after every swap takes a time that grows
+ * with the square of their number.
+ */
+const maxCountedVertices = 2000;
+
+/** Receives the new weight of a vertex. */
+type NoteWeight = (v: number, weight: number) => void;
+
+/**
  * Weights of equation 1: for each vertex v, the number of members at or below v, summed over the groups that
- * are over their limits. Updated with every move.
+ * are over their limits. Updated with every move. Given the snapshots of every vertex, a member counts once for each
+ * of its snapshots: equation 2 where no two members of a snapshot are rebuilt through one vertex, as is usual.
  */
 class MemberWeights {
   readonly #weight: Float64Array;
-  constructor(private readonly meter: LimitMeter) {
-    this.#weight = new Float64Array(meter.tree.graph.vertexCount);
-    for (let group = 0; group < meter.limits.count; group++) if (meter.isOver(group)) this.#count(group, 1);
-  }
-  current(): Float64Array {
-    return this.#weight;
+  constructor(
+    private readonly meter: LimitMeter,
+    private readonly note: NoteWeight,
+    private readonly snapshotsOf?: Rows,
+  ) {
+    const { tree, limits } = meter;
+    this.#weight = new Float64Array(tree.graph.vertexCount);
+    for (let group = 0; group < limits.count; group++) {
+      const { start, items } = limits.members;
+      for (let index = start[group]!; meter.isOver(group) && index < start[group + 1]!; index++)
+        this.#weight[items[index]!]! += this.#countOf(items[index]!);
+    }
+    // Children come after their parents: in reverse order every sum is complete before it is passed on.
+    for (const v of tree.subtree(0).slice(1).reverse()) {
+      const parent = tree.parent(v);
+      if (parent > 0) this.#weight[parent]! += this.#weight[v]!;
+      note(v, this.#weight[v]!);
+    }
   }
   move(v: number, edge: number): void {
     const { meter } = this;
-    const weight = this.#weight;
-    const own = weight[v]!;
+    const own = this.#weight[v]!;
     this.#addAlong(meter.tree.parent(v), -own);
     this.#addAlong(meter.tree.graph.from[edge]!, own);
-    meter.move(v, edge, (group, isOver) => this.#count(group, isOver ? 1 : -1));
+    meter.move(v, edge, (group, isOver) => {
+      const { start, items } = meter.limits.members;
+      for (let index = start[group]!; index < start[group + 1]!; index++)
+        this.#addAlong(items[index]!, this.#countOf(items[index]!) * (isOver ? 1 : -1));
+    });
   }
-  #count(group: number, by: number): void {
-    const { start, items } = this.meter.limits.members;
-    for (let index = start[group]!; index < start[group + 1]!; index++) this.#addAlong(items[index]!, by);
+  #countOf(member: number): number {
+    return this.snapshotsOf === undefined
+      ? 1
+      : this.snapshotsOf.start[member + 1]! - this.snapshotsOf.start[member]!;
   }
   #addAlong(v: number, by: number): void {
     const { tree } = this.meter;
-    for (; v > 0; v = tree.parent(v)) this.#weight[v]! += by;
+    if (by === 0) return;
+    for (; v > 0; v = tree.parent(v)) {
+      this.#weight[v]! += by;
+      this.note(v, this.#weight[v]!);
+    }
   }
 }
 
 /**
  * Weights of equation 2: for each vertex v, the number of snapshots with a member at or below v that is over
- * its limit. Counted again before every swap.
+ * its limit. Counted again after every swap.
  */
 class SnapshotWeights {
   readonly #weight: Float64Array;
@@ -198,19 +252,24 @@ class SnapshotWeights {
   constructor(
     private readonly meter: LimitMeter,
     private readonly snapshots: Rows,
+    private readonly note: NoteWeight,
   ) {
     this.#weight = new Float64Array(meter.tree.graph.vertexCount);
     this.#seenBy = new Int32Array(this.#weight.length);
+    this.#countAgain();
   }
-  current(): Float64Array {
+  move(v: number, edge: number): void {
+    this.meter.move(v, edge);
+    this.#countAgain();
+  }
+  #countAgain(): void {
     const {
       meter,
       snapshots: { start, items },
     } = this;
-    const weight = this.#weight;
-    const seenBy = this.#seenBy;
-    weight.fill(0);
-    seenBy.fill(-1);
+    const before = this.#weight.slice();
+    const weight = this.#weight.fill(0);
+    const seenBy = this.#seenBy.fill(-1);
     for (let snapshot = 0; snapshot + 1 < start.length; snapshot++) {
       for (let index = start[snapshot]!; index < start[snapshot + 1]!; index++) {
         if (!meter.isOver(items[index]!)) continue;
@@ -220,9 +279,6 @@ class SnapshotWeights {
         }
       }
     }
-    return weight;
-  }
-  move(v: number, edge: number): void {
-    this.meter.move(v, edge);
+    for (let v = 1; v < weight.length; v++) if (weight[v] !== before[v]) this.note(v, weight[v]!);
   }
 }

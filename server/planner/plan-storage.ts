@@ -24,7 +24,13 @@ import { pasPt } from "./pas-pt.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
 import { minRecreationCosts, shortestPathTree } from "./shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
-import { describePlan, type PlanAlgorithm, type PlanCandidate, type StoragePlan } from "./storage-plan.js";
+import {
+  describePlan,
+  type PlanAlgorithm,
+  type PlanCandidate,
+  type PlanHeader,
+  type StoragePlan,
+} from "./storage-plan.js";
 import { StorageTree } from "./storage-tree.js";
 
 /**
@@ -69,8 +75,25 @@ const maxEffort = 6e7;
 const maxExchanged = 3;
 const exchangeShare = 0.5;
 
+/** The best tree found, and the budgets that it keeps. */
+export interface FoundTree {
+  readonly tree: ParentEdges;
+  readonly budgets: Float64Array;
+  readonly header: PlanHeader;
+}
+
 /** @throws BUDGET_UNREACHABLE where no plan can keep a budget */
 export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
+  const found = searchTree(graph, budgets, options);
+  return describePlan(graph, found.tree, found.budgets, found.header);
+}
+
+/**
+ * As `planStorage`, without the description: that of chains of any length takes a time that grows with the
+ * square of their length.
+ * @throws BUDGET_UNREACHABLE where no plan can keep a budget
+ */
+export function searchTree(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): FoundTree {
   const scheme = options.scheme ?? "independent";
   const minCosts = options.minCosts ?? minRecreationCosts(graph);
   const costs =
@@ -94,14 +117,18 @@ export function planStorage(graph: StorageGraph, budgets: Budgets, options: Plan
   if (keeper.best.algorithm !== "mst")
     search(graph, limits, keeper, { effort: options.effort, seed: options.seed, isTimeUp });
   const { algorithm, tree, isRefined } = keeper.best;
-  return describePlan(graph, tree, costs, {
-    scheme,
-    algorithm,
-    isRefined,
-    isCutShort: isTimeUp(),
-    leastStorageCost,
-    candidates: keeper.candidates,
-  });
+  return {
+    tree,
+    budgets: costs,
+    header: {
+      scheme,
+      algorithm,
+      isRefined,
+      isCutShort: isTimeUp(),
+      leastStorageCost,
+      candidates: keeper.candidates,
+    },
+  };
 }
 
 /**
