@@ -5,22 +5,26 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import { treesOf } from "../../shared/model/record-objects.js";
-import { decodeTree } from "../../shared/model/tree-object.js";
+import { declaredLeaves, decodeTree } from "../../shared/model/tree-object.js";
 import { treeRoot } from "../../shared/model/tree.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { Encoding } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import type { Accepted, HeldObject } from "./announcement.js";
+import type { IngestLimits } from "./limits.js";
+import { tooManyTensors } from "./needs.js";
 import type { UploadTransfer } from "./upload-transfer.js";
 
 export class AnnouncedObjects {
   readonly #accepted: Pick<Accepted, "record">;
+  readonly #limits: Pick<IngestLimits, "maxTensors">;
   readonly #held: Map<Hash, HeldObject>;
   #trees: readonly LeafTable[] | undefined;
 
-  constructor(accepted: Pick<Accepted, "record" | "objects">) {
+  constructor(accepted: Pick<Accepted, "record" | "objects">, limits: Pick<IngestLimits, "maxTensors">) {
     this.#accepted = accepted;
+    this.#limits = limits;
     this.#held = new Map(accepted.objects);
   }
 
@@ -36,6 +40,8 @@ export class AnnouncedObjects {
    * The leaves of all trees, in the order of `treesOf`. Undefined while one is not here, and where one is
    * malformed or the model's has another kind or root than the record.
    * @param mayRead whether the device provably had an object that is in the store
+   * @throws SIZE_OVER_LIMIT for more leaves than a version may have, before they take any memory: a record may name
+   * one tree 257 times
    */
   async trees(
     store: Pick<ObjectReader, "read">,
@@ -43,20 +49,29 @@ export class AnnouncedObjects {
   ): Promise<readonly LeafTable[] | undefined> {
     if (this.#trees !== undefined) return this.#trees;
     const { record } = this.#accepted;
-    // A record may name one tree many times; its leaves are shared then.
+    // A record may name one tree many times; its leaves are shared then, and count each time.
     const trees = new Map<Hash, LeafTable>();
+    let leafCount = 0;
     for (const { part, tree } of treesOf(record)) {
-      if (trees.has(tree)) continue;
+      const known = trees.get(tree);
+      leafCount += known?.length ?? 0;
+      this.#requireFewLeaves(leafCount);
+      if (known !== undefined) continue;
       const held = this.#held.get(tree)?.bytes;
       if (held === undefined && !mayRead(tree)) return undefined;
-      const leaves = leavesOf(
-        held ?? (await store.read("tree", tree)),
-        part === "model" ? record : undefined,
-      );
+      const bytes = held ?? (await store.read("tree", tree));
+      this.#requireFewLeaves(leafCount + declaredLeaves(bytes));
+      const leaves = leavesOf(bytes, part === "model" ? record : undefined);
       if (leaves === undefined) return undefined;
+      leafCount += leaves.length;
       trees.set(tree, leaves);
     }
     return (this.#trees = treesOf(record).map(({ tree }) => trees.get(tree) as LeafTable));
+  }
+
+  #requireFewLeaves(count: number): void {
+    const tooMany = tooManyTensors(count, this.#limits);
+    if (tooMany !== undefined) throw new StemmaError(tooMany.code, tooMany.message);
   }
 
   /**

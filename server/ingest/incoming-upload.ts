@@ -96,7 +96,7 @@ export class IncomingUpload {
     this.#rawOnly = options.rawOnly;
     this.startedAtMs = parts.clock.monotonic();
     this.wireBytes = announcementBytes(options.accepted);
-    this.#objects = new AnnouncedObjects(options.accepted);
+    this.#objects = new AnnouncedObjects(options.accepted, parts.limits);
   }
 
   get versionId(): Hash {

@@ -88,20 +88,28 @@ function bytesOf(leaves: LeafTable): number {
   return leaves.reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
 }
 
+/** Why a version may not have so many tensors in its trees; undefined: it may. */
+export function tooManyTensors(
+  tensors: number,
+  { maxTensors }: Pick<IngestLimits, "maxTensors">,
+): Omit<NeedsRefusal, "step"> | undefined {
+  if (tensors <= maxTensors) return undefined;
+  return {
+    code: "SIZE_OVER_LIMIT",
+    message:
+      `The model has ${tensors} tensors or more, those of checkpoints and optimizer state included; this ` +
+      `server takes ${maxTensors}. Raise the server's limit (maxTensors), or report a smaller model.`,
+  };
+}
+
 function judgeSizes(
   [model = [], ...others]: readonly LeafTable[],
   declared: DeclaredSizes,
   limits: SizeLimits,
 ): NeedsRefusal | undefined {
   const tensors = others.reduce((sum, leaves) => sum + leaves.length, model.length);
-  if (tensors > limits.maxTensors)
-    return {
-      step: "refuse",
-      code: "SIZE_OVER_LIMIT",
-      message:
-        `The model has ${tensors} tensors, those of checkpoints and optimizer state included; this ` +
-        `server takes ${limits.maxTensors}. Raise the server's limit, or report a smaller model.`,
-    };
+  const tooMany = tooManyTensors(tensors, limits);
+  if (tooMany !== undefined) return { step: "refuse", ...tooMany };
   const bytes = bytesOf(model);
   if (bytes > limits.maxModelBytes)
     return {

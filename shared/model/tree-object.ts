@@ -41,6 +41,12 @@ function encodeLeaf(leaf: Leaf): Buffer {
   return bytes;
 }
 
+/** How many leaves stored bytes declare, without reading them; 0 where they cannot be so many. */
+export function declaredLeaves(bytes: Uint8Array): number {
+  const count = bytes.length < headBytes ? 0 : Buffer.from(bytes.subarray(0, headBytes)).readUInt32LE(2);
+  return count * smallestLeaf > bytes.length - headBytes ? 0 : count;
+}
+
 /**
  * Reads a stored leaf table; counts and lengths are checked before anything is allocated. @throws
  * TREE_MALFORMED, DTYPE_UNKNOWN, SHAPE_INVALID
