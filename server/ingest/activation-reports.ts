@@ -5,12 +5,12 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Activated } from "../../shared/wire/messages.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RefusalDetails } from "./device-sender.js";
-import { overQuota, type FactQuota } from "./fact-quota.js";
+import { overFactQuota, type DeviceQuota } from "./device-quota.js";
 
 export interface ActivationReportsParts {
   readonly repository: FleetRepository;
   readonly clock: Pick<Clock, "now">;
-  readonly quota: Pick<FactQuota, "waitMs" | "charge">;
+  readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
   /** The report was recorded. */
   onActivated(device: string, line: string, versionId: Hash): void;
   /** The fact could not be appended, for another reason than a full disk. */
@@ -38,7 +38,7 @@ export class ActivationReports {
     // A report may come twice, and a device repeats in each session what the server does not answer.
     if (repository.hasActivation(device, { line, versionId, deviceAtMs: report.atMs })) return undefined;
     const retryAfterMs = quota.waitMs(device);
-    if (retryAfterMs > 0) return { ...overQuota(retryAfterMs), versionId };
+    if (retryAfterMs > 0) return { ...overFactQuota(retryAfterMs), versionId };
     quota.charge(device);
     try {
       await repository.append({

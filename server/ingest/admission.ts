@@ -17,7 +17,7 @@ import {
   type SessionHistory,
 } from "./session-judge.js";
 import type { SessionReport } from "../broker/external-sessions.js";
-import type { FactQuota } from "./fact-quota.js";
+import type { DeviceQuota } from "./device-quota.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {
@@ -25,7 +25,7 @@ export interface AdmissionParts {
   readonly repository: Pick<FleetRepository, "fleet" | "device" | "append">;
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
-  readonly quota: Pick<FactQuota, "waitMs" | "charge">;
+  readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
   /** A device begins this session; an earlier session is over. */
   onAdmitted(device: string, session: number): void;
   onQuarantined(device: string, because: string): void;

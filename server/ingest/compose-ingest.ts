@@ -20,7 +20,7 @@ import { DeviceDoubts } from "./device-doubts.js";
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
-import { FactQuota } from "./fact-quota.js";
+import { DeviceQuota } from "./device-quota.js";
 import { HistoryProofs } from "./history-proofs.js";
 import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
@@ -66,7 +66,7 @@ export interface IngestServices {
   readonly receipts: Receipts;
   readonly proofs: HistoryProofs;
   readonly activations: ActivationReports;
-  readonly quota: FactQuota;
+  readonly quota: DeviceQuota;
   readonly doubts: DeviceDoubts;
 }
 
@@ -89,14 +89,27 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const proofs = new HistoryProofs(repository);
   const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
   const lines = new LineIndex(repository.versions({ includeRetired: true }));
-  const quota = new FactQuota({
-    limits,
+  const quota = new DeviceQuota({
+    perHour: limits.factsPerHour,
+    atOnce: limits.factsAtOnce,
     clock,
     onExceeded: (device, waitMs) => {
       log.warn("device-over-quota", {
         device,
         waitMs,
         text: `${device} reports more than the journal takes of one device (limits.ingest.factsPerHour); it is asked to wait`,
+      });
+    },
+  });
+  const fetchQuota = new DeviceQuota({
+    perHour: limits.fetchesPerHour,
+    atOnce: limits.fetchesAtOnce,
+    clock,
+    onExceeded: (device, waitMs) => {
+      log.warn("device-over-quota", {
+        device,
+        waitMs,
+        text: `${device} fetches models more often than one device may (limits.ingest.fetchesPerHour); it is asked to wait`,
       });
     },
   });
@@ -125,7 +138,16 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     doubts: new DeviceDoubts(),
     admission: composeAdmission(parts, sessions, quota),
     commands: new CommandRelay(sender, clock, random),
-    downloads: new Downloads({ repository, sender, clock, log, limits, codedDownloads, deliveries }),
+    downloads: new Downloads({
+      repository,
+      sender,
+      clock,
+      log,
+      limits,
+      codedDownloads,
+      deliveries,
+      quota: fetchQuota,
+    }),
     scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts, quota }),
     activations: new ActivationReports({
       repository,
@@ -142,7 +164,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   };
 }
 
-function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quota: FactQuota): Admission {
+function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quota: DeviceQuota): Admission {
   const { root, repository, broker, clock, log, events } = parts;
   const { fleet } = repository;
   return new Admission({

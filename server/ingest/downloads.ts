@@ -13,6 +13,7 @@ import { runSender, type RunningSender } from "../../shared/wire/transfer/run-se
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CodedDownload, CodedDownloads } from "./coded-downloads.js";
 import type { Deliveries, SentStream } from "./deliveries.js";
+import { overFetchQuota, type DeviceQuota } from "./device-quota.js";
 import type { DeviceSender } from "./device-sender.js";
 import { FetchLists } from "./fetch-lists.js";
 import { fetchedStream, type FetchedStream } from "./fetched-stream.js";
@@ -26,6 +27,8 @@ export interface DownloadsParts {
   readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
   readonly codedDownloads: CodedDownloads;
   readonly deliveries: Deliveries;
+  /** Bounds how often a device fetches. */
+  readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
 }
 
 interface Download {
@@ -81,7 +84,16 @@ export class Downloads {
   async fetch(device: string, fetch: Fetch, correlation: string): Promise<void> {
     try {
       const objects = this.#lists.join(keyOf(device, fetch.transfer), fetch);
-      if (objects !== undefined) await this.#start(device, fetch, objects);
+      if (objects === undefined) return;
+      const retryAfterMs = this.parts.quota.waitMs(device);
+      if (retryAfterMs > 0) {
+        const { versionId, transfer } = fetch;
+        const refusal = { ...overFetchQuota(retryAfterMs), versionId, transfer };
+        await this.parts.sender.refuse(device, refusal, correlation);
+        return;
+      }
+      this.parts.quota.charge(device);
+      await this.#start(device, fetch, objects);
     } catch (error) {
       const { versionId, transfer } = fetch;
       const { code, message } = this.#reportable(error, device, transfer);

@@ -25,7 +25,7 @@ import {
 } from "./compose-ingest.js";
 import type { DeviceDoubt } from "./device-doubts.js";
 import type { RefusalDetails } from "./device-sender.js";
-import { overQuota } from "./fact-quota.js";
+import { overFactQuota } from "./device-quota.js";
 import type { OnlineDevice } from "./device-sessions.js";
 
 export interface IngestFigures {
@@ -324,7 +324,7 @@ export class FleetIngest {
     if (retryAfterMs > 0)
       return this.services.sender.refuse(
         device,
-        { ...overQuota(retryAfterMs), versionId: judged.versionId },
+        { ...overFactQuota(retryAfterMs), versionId: judged.versionId },
         correlation,
       );
     this.#emitAnnounced(device, judged);

@@ -45,6 +45,14 @@ export const ingestLimitsSchema = z.strictObject({
   parkedMs: count()
     .default(10 * minuteMs)
     .describe("Milliseconds that an announcement waits for its base model before it is dropped."),
+  fetchesPerHour: count()
+    .default(600)
+    .describe(
+      "Number of fetches per hour of one device that are answered in the long run. A model takes one or two, and one more after each interruption. A device that fetches more often is asked to wait.",
+    ),
+  fetchesAtOnce: count()
+    .default(300)
+    .describe("Number of fetches of one device that are answered at once, after a quiet time."),
   factsPerHour: count()
     .default(3600)
     .describe(

@@ -43,3 +43,30 @@ describe("a device that reports without end", () => {
     await device.close();
   });
 });
+
+describe("a device that fetches without end", () => {
+  it("gets an object as often as its allowance, and is told when to come again", async (t) => {
+    const server = await startTestServer({ limits: { fetchesPerHour: 60, fetchesAtOnce: 20 } });
+    t.after(() => server.remove());
+    const device = await ScriptedDevice.connect(await server.enroll("hungry"));
+    await device.birth();
+    const saved = await device.save({ w: [1, 2, 3] }, { sequence: 1 });
+    await device.announce(saved);
+    await device.receipt("recorded", saved.versionId);
+    const { versionId } = saved;
+    const objects = [{ kind: "record", id: versionId, byteLength: 0 }] as const;
+    const fetch = (n: number): Promise<void> => {
+      const transfer = (n % 3).toString(16).padStart(16, "0");
+      return device.send({ type: "fetch", versionId, transfer, objects, blockBytes: 0, part: 0, parts: 1 });
+    };
+    for (let n = 0; n < 100; n++) await fetch(n);
+    await device.birth();
+    const refusals = device.messages.filter(
+      (message: Body): message is BodyOf<"refusal"> => message.type === "refusal",
+    );
+    assert.equal(refusals.length, 80);
+    for (const { code, retry, retryAfterMs, transfer } of refusals)
+      assert.ok(code === "QUOTA_EXCEEDED" && retry && retryAfterMs > 0 && transfer !== "");
+    await device.close();
+  });
+});

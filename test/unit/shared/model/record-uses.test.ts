@@ -42,6 +42,7 @@ describe("format 2", () => {
     ["empty uses", {}],
     ["an empty list of data", { data: [] }],
     ["an empty list of checkpoints", { checkpoints: [] }],
+    ["a data set 256 times", { data: Array.from({ length: 256 }, () => hash("a")) }],
     ["a data set twice", { data: [hash("a"), hash("b"), hash("a")] }],
     ["257 data sets", { data: Array.from({ length: 257 }, (_, i) => hash(String(i))) }],
     ["257 checkpoints", checkpoints(...Array.from({ length: 257 }, (_, i) => i))],
@@ -63,6 +64,7 @@ describe("format 2", () => {
     assert.deepEqual(decodeSaveRecord(encodeSaveRecord(record)), record);
   });
 
+  const firstData = /"data":\[("[^"]+")/.exec(full.text)?.[1] ?? assert.fail("the vector has data");
   const alterations: readonly (readonly [string, string, string])[] = [
     ["an unknown member of uses", '"uses":{"', '"uses":{"a":1,"'],
     ["an unknown member of a checkpoint", '{"iteration":0,', '{"a":1,"iteration":0,'],
@@ -70,6 +72,7 @@ describe("format 2", () => {
     ["a missing iteration", '{"iteration":0,"tree"', '{"tree"'],
     ["a list in place of uses", full.text.slice(full.text.indexOf('"uses":') + 7, -1), "[]"],
     ["null in place of uses", full.text.slice(full.text.indexOf('"uses":') + 7, -1), "null"],
+    ["one data set 256 times", '"data":[', `"data":[${`${firstData},`.repeat(255)}`],
     ["an object in place of data", '"data":[', '"data":[[],'],
   ];
   for (const [what, from, to] of alterations)

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { allocateBlock } from "../../../../shared/wire/block-frame.js";
 import { bodyTypes, decodeEnvelope, encodeEnvelope } from "../../../../shared/wire/codec.js";
+import { stemma } from "../../../../shared/wire/generated/stemma-protocol.js";
 import { blockOverheadBytes, maxBlockBytes, maxMessageBytes } from "../../../../shared/wire/limits.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import type { Body, Envelope } from "../../../../shared/wire/messages.js";
@@ -114,6 +115,31 @@ test("a block framed in place has the bytes of a copied one, and its headroom is
       data: Buffer.from(data),
     });
   }
+});
+
+test("an encoding that names nine tensors is refused, written and read", () => {
+  const ids = Array.from({ length: 9 }, (_, at) => at.toString(16).padStart(64, "0") as Hash);
+  const manifestNaming = (references: readonly Hash[]): Envelope =>
+    envelopeOf({
+      type: "manifest",
+      transfer: "0123456789abcdef",
+      part: 0,
+      parts: 1,
+      byteLength: 4,
+      blockBytes: 4096,
+      blockHashes: [ids[0] as Hash],
+      encodings: [{ code: 10, byteLength: 4, against: ids[0], previous: ids[1], references }],
+    });
+  const eight = encodeEnvelope(manifestNaming(ids.slice(2, 8)));
+  const { body } = decodeEnvelope(eight);
+  assert.ok(body.type === "manifest" && body.encodings[0]?.references?.length === 6);
+  throwsCode("ENVELOPE_MALFORMED", () => encodeEnvelope(manifestNaming(ids.slice(2))));
+  // The bytes of a peer that does not keep the limit, made by the bare protobuf code.
+  const forged = stemma.v1.Envelope.decode(eight);
+  forged.manifest?.encodings?.[0]?.references?.push(Buffer.from(ids[8] as string, "hex"));
+  const nine = stemma.v1.Envelope.encode(forged).finish();
+  assert.equal(nine.length, eight.length + 34);
+  throwsCode("ENVELOPE_MALFORMED", () => decodeEnvelope(nine));
 });
 
 test("outgoing messages are limited in size", () => {

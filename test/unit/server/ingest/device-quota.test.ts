@@ -1,15 +1,16 @@
 // How many facts one device may cause: an allowance that refills, told once when it is used up.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { FactQuota } from "../../../../server/ingest/fact-quota.js";
+import { DeviceQuota } from "../../../../server/ingest/device-quota.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 
 describe("the allowance of a device", () => {
   it("is used up at once, refills with time up to its size, and is each device's own", () => {
     const clock = manualClock();
     const exceeded: string[] = [];
-    const quota = new FactQuota({
-      limits: { factsPerHour: 60, factsAtOnce: 3 },
+    const quota = new DeviceQuota({
+      perHour: 60,
+      atOnce: 3,
       clock,
       onExceeded: (device, waitMs) => exceeded.push(`${device} ${waitMs}`),
     });
@@ -35,8 +36,9 @@ describe("the allowance of a device", () => {
 
   it("is charged for facts that cannot be refused any more", () => {
     const clock = manualClock();
-    const quota = new FactQuota({
-      limits: { factsPerHour: 60, factsAtOnce: 1 },
+    const quota = new DeviceQuota({
+      perHour: 60,
+      atOnce: 1,
       clock,
       onExceeded: () => undefined,
     });
