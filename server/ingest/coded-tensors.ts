@@ -2,6 +2,7 @@
  * Stores a tensor that was received coded: unchanged where its chain of references stays short, otherwise
  * decoded, as a keyframe. The storage planner, not this module, re-encodes stored tensors.
  */
+import { encodingCodes } from "../../shared/delta/encoded.js";
 import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ObjectReader, PackWriter } from "../../shared/objects/object-store.js";
 import { codedMismatch, streamMismatch, tensorMismatch } from "../../shared/objects/object-errors.js";
@@ -18,6 +19,10 @@ import { EarlierTensors } from "./earlier-tensors.js";
  * recovery, whatever devices send.
  */
 export const keyframeDepth = 8;
+/**
+ * The same for a tensor in mixed bits, which takes up to 8 seconds to decode: so no chain has more than three.
+ */
+export const mixedKeyframeDepth = 2;
 
 /** Max number and max total bytes of tensors that wait to be decoded while further ones are read. */
 const maxAhead = 512;
@@ -107,7 +112,8 @@ export async function putCodedTensor(
   received: ReceivedCoded,
 ): Promise<void> {
   const { depth, ownDepth } = earlier.depthOf(received);
-  const isKeyframe = depth > keyframeDepth;
+  const isMixed = received.encoding.code === encodingCodes.mixed;
+  const isKeyframe = depth > (isMixed ? mixedKeyframeDepth : keyframeDepth);
   // Registered before anything is awaited, so that the next tensor of the stream finds it.
   const done = storeCoded(pack, { objects, earlier, isKeyframe }, received);
   earlier.addCoded(received, { depth: isKeyframe ? 0 : depth, ownDepth }, done);

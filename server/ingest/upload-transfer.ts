@@ -9,6 +9,7 @@ import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import {
   checkEncoding,
+  MixedTensors,
   codecFormat,
   maxEncodedBytes,
   rawOnly,
@@ -136,6 +137,7 @@ export class UploadTransfer {
             codec: codecFormat,
             tensors: tensorsOf(optimizer === undefined ? held : [...held, optimizer]),
             own,
+            mixed: new MixedTensors(),
           };
     const options = {
       transfer: id,

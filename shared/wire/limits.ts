@@ -34,6 +34,11 @@ export const otherReferencesPerManifestPart = 512;
 export const maxReferences = 16;
 /** Largest tensor that is sent coded, in bytes: it is held in memory with the tensors it is coded against. */
 export const maxWireCodedTensorBytes = 256 * 1024 * 1024;
+/**
+ * Bytes of the tensors that one transfer may send in mixed bits, which take about a second per megabyte to decode: a
+ * few kilobytes can stand for all of them.
+ */
+export const maxWireMixedBytes = 8 * 1024 * 1024;
 /** Largest number of blocks in one stream (a bitmap of 512 KiB). */
 export const maxBlocks = 2 ** 22;
 

@@ -2,6 +2,7 @@
  * Decodes tensors that are coded against each other, from bytes in memory. Pure; runs in a thread or without
  * one.
  */
+import { encodingCodes } from "../../delta/encoded.js";
 import type { Links } from "../../delta/links.js";
 import type { Hash, Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { StemmaError } from "../../errors.js";
@@ -81,7 +82,13 @@ function heldOthers(ids: readonly Hash[], held: ReadonlyMap<Hash, Tensor>): read
   return others.includes(undefined) ? undefined : (others as readonly Tensor[]);
 }
 
-/** Bytes that codecs have to write for a job, as a measure of its cost. */
+/** How many times as long a byte in mixed bits takes as one of other encodings, roughly. */
+const mixedWeight = 128;
+
+/** Bytes that codecs have to write for a job, those in mixed bits by their weight, as a measure of its cost. */
 export function codedBytesOf({ steps }: DecodingJob): number {
-  return steps.reduce((sum, { code, byteLength }) => sum + (code === rawEncodingCode ? 0 : byteLength), 0);
+  return steps.reduce((sum, { code, byteLength }) => {
+    if (code === rawEncodingCode) return sum;
+    return sum + (code === encodingCodes.mixed ? mixedWeight * byteLength : byteLength);
+  }, 0);
 }

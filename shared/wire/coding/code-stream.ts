@@ -12,6 +12,7 @@ import { encodingReferences } from "../encoding-links.js";
 import {
   encodingsPerManifestPart,
   maxWireCodedTensorBytes,
+  maxWireMixedBytes,
   otherReferencesPerManifestPart,
 } from "../limits.js";
 import type { Encoding } from "../messages.js";
@@ -48,12 +49,18 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
   const encodings: Encoding[] = [];
   let byteLength = 0;
   let others = 0;
+  let mixedBytes = 0;
+  const referenced = new Set([...work.references.values()].flatMap((links) => listReferences(links)));
   for (const tensor of work.tensors) {
     if (work.signal?.aborted === true)
       throw new StemmaError("INTERRUPTED", "The transfer ended while its tensors were being encoded.");
     if (encodings.length % encodingsPerManifestPart === 0) others = 0;
     const maxOthers = otherReferencesPerManifestPart - others;
-    const { object, encoding } = await codeTensor(work, { tensor, maxOthers }, spool);
+    const rawBytes = work.objects.stat(tensor)?.byteLength ?? 0;
+    // As the receiver checks it (MixedTensors).
+    const mayBeMixed = mixedBytes + rawBytes <= maxWireMixedBytes && !referenced.has(tensor);
+    const { object, encoding } = await codeTensor(work, { tensor, maxOthers, mayBeMixed }, spool);
+    if (encoding.code === encodingCodes.mixed) mixedBytes += rawBytes;
     others += encoding.references?.length ?? 0;
     objects.push(object);
     encodings.push(encoding);
@@ -62,9 +69,16 @@ export async function codeStream(work: CodingWork, spool: CodingSpool): Promise<
   return { objects, encodings, byteLength };
 }
 
+interface TensorToCode {
+  readonly tensor: Hash;
+  /** References beyond two that may still be named. */
+  readonly maxOthers: number;
+  readonly mayBeMixed: boolean;
+}
+
 async function codeTensor(
   work: CodingWork,
-  { tensor: id, maxOthers }: { readonly tensor: Hash; readonly maxOthers: number },
+  { tensor: id, maxOthers, mayBeMixed }: TensorToCode,
   spool: CodingSpool,
 ): Promise<{ readonly object: StreamObject; readonly encoding: Encoding }> {
   // Not verified here: the receiver hashes what it gets.
@@ -75,10 +89,11 @@ async function codeTensor(
   };
   if (!mayBeCoded(work, source.byteLength)) return raw;
   const { ids, tensors } = await readReferences(work, id, 2 + maxOthers);
+  const options = encodeOptionsOf(work.format);
   const { code, bytes, against } = await work.coder.encode(
     await tensorOfSource(source),
     tensors,
-    encodeOptionsOf(work.format),
+    mayBeMixed ? options : { ...options, mixed: false, derived: options.derived ?? true },
   );
   if (code === encodingCodes.raw) return raw;
   const links = neededLinks(ids, against) ?? {};

@@ -6,7 +6,7 @@ import { encodingCodes, type EncodeOptions } from "../../delta/encoded.js";
 import { StemmaError } from "../../errors.js";
 import type { Hash } from "../../tensor/tensor.js";
 import { listEncodingReferences } from "../encoding-links.js";
-import { maxWireCodedTensorBytes } from "../limits.js";
+import { maxWireCodedTensorBytes, maxWireMixedBytes } from "../limits.js";
 import type { Encoding } from "../messages.js";
 
 /**
@@ -60,7 +60,40 @@ export interface AllowedCoding {
    * against none.
    */
   readonly own?: ReadonlyMap<Hash, number> | undefined;
+  /** What the transfer has declared in mixed bits so far; absent: its tensors are checked one by one. */
+  readonly mixed?: MixedTensors | undefined;
 }
+
+/** The tensors of one transfer in mixed bits: bounds how long a sender can keep the receiver decoding. */
+export class MixedTensors {
+  readonly #byteLengths = new Map<number, number>();
+  readonly #referenced = new Set<number>();
+
+  /**
+   * Parts of a manifest arrive in any order, and some of them twice.
+   * @param references positions of those tensors of the transfer that this one is coded against
+   * @returns why the transfer must end; undefined: it may go on
+   */
+  add(index: number, { isMixed, rawBytes, references }: DeclaredTensor): string | undefined {
+    for (const reference of references) this.#referenced.add(reference);
+    if (isMixed) this.#byteLengths.set(index, rawBytes);
+    // It would be decoded again for each tensor that is coded against it.
+    if ([index, ...references].some((each) => this.#byteLengths.has(each) && this.#referenced.has(each)))
+      return "coded against a tensor in mixed bits of the same transfer, or in mixed bits and used so by another";
+    let total = 0;
+    for (const byteLength of this.#byteLengths.values()) total += byteLength;
+    return total > maxWireMixedBytes
+      ? `in mixed bits, with which these take ${total} bytes where at most ${maxWireMixedBytes} are allowed`
+      : undefined;
+  }
+}
+
+interface DeclaredTensor {
+  readonly isMixed: boolean;
+  readonly rawBytes: number;
+  readonly references: readonly number[];
+}
+
 export const rawOnly: AllowedCoding = { codec: 0, tensors: new Set() };
 
 /**
@@ -118,4 +151,10 @@ export function checkEncoding(
       throw invalid(`as coded against the tensor ${reference.slice(0, 12)}, which is not allowed for it`);
     if (++own > 1) throw invalid("as coded against two tensors of the same transfer");
   }
+  const refused = allowed.mixed?.add(index, {
+    isMixed: code === encodingCodes.mixed,
+    rawBytes,
+    references: all.flatMap((reference) => allowed.own?.get(reference) ?? []),
+  });
+  if (refused !== undefined) throw invalid(`as ${refused}`);
 }

@@ -3,7 +3,12 @@
  * coder owns its arguments: their bytes are moved to the thread, not copied. Knows no protocol.
  */
 import type { DeltaCodec, TensorEstimate } from "../../delta/codec.js";
-import type { EncodedTensor, EncodeOptions, References } from "../../delta/encoded.js";
+import {
+  encodingCodes,
+  type EncodedTensor,
+  type EncodeOptions,
+  type References,
+} from "../../delta/encoded.js";
 import { listReferences } from "../../delta/links.js";
 import { loadDeltaCodec } from "../../delta/load.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
@@ -53,30 +58,64 @@ export type CoderResult = EncodedTensor | TensorEstimate | Uint8Array;
  */
 const inlineBytes = 2 * 1024 * 1024;
 
+/** How many times as long a tensor's bytes take as with the fastest encodings, roughly. */
+const weights = { mixed: 128, repeats: 64, lowRank: 16 } as const;
+
+function encodingWeight({ dtype }: TensorHeader, { lowRank, general, layout }: EncodeOptions = {}): number {
+  if (layout !== undefined && layout !== "packed") return 1;
+  const isFloat = ["F64", "F32", "F16", "BF16"].includes(dtype);
+  if (!isFloat && general !== false) return weights.repeats;
+  return lowRank === true ? weights.lowRank : 1;
+}
+
 let inlineCodec: Promise<DeltaCodec> | undefined;
 
 /** @param totalBytes sum of the raw bytes that will be encoded or decoded */
 export function openTensorCoder(totalBytes: number): TensorCoder {
-  return totalBytes <= inlineBytes ? inlineCoder() : new ThreadCoder();
+  return totalBytes <= inlineBytes ? new InlineCoder() : new ThreadCoder();
 }
 
-/** One codec for the process; the event loop gets a turn between two tensors. */
-function inlineCoder(): TensorCoder {
-  const run = async <T>(action: (codec: DeltaCodec) => T): Promise<T> => {
+/**
+ * One codec for the process; the event loop gets a turn between two tensors. What takes long for its bytes goes to a
+ * thread, which starts when it is needed.
+ */
+class InlineCoder implements TensorCoder {
+  #thread: ThreadCoder | undefined;
+
+  encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> {
+    const isLong = encodingWeight(tensor, options) * tensor.bytes.length > inlineBytes;
+    return isLong
+      ? this.#inThread().encode(tensor, references, options)
+      : this.#run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options));
+  }
+  decode(
+    header: TensorHeader,
+    encoded: { readonly code: number; readonly bytes: Uint8Array },
+    references: References,
+    declaredBytes: number,
+  ): Promise<Uint8Array> {
+    const isLong = encoded.code === encodingCodes.mixed && weights.mixed * declaredBytes > inlineBytes;
+    return isLong
+      ? this.#inThread().decode(header, encoded, references, declaredBytes)
+      : this.#run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes));
+  }
+  estimate(tensor: Tensor, references: References): Promise<TensorEstimate> {
+    return this.#run((codec) => codec.estimate(tensor, tensor.bytes, references));
+  }
+  async close(): Promise<void> {
+    await this.#thread?.close();
+  }
+
+  #inThread(): ThreadCoder {
+    return (this.#thread ??= new ThreadCoder());
+  }
+  async #run<T>(action: (codec: DeltaCodec) => T): Promise<T> {
     const codec = await (inlineCodec ??= loadDeltaCodec());
     await new Promise((resolve) => {
       setImmediate(resolve);
     });
     return action(codec);
-  };
-  return {
-    encode: (tensor, references, options) =>
-      run((codec) => codec.encodeTensor(tensor, tensor.bytes, references, options)),
-    decode: (header, encoded, references, declaredBytes) =>
-      run((codec) => codec.decodeTensor(header, encoded, references, declaredBytes)),
-    estimate: (tensor, references) => run((codec) => codec.estimate(tensor, tensor.bytes, references)),
-    close: () => Promise.resolve(),
-  };
+  }
 }
 
 /** Calls to coder-thread.ts, answered in order. */
