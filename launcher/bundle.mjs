@@ -1,26 +1,18 @@
-// Bundles the two command lines into dist/bundle, so that a command reads a few files instead of some hundred
-// when it starts. What a command imports dynamically becomes a chunk that is read when it is needed. Programs
-// that run for long, worker threads and child processes run from the single files of dist/.
+// Bundles the two command lines into dist/bundle, one file each, so that a command reads one file instead of some
+// hundred when it starts. A module's code runs when something first needs it. Worker threads and child processes
+// run from the single files of dist/. launcher/run-bundle.mjs runs a bundle.
 import { build } from "esbuild";
-import { mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Packages that read files of their own or start threads, and those that no short command loads. */
-const external = [
-  "@tensorflow/*",
-  "aedes",
-  "fastify",
-  "mqtt",
-  "nedb-promises",
-  "pino",
-  "prom-client",
-  "protobufjs",
-];
+const external = ["@tensorflow/*", "aedes", "fastify", "mqtt", "pino", "prom-client", "protobufjs"];
 
-// A chunk's URL is not that of the source file, so a source file that asks for its own gets that of its single
+// The bundle's URL is not that of the source file, so a source file that asks for its own gets that of its single
 // file in dist/.
 const ownUrls = (root) => ({
   name: "own-urls",
@@ -28,11 +20,12 @@ const ownUrls = (root) => ({
     plugin.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
       const text = await readFile(path, "utf8");
       const name = relative(root, path).replaceAll("\\", "/").replace(/\.ts$/, ".js");
-      const url = `new URL(${JSON.stringify(`../${name}`)}, import.meta.url).href`;
+      const url = `new URL(${JSON.stringify(`../${name}`)}, stemmaBundleUrl).href`;
       return { contents: text.replaceAll("import.meta.url", url), loader: "ts" };
     });
   },
 });
+const banner = 'const stemmaBundleUrl=require("node:url").pathToFileURL(__filename).href;';
 
 // zod brings its messages in fifty languages, half of its size, of which a command reads English ones only.
 const englishOnly = {
@@ -45,24 +38,20 @@ const englishOnly = {
   },
 };
 
-// What CommonJS packages in the bundle call.
-const banner =
-  'import{createRequire as stemmaCreateRequire}from"node:module";const require=stemmaCreateRequire(import.meta.url);';
-
-/** Chunks of former builds stay this long, because a command that is running may still import them. */
-const keepChunksMs = 24 * 3_600_000;
-const entries = ["stemma.js", "agent.js"];
-
-/** Moves a build into its folder: chunks first, whose names are their content's, then the entries. */
+/**
+ * Moves a build into its folder. Each file ends with the hash of its content, by which run-bundle.mjs knows whether
+ * compiled code belongs to it.
+ */
 async function install(from, to) {
   await mkdir(to, { recursive: true });
-  const built = (await readdir(from)).sort((a, b) => entries.indexOf(a) - entries.indexOf(b));
-  for (const name of built) await rename(join(from, name), join(to, name));
-  for (const name of await readdir(to)) {
-    if (built.includes(name)) continue;
-    const { mtimeMs } = await stat(join(to, name));
-    if (Date.now() - mtimeMs > keepChunksMs) await rm(join(to, name), { force: true });
+  const built = await readdir(from);
+  for (const name of built) {
+    const path = join(from, name);
+    const code = await readFile(path);
+    await writeFile(path, `${code}//${createHash("sha256").update(code).digest("hex")}\n`);
+    await rename(path, join(to, name));
   }
+  for (const name of await readdir(to)) if (!built.includes(name)) await rm(join(to, name), { force: true });
 }
 
 export async function buildBundle({ root = ownRoot, folder = join(root, "dist/bundle") } = {}) {
@@ -73,9 +62,10 @@ export async function buildBundle({ root = ownRoot, folder = join(root, "dist/bu
       absWorkingDir: root,
       entryPoints: { stemma: "server/cli/main.ts", agent: "agent/cli/main.ts" },
       outdir: temporary,
+      outExtension: { ".js": ".cjs" },
       bundle: true,
-      splitting: true,
-      format: "esm",
+      // Modules of this form are wrapped, so that each runs only when it is needed; external packages too.
+      format: "cjs",
       platform: "node",
       target: "node20",
       minifyWhitespace: true,

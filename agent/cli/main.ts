@@ -51,7 +51,9 @@ async function runAgentProgram(argv: readonly string[]): Promise<number> {
   }
 }
 
-process.exitCode = await runAgentProgram(process.argv.slice(2));
-// The broker's client and the training's child process are closed by now. A timer of a library must not keep
-// the program running.
-process.exit();
+// The bundle is of a form that cannot await here.
+void runAgentProgram(process.argv.slice(2)).then((status) => {
+  // The broker's client and the training's child process are closed by now. A timer of a library must not keep
+  // the program running.
+  process.exit(status);
+});

@@ -1,17 +1,6 @@
 /** Operations on models and their versions. */
 import * as z from "zod";
 import {
-  evaluateBody,
-  evaluateProgressivelyBody,
-  evaluationReport,
-  progressiveReport,
-  reduceBody,
-  reduceReport,
-  trainBody,
-  trainProgress,
-  trainReport,
-} from "./evaluation-schemas.js";
-import {
   count,
   fleetParams,
   fleetPath,
@@ -22,7 +11,7 @@ import {
   shortText,
   timeMs,
 } from "./fields.js";
-import { call, job, stream } from "./operation.js";
+import { call, stream } from "./operation.js";
 import {
   environmentPolicy,
   fleetMoment,
@@ -190,44 +179,5 @@ export const modelOperations = {
       dryRun: z.boolean().optional().describe("Check whether there is something to redact, redact nothing"),
     },
     output: versionSummary,
-  }),
-  reduce: call({
-    summary: "Save a smaller, lossy form of a model as a version of its own whose base is the exact one",
-    method: "POST",
-    path: `${modelPath}/reduce`,
-    params: modelParams,
-    body: reduceBody,
-    output: reduceReport,
-    isLong: true,
-  }),
-  evaluate: call({
-    summary: "Measure a model on the held-out part of named data; nothing is saved",
-    method: "POST",
-    path: `${modelPath}/evaluate`,
-    params: modelParams,
-    body: evaluateBody,
-    output: evaluationReport,
-    isLong: true,
-    stopsWithClient: true,
-  }),
-  evaluateProgressively: call({
-    summary: "The most likely classes, from part of the weights' bytes where that is certain",
-    method: "POST",
-    path: `${modelPath}/evaluate-progressively`,
-    params: modelParams,
-    body: evaluateProgressivelyBody,
-    output: progressiveReport,
-    isLong: true,
-    stopsWithClient: true,
-  }),
-  train: job({
-    summary: "Train a model on the server and save it with its lineage",
-    path: `${fleetPath}/train`,
-    jobsPath: `${fleetPath}/train`,
-    canListJobs: true,
-    params: fleetParams,
-    body: trainBody,
-    progress: trainProgress,
-    report: trainReport,
   }),
 };

@@ -3,29 +3,35 @@
  * interface of both (server-operations.ts), the API description (api-description.ts) and checks of commands
  * derive from this table.
  */
+import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
 import { modelOperations } from "./model-definitions.js";
+import { planningOperations } from "./planning-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
+import { trainingOperations } from "./training-definitions.js";
 
 /** The operations in the order and under the headings of the API description. */
 export const operationGroups = {
   "The server": serverOperations,
   "Devices of a fleet": deviceOperations,
-  "Models and their versions": modelOperations,
+  "Models and their versions": { ...modelOperations, ...trainingOperations },
   "Named data": datasetOperations,
   "Training engines": engineOperations,
-  "Storage and retention": storageOperations,
+  "Storage and retention": { ...storageOperations, ...planningOperations, ...damageOperations },
 };
 
 export const operationTable = {
   ...serverOperations,
   ...deviceOperations,
   ...modelOperations,
+  ...trainingOperations,
   ...datasetOperations,
   ...engineOperations,
   ...storageOperations,
+  ...planningOperations,
+  ...damageOperations,
 };
 export type OperationTable = typeof operationTable;

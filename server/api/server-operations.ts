@@ -11,7 +11,7 @@ import type { ServerEvent } from "./event-schemas.js";
 import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
 import type { TrainProgress, TrainReport } from "./evaluation-schemas.js";
-import type { StorageApplied } from "./storage-schemas.js";
+import type { StorageApplied } from "./planning-schemas.js";
 import type { importOptions, ImportReport, localFile, RecoveryReport } from "./version-schemas.js";
 
 type NamesOfKind<Kind extends string> = {

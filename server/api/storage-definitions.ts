@@ -1,24 +1,18 @@
-/** Operations on storage, its collection, retention and planning. */
+/** Operations on storage, its collection and retention. */
 import * as z from "zod";
-import { maxPlanBytes } from "../archive/archive-plan.js";
 import { fleetParams, storagePath, unreadableVersions } from "./fields.js";
-import { call, job } from "./operation.js";
+import { call } from "./operation.js";
 import {
-  archivePlan,
   backupReport,
   checkReport,
   collectionPlan,
   collectionPlanMembers,
-  knownDamage,
   maxCollectionPlanBytes,
   retentionForecast,
   retentionReport,
   retentionRule,
   retentionScope,
   retentionSettings,
-  storageApplied,
-  storageApplyBody,
-  storagePlanBody,
   storageStats,
 } from "./storage-schemas.js";
 
@@ -100,26 +94,6 @@ export const storageOperations = {
     output: retentionReport,
     isLong: true,
   }),
-  planStorage: job({
-    summary:
-      "How everything could be stored in less within a budget of what recoveries cost; changes nothing",
-    path: `${storagePath}/plan`,
-    jobsPath: `${storagePath}/jobs`,
-    params: fleetParams,
-    body: storagePlanBody,
-    progress: z.string(),
-    report: z.object({ plan: archivePlan }),
-  }),
-  applyStorage: job({
-    summary: "Store everything as planned while everything else goes on; one that was stopped can be resumed",
-    path: `${storagePath}/apply`,
-    jobsPath: `${storagePath}/jobs`,
-    params: fleetParams,
-    body: storageApplyBody,
-    maxBodyBytes: maxPlanBytes,
-    progress: z.string(),
-    report: z.object({ applied: storageApplied }),
-  }),
   reindex: call({
     summary: "Rebuild the catalog from the journal",
     method: "POST",
@@ -127,13 +101,6 @@ export const storageOperations = {
     params: fleetParams,
     output: z.object({ versions: z.number(), unreadable: unreadableVersions }),
     isLong: true,
-  }),
-  knownDamage: call({
-    summary: "Damage of the store that is known without reading it; empty for a fleet that is not open",
-    method: "GET",
-    path: `${storagePath}/damage`,
-    params: fleetParams,
-    output: knownDamage,
   }),
   backup: call({
     summary: "Copy a consistent state to a folder on the server's machine while the server serves",

@@ -1,8 +1,22 @@
 /**
  * Which module has which command. Only the modules of the command that is run are loaded: all of them take
- * several times as long as Node itself takes to start.
+ * several times as long as Node itself takes to start. The help of the program needs none of them.
  */
 import type { Command } from "commander";
+
+/** A command below `stemma`. Its module defines what it takes and does, or the commands below it. */
+interface ProgramCommand {
+  readonly name: string;
+  readonly about: string;
+  /** The arguments, as the help shows them. */
+  readonly takes?: string;
+  /** The modules of the commands below it, where these are in several. */
+  readonly modules?: readonly CommandModule[];
+  /** Where `modules` is absent: loads the module; returns the function that completes the command. */
+  readonly load?: () => Promise<(command: Command) => void>;
+  /** Whether the command only has others below it. */
+  readonly isGroup: boolean;
+}
 
 interface CommandModule {
   /** The commands that the module adds. */
@@ -10,23 +24,6 @@ interface CommandModule {
   /** Loads the module; returns the function that adds its commands below `parent`. */
   readonly load: () => Promise<(parent: Command) => void>;
 }
-
-/** Commands below `stemma`, in the order of the help. */
-const programModules: readonly CommandModule[] = [
-  { names: ["demo"], load: async () => (await import("./commands/demo.js")).addDemoCommand },
-  { names: ["server"], load: async () => (await import("./commands/server.js")).addServerCommand },
-  { names: ["agent"], load: async () => (await import("./commands/agent.js")).addAgentCommands },
-  { names: ["device"], load: async () => (await import("./commands/device.js")).addDeviceCommands },
-  { names: ["model"], load: () => Promise.resolve(addModelCommand) },
-  { names: ["data"], load: async () => (await import("./commands/data.js")).addDataCommands },
-  { names: ["recipe"], load: async () => (await import("./commands/recipe.js")).addRecipeCommands },
-  { names: ["replay"], load: async () => (await import("./commands/replay.js")).addReplayCommands },
-  { names: ["journal"], load: async () => (await import("./commands/journal.js")).addJournalCommands },
-  { names: ["storage"], load: async () => (await import("./commands/storage.js")).addStorageCommands },
-  { names: ["token"], load: async () => (await import("./commands/token.js")).addTokenCommands },
-  { names: ["bench"], load: async () => (await import("./commands/bench.js")).addBenchCommand },
-  { names: ["doctor"], load: async () => (await import("./commands/doctor.js")).addDoctorCommand },
-];
 
 /** Commands below `stemma model`, in the order of the help. */
 const modelModules: readonly CommandModule[] = [
@@ -57,25 +54,144 @@ const modelModules: readonly CommandModule[] = [
   { names: ["reduce"], load: async () => (await import("./commands/model-reduce.js")).addModelReduceCommand },
 ];
 
+/** Commands below `stemma storage`, in the order of the help. */
+const storageModules: readonly CommandModule[] = [
+  {
+    names: ["stats", "check", "gc", "reindex", "backup", "restore"],
+    load: async () => (await import("./commands/storage.js")).addStorageCommands,
+  },
+  {
+    names: ["plan", "apply"],
+    load: async () => (await import("./commands/storage-plan.js")).addStoragePlanCommands,
+  },
+  {
+    names: ["retention"],
+    load: async () => (await import("./commands/storage-retention.js")).addStorageRetentionCommands,
+  },
+];
+
+/** Commands below `stemma`, in the order of the help. */
+const programCommands: readonly ProgramCommand[] = [
+  {
+    name: "demo",
+    about:
+      "see it work: a server and three vehicles that train, report, are killed, and are recovered exactly",
+
+    load: async () => (await import("./commands/demo.js")).defineDemoCommand,
+    isGroup: false,
+  },
+  {
+    name: "server",
+    about: "run the server with its MQTT broker and HTTP interface, until Ctrl-C",
+
+    load: async () => (await import("./commands/server.js")).defineServerCommand,
+    isGroup: false,
+  },
+  {
+    name: "agent",
+    about: "run the agent on a device, send it samples, query it (see: stemma agent --help)",
+    takes: "[arguments...]",
+    load: async () => (await import("./commands/agent.js")).defineAgentCommand,
+    isGroup: false,
+  },
+  {
+    name: "device",
+    about: "enrol devices and see what they run",
+
+    load: async () => (await import("./commands/device.js")).addDeviceCommands,
+    isGroup: true,
+  },
+  {
+    name: "model",
+    about: "save, look at, compare and recover models",
+
+    modules: modelModules,
+    isGroup: true,
+  },
+  {
+    name: "data",
+    about: "name the data that recipes train on",
+
+    load: async () => (await import("./commands/data.js")).addDataCommands,
+    isGroup: true,
+  },
+  {
+    name: "recipe",
+    about: "training procedures that devices and this machine can run",
+
+    load: async () => (await import("./commands/recipe.js")).addRecipeCommands,
+    isGroup: true,
+  },
+  {
+    name: "replay",
+    about: "training engines, which replays run",
+
+    load: async () => (await import("./commands/replay.js")).addReplayCommands,
+    isGroup: true,
+  },
+  {
+    name: "journal",
+    about: "the record of everything that happened in a fleet: read it, mend it where it is damaged",
+
+    load: async () => (await import("./commands/journal.js")).addJournalCommands,
+    isGroup: true,
+  },
+  {
+    name: "storage",
+    about: "what is stored, whether it is intact, and how to free or save space",
+
+    modules: storageModules,
+    isGroup: true,
+  },
+  {
+    name: "token",
+    about: "tokens of the HTTP port, each with a name and a role",
+
+    load: async () => (await import("./commands/token.js")).addTokenCommands,
+    isGroup: true,
+  },
+  {
+    name: "bench",
+    about: "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
+    takes: "[name] [arguments...]",
+    load: async () => (await import("./commands/bench.js")).defineBenchCommand,
+    isGroup: false,
+  },
+  {
+    name: "doctor",
+    about:
+      "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; show what to do",
+
+    load: async () => (await import("./commands/doctor.js")).defineDoctorCommand,
+    isGroup: false,
+  },
+];
+
+/** Whether a command below `stemma` only has others below it. Pure. */
+export function isGroup(command: Command): boolean {
+  return programCommands.some(({ name, isGroup }) => isGroup && name === command.name());
+}
+
 /** The modules that have the command of this name; all, where none has it (the help, or a misspelt name). */
 function modulesOf(modules: readonly CommandModule[], name: string | undefined): readonly CommandModule[] {
   const named = modules.filter(({ names }) => name !== undefined && names.includes(name));
   return named.length > 0 ? named : modules;
 }
 
-/** Adds the command that the arguments name, with those of its module; all commands where they name none. */
+/**
+ * Adds all commands below `program` with their names and descriptions, and loads the one that the arguments name,
+ * with those of its module.
+ */
 export async function addNamedCommands(program: Command, argv: readonly string[]): Promise<void> {
   if (argv[0] === "--version" || argv[0] === "-V") return;
-  const [name, subname] = argv[0] === "help" ? argv.slice(1) : argv;
-  const modelName = name === "model" ? subname : undefined;
-  for (const { names, load } of modulesOf(programModules, name)) {
-    (await load())(program);
-    const model = program.commands.find((command) => command.name() === "model");
-    if (!names.includes("model") || model === undefined) continue;
-    for (const module of modulesOf(modelModules, modelName)) (await module.load())(model);
+  const [named, subname] = argv[0] === "help" ? argv.slice(1) : argv;
+  for (const { name, about, takes, modules, load } of programCommands) {
+    const command = program.command(name).description(about);
+    if (name !== named) {
+      if (takes !== undefined) command.arguments(takes);
+      continue;
+    }
+    (await load?.())?.(command);
+    for (const module of modulesOf(modules ?? [], subname)) (await module.load())(command);
   }
-}
-
-function addModelCommand(program: Command): void {
-  program.command("model").description("save, look at, compare and recover models");
 }

@@ -4,7 +4,7 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { reportError } from "../../shared/cli/command-line.js";
 import { exitWithParent } from "../../shared/cli/exit-with-parent.js";
-import { addNamedCommands } from "./command-modules.js";
+import { addNamedCommands, isGroup } from "./command-modules.js";
 import { addGlobalOptions } from "./context.js";
 import { splitLeadingOptions, withLeadingOptions } from "./leading-options.js";
 
@@ -19,7 +19,7 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 pa
 Data goes to stdout, everything else to stderr; -o json is for programs.
 `;
 
-/** The program with the commands that the arguments name, or with all of them where they name none. */
+/** The program with the names of all commands, of which the one that the arguments name is loaded. */
 async function buildProgram(argv: readonly string[]): Promise<Command> {
   const program = new Command("stemma");
   program
@@ -37,7 +37,7 @@ async function buildProgram(argv: readonly string[]): Promise<Command> {
 
 /** Global options on every command, and the same handling of errors. */
 function decorate(command: Command): void {
-  if (command.commands.length === 0) addGlobalOptions(command);
+  if (command.commands.length === 0 && !isGroup(command)) addGlobalOptions(command);
   command.exitOverride();
   command.commands.forEach(decorate);
 }
@@ -61,5 +61,8 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   throw error;
 });
 exitWithParent();
-process.exitCode = await runCommandLine(process.argv.slice(2));
-if (process.env["STEMMA_EXIT_WITH_STDIN"] === "1") process.stdin.destroy();
+// The bundle is of a form that cannot await here.
+void runCommandLine(process.argv.slice(2)).then((status) => {
+  process.exitCode = status;
+  if (process.env["STEMMA_EXIT_WITH_STDIN"] === "1") process.stdin.destroy();
+});

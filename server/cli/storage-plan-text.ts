@@ -1,6 +1,6 @@
 /** A storage plan, and its application, as text. Pure. */
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
-import type { StorageApplied } from "../api/storage-schemas.js";
+import type { StorageApplied } from "../api/planning-schemas.js";
 import type { ArchivePlan, RecreationSummary } from "../archive/archive-plan.js";
 import type { ApplyReport } from "../archive/plan-application.js";
 import { maxPlannedDepth } from "../archive/planned-depth.js";

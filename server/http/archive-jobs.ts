@@ -2,7 +2,7 @@
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Clock } from "../../shared/ports.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
-import type { StorageApplied } from "../api/storage-schemas.js";
+import type { StorageApplied } from "../api/planning-schemas.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import { createJobs, type Jobs } from "./jobs.js";
 

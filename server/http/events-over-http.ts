@@ -2,7 +2,7 @@
 import { createParser } from "eventsource-parser";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerEvent } from "../api/event-schemas.js";
-import { operationTable } from "../api/operation-table.js";
+import { serverOperations } from "../api/server-definitions.js";
 import type { Connection } from "./request.js";
 
 /** Longest event, in characters. */
@@ -12,7 +12,7 @@ const silenceMs = 24 * 3600_000;
 
 /** Ends when the signal aborts. @throws SERVER_UNREACHABLE where the stream breaks off or is malformed */
 export async function* eventsOver(connection: Connection, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  const definition = operationTable.events;
+  const definition = serverOperations.events;
   const answer = await connection.send({ path: definition.path, signal, timeoutMs: silenceMs });
   const parsed: ServerEvent[] = [];
   let malformed: Error | undefined;

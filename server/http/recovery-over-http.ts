@@ -1,6 +1,6 @@
 /** A recovery over HTTP: the report in a header, then the bytes. */
 import { StemmaError } from "../../shared/errors.js";
-import { operationTable } from "../api/operation-table.js";
+import { modelOperations } from "../api/model-definitions.js";
 import type { OperationInput, RecoveryStream } from "../api/server-operations.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
 import { provenStream } from "../api/proven-stream.js";
@@ -13,12 +13,12 @@ export async function recoverOver(
   input: OperationInput<"recover">,
   timeoutMs: number,
 ): Promise<RecoveryStream> {
-  const answer = await connection.send({ path: pathOf(operationTable.recover, input), timeoutMs });
+  const answer = await connection.send({ path: pathOf(modelOperations.recover, input), timeoutMs });
   let report: RecoveryReport;
   let byteLength: number;
   try {
     report = checkAnswer(
-      operationTable.recover.output,
+      modelOperations.recover.output,
       parseHeader(answer.headers["stemma-recovery"]),
       connection.server,
     );

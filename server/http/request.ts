@@ -2,11 +2,15 @@
  * Requests to a Stemma server, over TCP or its local socket, with bodies as streams. Turns failures into
  * typed errors. Does not know the operations.
  */
-import { Agent, errors, type Dispatcher } from "undici";
+import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
+import { pipeline } from "node:stream";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { userHeader } from "./caller.js";
 import { errorOfAnswer } from "./error-body.js";
+
+/** Time limit for answers of operations that work for minutes. */
+export const longMs = 30 * 60_000;
 
 /** Where a server is: its local socket, or a URL with its bearer token. */
 export interface ServerAddress {
@@ -32,7 +36,7 @@ export interface ServerRequest {
 export interface ServerAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The reader must destroy it unless it reads to the end. */
-  readonly body: Dispatcher.ResponseData["body"];
+  readonly body: IncomingMessage;
 }
 
 export interface Connection {
@@ -59,33 +63,22 @@ export function connect(address: ServerAddress): Connection {
     address.socketPath === undefined
       ? `The server at ${address.url ?? "(no URL)"}`
       : `The server at ${address.socketPath}`;
-  const agent = new Agent({
-    connect: {
-      timeout: address.timeoutMs ?? defaultTimeoutMs,
-      ...(address.socketPath === undefined ? {} : { socketPath: address.socketPath }),
-    },
-  });
+  const connections = openConnections(address);
   const send = async (request: ServerRequest): Promise<ServerAnswer> => {
-    const timeoutMs = request.timeoutMs ?? address.timeoutMs ?? defaultTimeoutMs;
-    const url = urlOf(address, request.path);
-    let answer: Dispatcher.ResponseData;
+    let answer: IncomingMessage;
     try {
-      answer = await agent.request({
-        origin: url.origin,
-        path: `${url.pathname}${url.search}`,
-        method: request.method ?? "GET",
-        headers: headersOf(address, request),
-        body: request.body?.chunks ?? (request.json === undefined ? null : JSON.stringify(request.json)),
-        headersTimeout: timeoutMs,
-        bodyTimeout: timeoutMs,
-        ...(request.signal === undefined ? {} : { signal: request.signal }),
-      } as Dispatcher.RequestOptions);
+      answer = await connections.exchange(request);
     } catch (cause) {
       throw failure(server, cause, request.signal);
     }
-    if (answer.statusCode >= 200 && answer.statusCode < 300)
-      return { headers: answer.headers, body: answer.body };
-    throw errorOfAnswer(answer.statusCode, await collect(server, answer.body), server);
+    const { statusCode = 0, headers } = answer;
+    if (statusCode >= 200 && statusCode < 300) return { headers, body: answer };
+    try {
+      throw errorOfAnswer(statusCode, await collect(server, answer), server);
+    } finally {
+      // The server may have answered before it took the complete body.
+      answer.destroy();
+    }
   };
   return {
     server,
@@ -104,8 +97,86 @@ export function connect(address: ServerAddress): Connection {
         );
       }
     },
-    close: () => agent.destroy(),
+    close: async () => (await connections.agent)?.destroy(),
   };
+}
+
+/** The server, or a proxy before it, was silent for too long. */
+class SilenceError extends Error {}
+
+interface Connections {
+  /** Undefined before the first request. */
+  readonly agent: Promise<Agent> | undefined;
+  /** Resolves when the head of the answer has come. */
+  exchange(request: ServerRequest): Promise<IncomingMessage>;
+}
+
+function openConnections(address: ServerAddress): Connections {
+  let opened: ReturnType<typeof openAgent> | undefined;
+  const attempt = async (request: ServerRequest): Promise<IncomingMessage> => {
+    const url = urlOf(address, request.path);
+    const { agent, start } = await (opened ??= openAgent(url.protocol));
+    const timeoutMs = request.timeoutMs ?? address.timeoutMs ?? defaultTimeoutMs;
+    const sent = start(url, {
+      agent,
+      method: request.method ?? "GET",
+      headers: headersOf(address, request),
+      timeout: timeoutMs,
+      ...(address.socketPath === undefined ? {} : { socketPath: address.socketPath }),
+      ...(request.signal === undefined ? {} : { signal: request.signal }),
+    });
+    return answerOf(sent, request);
+  };
+  return {
+    get agent() {
+      return opened?.then(({ agent }) => agent);
+    },
+    async exchange(request) {
+      try {
+        return await attempt(request);
+      } catch (error) {
+        // The server closed a kept connection at the moment of the request.
+        if (!(error instanceof ClosedBeforeAnswer) || (request.method ?? "GET") !== "GET") throw error;
+        return await attempt(request);
+      }
+    },
+  };
+}
+
+/** The error of a request on a connection that had served others before. */
+class ClosedBeforeAnswer extends Error {}
+
+/** Loads TLS only for a URL that needs it. */
+async function openAgent(
+  protocol: string,
+): Promise<{ readonly agent: Agent; readonly start: typeof httpRequest }> {
+  if (protocol !== "https:") return { agent: new Agent({ keepAlive: true }), start: httpRequest };
+  const https = await import("node:https");
+  return { agent: new https.Agent({ keepAlive: true }), start: https.request };
+}
+
+/** Sends the body and waits for the head of the answer. Silence ends the request, or later the answer's body. */
+function answerOf(sent: ClientRequest, { json, body }: ServerRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    let answer: IncomingMessage | undefined;
+    sent.on("response", (incoming) => {
+      answer = incoming;
+      resolve(incoming);
+    });
+    sent.on("timeout", () => {
+      (answer ?? sent).destroy(new SilenceError("silent for too long"));
+    });
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      reject(
+        sent.reusedSocket && error.code === "ECONNRESET"
+          ? new ClosedBeforeAnswer(error.message, { cause: error })
+          : error,
+      );
+    });
+    if (body === undefined) sent.end(json === undefined ? undefined : JSON.stringify(json));
+    // An error of the chunks destroys the request with it, which rejects above.
+    else pipeline(body.chunks, sent, () => undefined);
+  });
 }
 
 /** @throws USAGE */
@@ -140,17 +211,14 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
   if (isStemmaError(cause) && signal?.aborted !== true) return cause;
   if (signal?.aborted === true)
     return new StemmaError("INTERRUPTED", "The request was interrupted.", { cause });
-  if (
-    cause instanceof errors.HeadersTimeoutError ||
-    cause instanceof errors.BodyTimeoutError ||
-    cause instanceof errors.ConnectTimeoutError
-  )
+  if (cause instanceof SilenceError)
     return new StemmaError(
       "TIMED_OUT",
       `${server} was silent for too long. It may be busy: examine it with \`stemma doctor\` and try again.`,
       { cause },
     );
-  const reason = messageOf(cause);
+  // Of several addresses of a host, the first one's error.
+  const reason = messageOf(cause instanceof AggregateError ? cause.errors[0] : cause);
   return new StemmaError(
     "SERVER_UNREACHABLE",
     `${server} cannot be reached (${reason}). Check that it runs and that the address is right.`,
@@ -158,11 +226,7 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
   );
 }
 
-async function collect(
-  server: string,
-  body: Dispatcher.ResponseData["body"],
-  signal?: AbortSignal,
-): Promise<Buffer> {
+async function collect(server: string, body: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   try {
@@ -176,7 +240,8 @@ async function collect(
       chunks.push(chunk);
     }
   } catch (cause) {
-    if (cause instanceof StemmaError || signal?.aborted === true) throw failure(server, cause, signal);
+    if (cause instanceof StemmaError || cause instanceof SilenceError || signal?.aborted === true)
+      throw failure(server, cause, signal);
     throw new StemmaError(
       "SERVER_UNREACHABLE",
       `The answer of ${lowerFirst(server)} broke off. Look at its log and try again.`,

@@ -3,7 +3,7 @@ import { formatBytes } from "../../shared/cli/output.js";
 import { cpus, hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
-import { openArchive, type Archive } from "../archive/archive.js";
+import type { Archive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/plan-application.js";
 import type { Home } from "../repository/home.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -12,13 +12,21 @@ import type { ServerOperations } from "../api/server-operations.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /** One for each home, whoever asks: it plans and rewrites the storage of a fleet once at a time. */
-const archives = new WeakMap<Home, Archive>();
+const archives = new WeakMap<Home, Promise<Archive>>();
 
-function archiveOf(home: Home): Archive {
+function archiveOf(home: Home): Promise<Archive> {
   const known = archives.get(home);
   if (known !== undefined) return known;
+  const archive = open(home);
+  archives.set(home, archive);
+  return archive;
+}
+
+/** Loads what plans and rewrites only now: few commands need it. */
+async function open(home: Home): Promise<Archive> {
+  const { openArchive } = await import("../archive/archive.js");
   const { files, clock } = home.ports;
-  const archive = openArchive({
+  return openArchive({
     clock,
     files,
     ratesPath: join(home.path, "storage-rates.json"),
@@ -30,22 +38,23 @@ function archiveOf(home: Home): Archive {
       return folder;
     },
   });
-  archives.set(home, archive);
-  return archive;
 }
 
 export function archiveOperations({
   fleets,
   home,
 }: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
-  const archive = archiveOf(home);
   return {
     planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
-      archive.plan(await fleets.get(fleet), withoutUndefined({ ...options, onProgress, signal })),
+      (await archiveOf(home)).plan(
+        await fleets.get(fleet),
+        withoutUndefined({ ...options, onProgress, signal }),
+      ),
     applyStorage: async (
       { fleet, plan: given, dryRun, diskBytes, timeMs, ...options },
       { onProgress, signal } = {},
     ) => {
+      const archive = await archiveOf(home);
       const repository = await fleets.get(fleet);
       const plan =
         given ?? (await archive.plan(repository, withoutUndefined({ ...options, onProgress, signal })));

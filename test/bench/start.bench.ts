@@ -31,11 +31,20 @@ function run(commandArgs: readonly string[]): number {
 const home = await mkdtemp(join(tmpdir(), "stemma-bench-start-"));
 try {
   const binary = join(root, "stemma");
+  // A fleet to show: without one the commands end before they read it.
+  spawnSync(process.execPath, [binary, "device", "enroll", "d", "--line", "l", "--home", home], {
+    cwd: home,
+    stdio: "ignore",
+  });
   const commands = [
     { command: "node (bare)", commandArgs: ["-e", "0"] },
     { command: "stemma --version", commandArgs: [binary, "--version"] },
+    { command: "stemma --help", commandArgs: [binary, "--help"] },
     { command: "stemma model --help", commandArgs: [binary, "model", "--help"] },
-    { command: "stemma model list (empty home)", commandArgs: [binary, "model", "list", "--home", home] },
+    ...["model list", "storage stats", "device list"].map((words) => ({
+      command: `stemma ${words}`,
+      commandArgs: [binary, ...words.split(" "), "--home", home],
+    })),
     { command: "stemma agent --help", commandArgs: [binary, "agent", "--help"] },
   ];
   const times = commands.map(() => [] as number[]);

@@ -9,10 +9,8 @@ import type { Command } from "commander";
 
 export const agentProgram = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
 
-export function addAgentCommands(program: Command): void {
-  program
-    .command("agent")
-    .description("run the agent on a device, send it samples, query it (see: stemma agent --help)")
+export function defineAgentCommand(command: Command): void {
+  command
     .helpOption(false)
     .allowUnknownOption()
     .argument("[arguments...]")

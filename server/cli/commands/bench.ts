@@ -29,16 +29,12 @@ interface BenchRequest {
   readonly quick: boolean;
 }
 
-export function addBenchCommand(program: Command): void {
-  program
-    .command("bench")
+export function defineBenchCommand(command: Command): void {
+  command
     .allowUnknownOption()
     .argument("[name]", "a benchmark, or all; without a name they are listed")
     .argument("[arguments...]", "passed on to the benchmark")
     .option("--quick", "fewer and smaller runs, whose figures are rough", false)
-    .description(
-      "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
-    )
     .action(
       async (name: string | undefined, passed: string[], choices: { quick: boolean }, command: Command) =>
         withContext(command, (context) => benchCommand({ name, passed, quick: choices.quick }, context)),

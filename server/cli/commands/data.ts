@@ -14,9 +14,7 @@ interface AddRequest {
   readonly dryRun: boolean;
 }
 
-export function addDataCommands(program: Command): void {
-  const data = program.command("data").description("name the data that recipes train on");
-
+export function addDataCommands(data: Command): void {
   data
     .command("add")
     .argument("<name>")

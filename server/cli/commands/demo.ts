@@ -13,12 +13,8 @@ interface DemoChoices {
   readonly rounds: number;
 }
 
-export function addDemoCommand(program: Command): void {
-  program
-    .command("demo")
-    .description(
-      "see it work: a server and three vehicles that train, report, are killed, and are recovered exactly",
-    )
+export function defineDemoCommand(command: Command): void {
+  command
     .option("--stay", "keep the server running at the end, until Ctrl-C", false)
     .option("--clean", "remove the demo's folder and stop", false)
     .option("--rounds <n>", "fine-tunes of every line", Number, 3)

@@ -49,8 +49,7 @@ type AssignArguments = [
   command: Command,
 ];
 
-export function addDeviceCommands(program: Command): void {
-  const device = program.command("device").description("enrol devices and see what they run");
+export function addDeviceCommands(device: Command): void {
   device
     .command("list")
     .description("the fleet's devices and what they run now")

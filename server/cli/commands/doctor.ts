@@ -8,21 +8,16 @@ import { withContext } from "../context.js";
 import { examine } from "../../doctor/examine.js";
 import { findingsText } from "../../doctor/findings-text.js";
 
-export function addDoctorCommand(program: Command): void {
-  program
-    .command("doctor")
-    .description(
-      "check this machine and this home: Node, disk, fsync, SIMD, engine, ports, journal; show what to do",
-    )
-    .action(async (_: unknown, command: Command) =>
-      withContext(command, async ({ output, options }) => {
-        const findings = await examine({ home: options.home });
-        if (findings.some((finding) => finding.state === "wrong")) process.exitCode = exitStatus.failed;
-        output.print({
-          data: findings,
-          names: findings.filter((finding) => finding.state !== "good").map((finding) => finding.what),
-          text: findingsText(findings),
-        });
-      }),
-    );
+export function defineDoctorCommand(command: Command): void {
+  command.action(async (_: unknown, command: Command) =>
+    withContext(command, async ({ output, options }) => {
+      const findings = await examine({ home: options.home });
+      if (findings.some((finding) => finding.state === "wrong")) process.exitCode = exitStatus.failed;
+      output.print({
+        data: findings,
+        names: findings.filter((finding) => finding.state !== "good").map((finding) => finding.what),
+        text: findingsText(findings),
+      });
+    }),
+  );
 }

@@ -41,10 +41,7 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
   stemma journal declare-restore --fleet cars --copied-at 2026-11-20T03:00:00Z
 `;
 
-export function addJournalCommands(program: Command): void {
-  const journal = program
-    .command("journal")
-    .description("the record of everything that happened in a fleet: read it, mend it where it is damaged");
+export function addJournalCommands(journal: Command): void {
   journal
     .command("list")
     .option("--from <position>", "position of the first fact; without it the last ones are shown")

@@ -4,7 +4,7 @@ import { formatBytes, formatDuration, type Column } from "../../../shared/cli/ou
 import { StemmaError } from "../../../shared/errors.js";
 import type { Evaluation } from "../../../shared/train/evaluation.js";
 import type { EvaluationReport, LevelReport } from "../../api/evaluation-schemas.js";
-import { operationTable } from "../../api/operation-table.js";
+import { trainingOperations } from "../../api/training-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
@@ -32,8 +32,8 @@ read completely.
 `;
 
 export function addModelEvaluateCommand(model: Command): void {
-  const { shape } = operationTable.evaluate.body;
-  const progressive = operationTable.evaluateProgressively.body.shape;
+  const { shape } = trainingOperations.evaluate.body;
+  const progressive = trainingOperations.evaluateProgressively.body.shape;
   model
     .command("eval")
     .argument("<model>", "name, name:version, name:tag or id")

@@ -1,7 +1,7 @@
 /** `stemma model list`: a fleet's models, all of them or a page. */
 import type { Command } from "commander";
 import { appendValue } from "../../../shared/cli/command-line.js";
-import { operationTable } from "../../api/operation-table.js";
+import { modelOperations } from "../../api/model-definitions.js";
 import type { OperationInput, ServerOperations } from "../../api/server-operations.js";
 import type { VersionSummary } from "../../repository/fleet-repository.js";
 import { withContext } from "../context.js";
@@ -30,7 +30,7 @@ Without --limit every model is listed. With it only the newest are listed, and
 const pageSize = 1000;
 
 export function addModelListCommand(model: Command): void {
-  const { shape } = operationTable.listModels.query;
+  const { shape } = modelOperations.listModels.query;
   model
     .command("list")
     .description("list models, newest versions last")

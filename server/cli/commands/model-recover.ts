@@ -5,7 +5,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
-import { operationTable } from "../../api/operation-table.js";
+import { modelOperations } from "../../api/model-definitions.js";
 import type { OperationInput, RecoveryStream } from "../../api/server-operations.js";
 import type { RecoveryForm, RecoveryReport } from "../../api/version-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
@@ -42,7 +42,7 @@ came through the pipe only if the command ends with status 0.
 `;
 
 export function addModelRecoverCommands(model: Command): void {
-  const { shape } = operationTable.recover.query;
+  const { shape } = modelOperations.recover.query;
   for (const verb of ["recover", "export"] as const) {
     model
       .command(verb, { hidden: verb === "export" })

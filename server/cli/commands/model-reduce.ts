@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { ReduceReport } from "../../api/evaluation-schemas.js";
-import { operationTable } from "../../api/operation-table.js";
+import { trainingOperations } from "../../api/training-definitions.js";
 import { withContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
@@ -32,7 +32,7 @@ Devices get exact models only, unless --allow-reduced is given.
 `;
 
 export function addModelReduceCommand(model: Command): void {
-  const { shape } = operationTable.reduce.body;
+  const { shape } = trainingOperations.reduce.body;
   model
     .command("reduce")
     .argument("<model>", "the exact model: name, name:version, name:tag or id")

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatDuration } from "../../../shared/cli/output.js";
 import type { TrainReport } from "../../api/evaluation-schemas.js";
-import { operationTable } from "../../api/operation-table.js";
+import { trainingOperations } from "../../api/training-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
@@ -20,7 +20,7 @@ interface TrainChoices {
 }
 
 export function addModelTrainCommand(model: Command): void {
-  const { shape } = operationTable.train.body;
+  const { shape } = trainingOperations.train.body;
   model
     .command("train")
     .addOption(

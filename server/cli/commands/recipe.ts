@@ -3,10 +3,7 @@ import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
 
-export function addRecipeCommands(program: Command): void {
-  const recipe = program
-    .command("recipe")
-    .description("training procedures that devices and this machine can run");
+export function addRecipeCommands(recipe: Command): void {
   recipe
     .command("list")
     .description("names, versions and what they train")

@@ -27,10 +27,8 @@ interface ApproveChoices {
   readonly dryRun: boolean;
 }
 
-export function addReplayCommands(program: Command): void {
-  const engine = program
-    .command("replay")
-    .description("training engines, which replays run")
+export function addReplayCommands(replay: Command): void {
+  const engine = replay
     .command("engine")
     .description("the training engines that this server may run")
     .addHelpText("after", help);

@@ -24,10 +24,8 @@ interface ServerChoices {
   readonly retention: boolean;
 }
 
-export function addServerCommand(program: Command): void {
-  program
-    .command("server")
-    .description("run the server with its MQTT broker and HTTP interface, until Ctrl-C")
+export function defineServerCommand(command: Command): void {
+  command
     .option("--config <file>", "settings of the server (default server.json in the home)")
     .option("--print-config-schema", "print the JSON Schema of server.json and exit", false)
     .option("--host <address>", "address to listen on (default 127.0.0.1)")

@@ -7,9 +7,9 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import type { Output } from "../../../shared/cli/output.js";
 import { maxPlanBytes, readArchivePlan, type ArchivePlan } from "../../archive/archive-plan.js";
-import { operationTable } from "../../api/operation-table.js";
+import { planningOperations } from "../../api/planning-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
-import type { StorageApplied } from "../../api/storage-schemas.js";
+import type { StorageApplied } from "../../api/planning-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { checkInput, inputOption } from "../input-option.js";
 import { parseBytes, parseDuration, parseRatio } from "../quantities.js";
@@ -63,7 +63,7 @@ something was left for the next time.
 `;
 
 export function addStoragePlanCommands(storage: Command): void {
-  const { shape } = operationTable.applyStorage.body;
+  const { shape } = planningOperations.applyStorage.body;
   const plan = storage
     .command("plan")
     .description("show how small the fleet could be stored, and what recoveries would cost; changes nothing");
@@ -97,7 +97,7 @@ export function addStoragePlanCommands(storage: Command): void {
 }
 
 function addPlanOptions(command: Command): Command {
-  const { shape } = operationTable.planStorage.body;
+  const { shape } = planningOperations.planStorage.body;
   return command
     .addOption(
       new Option(

@@ -1,27 +1,22 @@
-/** `stemma storage stats|check|plan|apply|gc|retention|reindex|backup|restore`. */
+/** `stemma storage stats|check|gc|reindex|backup|restore`. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
 import { formatBytes, formatTime, type Answer } from "../../../shared/cli/output.js";
 import type { StorageStats } from "../../api/storage-schemas.js";
-import { operationTable } from "../../api/operation-table.js";
+import { storageOperations } from "../../api/storage-definitions.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
-import { addStoragePlanCommands } from "./storage-plan.js";
-import { addStorageRetentionCommands } from "./storage-retention.js";
 
-export function addStorageCommands(program: Command): void {
-  const storage = program
-    .command("storage")
-    .description("what is stored, whether it is intact, and how to free or save space");
+export function addStorageCommands(storage: Command): void {
   storage
     .command("stats")
     .description("versions, tensors, bytes on disk against full snapshots")
     .action(async (_: unknown, command: Command) => withContext(command, statsCommand));
   storage
     .command("check")
-    .addOption(inputOption("--sample <n>", operationTable.check.body.shape.sample))
+    .addOption(inputOption("--sample <n>", storageOperations.check.body.shape.sample))
     .option(
       "--repair",
       "rewrite damaged packs with what is intact in them; the damaged files are set aside, nothing is deleted",
@@ -38,8 +33,6 @@ export function addStorageCommands(program: Command): void {
     .action(async ({ dryRun }: { dryRun: boolean }, command: Command) =>
       withContext(command, (context) => collectCommand(dryRun, context)),
     );
-  addStoragePlanCommands(storage);
-  addStorageRetentionCommands(storage);
   storage
     .command("reindex")
     .description("rebuild the catalog from the journal")

@@ -11,11 +11,8 @@ approves training engines, copies backups to the server's disk, and makes tokens
 in the home's file http-token has the role admin. Facts name the token that caused them.
 `;
 
-export function addTokenCommands(program: Command): void {
-  const token = program
-    .command("token")
-    .description("tokens of the HTTP port, each with a name and a role")
-    .addHelpText("afterAll", help);
+export function addTokenCommands(token: Command): void {
+  token.addHelpText("afterAll", help);
   token
     .command("add")
     .argument("<name>", "letters, digits, - and _")

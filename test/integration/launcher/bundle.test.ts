@@ -11,7 +11,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 const dist = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
-const programs = [join(dist, "bundle/stemma.js"), join(dist, "server/cli/main.js")] as const;
+const programs = [join(dist, "bundle/stemma.cjs"), join(dist, "server/cli/main.js")] as const;
 let folder: string;
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "stemma-bundle-"));
@@ -49,9 +49,8 @@ test("what one writes the other reads, and both give the same bytes", async () =
   const home = ["--home", join(folder, "home")];
   const imported = await run(bundled, "model", "import", model, "--name", "m", ...home);
   assert.equal(imported.status, 0, imported.stderr);
-  const lists = await Promise.all(
-    programs.map((program) => run(program, "model", "list", "-o", "json", ...home)),
-  );
+  const lists: Ended[] = [];
+  for (const program of programs) lists.push(await run(program, "model", "list", "-o", "json", ...home));
   assert.equal(lists[0]?.stdout, lists[1]?.stdout);
   assert.equal((JSON.parse(lists[0]?.stdout ?? "") as unknown[]).length, 1);
   const checked = await run(single, "storage", "check", ...home);
