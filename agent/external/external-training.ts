@@ -26,6 +26,7 @@ import {
 } from "./job-folder.js";
 import { readOutput } from "./read-output.js";
 import { runCommand } from "./run-command.js";
+import { endStrayProcesses } from "./stray-processes.js";
 import { checkCommand, identifyCommand, type CommandIdentity } from "./trusted-command.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {
@@ -72,25 +73,35 @@ export async function trainExternally(
   const command = await identifyCommand(trainer);
   const job = await jobOf(options, training);
   const { folders, samples } = await prepareJobFolder(workFolder, job, options);
-  await runCommand(
-    {
-      exec: trainer.exec,
-      folder: folders.output,
-      environment: environmentOf(trainer, job, folders),
-      watched: { folders: [folders.output, folders.scratch], maxBytes: job.maxOutputBytes },
-      timeoutSeconds: job.timeoutSeconds,
-    },
-    {
-      clock,
-      signal,
-      onLine: (text) => {
-        const progress = progressOf(text);
-        if (progress !== undefined) onProgress(progress);
-        else if (text !== "") options.log.debug("trainer-output", { line, text: text.slice(0, 2000) });
+  try {
+    await runCommand(
+      {
+        exec: trainer.exec,
+        folder: folders.output,
+        environment: environmentOf(trainer, job, folders),
+        watched: { folders: [folders.output, folders.scratch], maxBytes: job.maxOutputBytes },
+        timeoutSeconds: job.timeoutSeconds,
       },
-      onStarted: (pid) => noteProcess(workFolder, pid),
-    },
-  );
+      {
+        clock,
+        signal,
+        onLine: (text) => {
+          const progress = progressOf(text);
+          if (progress !== undefined) onProgress(progress);
+          else if (text !== "") options.log.debug("trainer-output", { line, text: text.slice(0, 2000) });
+        },
+        onStarted: (pid) => noteProcess(workFolder, pid),
+      },
+    );
+  } finally {
+    const strays = await endStrayProcesses(workFolder);
+    if (strays > 0)
+      options.log.warn("trainer-left-processes", {
+        line,
+        strays,
+        text: `${line}: ${strays} processes that the external trainer left behind were ended`,
+      });
+  }
   return await saveOutput(options, training, {
     folder: folders.output,
     command,

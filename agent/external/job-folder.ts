@@ -22,6 +22,7 @@ import { loadDataset } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import type { TrainerParameters } from "../settings/external-trainer.js";
 import { signalGroup } from "./run-command.js";
+import { endStrayProcesses } from "./stray-processes.js";
 
 export interface ExternalJob {
   readonly line: string;
@@ -197,8 +198,9 @@ export async function noteProcess(workFolder: string, pid: number): Promise<void
   }
 }
 
-/** Ends the process group that a try left running, if it is still the same process. */
+/** Ends the process group that a try left running, if it is still the same process, and what left that group. */
 export async function endLeftProcess(workFolder: string): Promise<void> {
+  await endStrayProcesses(workFolder);
   try {
     const text = await readFile(join(workFolder, processFile), "utf8");
     const { pid, started } = JSON.parse(text) as { readonly pid?: unknown; readonly started?: unknown };

@@ -12,6 +12,7 @@ import { hasSameHeader } from "../../shared/tensor/same-header.js";
 import type { ByteFile } from "../../shared/tensor/safetensors-reader.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { Outbox } from "../outbox/outbox.js";
+import { requireFinite } from "./finite-numbers.js";
 
 type StoredVersions = Pick<Outbox, "record" | "leaves" | "objects">;
 
@@ -28,18 +29,21 @@ export interface LineFile {
 
 /**
  * The model of a file. The file stays open until the model is saved.
- * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base
+ * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, ARCHITECTURE_MISMATCH naming what differs from the base,
+ * NOT_A_NUMBER naming a tensor
  */
 export async function modelOfLine(outbox: StoredVersions, lineFile: LineFile): Promise<ModelSource> {
   const { file, where, base, holdBytes } = lineFile;
   if (base === undefined) return await modelSourceOfSafetensors(file, where, { holdBytes });
   const { record } = await outbox.record(base);
   const leaves = await outbox.leaves(record);
-  if (record.objects.architecture !== undefined)
-    return await withArchitecture(outbox, lineFile, { record, leaves });
-  const model = await modelSourceOfSafetensors(file, where, { holdBytes });
+  const model =
+    record.objects.architecture === undefined
+      ? await modelSourceOfSafetensors(file, where, { holdBytes })
+      : await withArchitecture(outbox, lineFile, { record, leaves });
   const differences = differencesOf(leaves, model.leaves);
   if (differences.length > 0) throw misfit(lineFile, listed(differences));
+  await requireFinite(model, leaves, { objects: outbox.objects, where });
   return model;
 }
 

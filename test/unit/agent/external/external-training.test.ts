@@ -7,6 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { trainExternally, type TrainedExternally } from "../../../../agent/external/external-training.js";
 import { viewOf } from "../../../../shared/provenance/diff-provenance.js";
 import { openProvenance } from "../../../../shared/provenance/openings.js";
@@ -184,6 +185,9 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
     const otherShape =
       'printf \'\\070\\0\\0\\0\\0\\0\\0\\0{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  ' +
       "1234' > model.safetensors; ";
+    // The second of its two floats becomes a NaN.
+    const notANumber =
+      "head -c -2 \"$STEMMA_INPUT/base/model.safetensors\" > model.safetensors; printf '\\300\\177' >> model.safetensors; ";
     for (const [script, code] of [
       [":", "TRAINER_OUTPUT_INVALID"],
       ["echo '{}' > metrics.json", "TRAINER_OUTPUT_INVALID"],
@@ -202,9 +206,31 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
       ["echo '{}' > metrics.json; echo '{}' > model.safetensors", "SAFETENSORS_MALFORMED"],
       [`echo '{}' > metrics.json; ${otherShape}`, "ARCHITECTURE_MISMATCH"],
       [`${tune} echo '{}' > metrics.json; exit 1`, "TRAINER_FAILED"],
+      [`${tune} echo '{}' > metrics.json; kill -SEGV $$`, "TRAINER_FAILED"],
+      ['rm -rf "$PWD"', "TRAINER_OUTPUT_INVALID"],
+      [`${tune} rm -rf "$STEMMA_OUTPUT" "$STEMMA_INPUT"`, "TRAINER_OUTPUT_INVALID"],
+      [`${tune} echo '{}' > metrics.json; truncate -s 10G more`, "TRAINER_OUTPUT_TOO_LARGE"],
+      [`echo '{}' > metrics.json; ${notANumber}`, "NOT_A_NUMBER"],
     ] as const)
       await assert.rejects(train(base, { exec: shell(script) }), hasCode(code), `${script}: ${code}`);
     assert.equal(outbox.newest(line)?.versionId, base);
+  });
+
+  it("leaves nothing running, not even what left its group", async (t) => {
+    const setup = await openTraining(t);
+    const base = await tinyBase(setup);
+    const stray = "setsid sleep 60 & echo $!; ";
+    const done = `${tune} echo '{}' > metrics.json; `;
+    await setup.train(base, { exec: shell(`${done}${stray}`) });
+    await assert.rejects(setup.train(base, { exec: shell(`${stray} exit 1`) }), hasCode("TRAINER_FAILED"));
+    const pids = setup.log.events.flatMap(({ event, fields }) =>
+      event === "trainer-output" ? [Number(fields["text"])] : [],
+    );
+    assert.equal(pids.length, 2);
+    assert.equal(setup.log.count("trainer-left-processes"), 2);
+    // Once it has ended it has no environment any more, even if its parent has not collected it.
+    for (const pid of pids)
+      while ((await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "")) !== "") await nextTurn();
   });
 
   it("leaves attachments out that are links, pipes or folders, and says so", async (t) => {

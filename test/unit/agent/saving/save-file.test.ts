@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { parseConfig } from "../../../../agent/settings/config.js";
-import { FileSaver } from "../../../../agent/saving/save-file.js";
+import { FileSaver, type FileSaverOptions } from "../../../../agent/saving/save-file.js";
 import { nodeClock, nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
@@ -17,6 +17,9 @@ import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { safetensorsChunks, type NamedSource } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import type { Files } from "../../../../shared/ports.js";
+import { faultyFiles, fullAfter } from "../../../helpers/files/faulty-files.js";
+import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import {
   collectBytes,
   saveBase,
@@ -27,26 +30,16 @@ import {
 
 const line = "cam";
 
-/** @param beforeStoring runs after a file was read and before it is stored */
-async function openSaver(
-  t: TestContext,
+function openOutbox(files: Files, folder = "/outbox"): Promise<Outbox> {
+  return Outbox.open({ files, folder, clock: nodeClock(), random: nodeRandom(), log: silentLog() });
+}
+
+function saverOptions(
+  outbox: Outbox,
+  home: string,
   profile: Readonly<Record<string, unknown>> = {},
-  beforeStoring: () => Promise<void> = () => Promise.resolve(),
-) {
-  const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
-  const home = join(folder, "home");
-  const outbox = await Outbox.open({
-    files: nodeFiles(),
-    folder: join(home, "outbox"),
-    clock: nodeClock(),
-    random: nodeRandom(),
-    log: silentLog(),
-  });
-  t.after(async () => {
-    await outbox.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-  const saver = new FileSaver({
+): FileSaverOptions {
+  return {
     outbox,
     home,
     profile: testProfile(profile),
@@ -55,11 +48,32 @@ async function openSaver(
     log: silentLog(),
     version: "test",
     random: nodeRandom(),
+    diskUse: () =>
+      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    clockErrorMs: () => null,
+  };
+}
+
+/** @param beforeStoring runs after a file was read and before it is stored */
+async function openSaver(
+  t: TestContext,
+  profile: Readonly<Record<string, unknown>> = {},
+  beforeStoring: () => Promise<void> = () => Promise.resolve(),
+) {
+  const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
+  const home = join(folder, "home");
+  const outbox = await openOutbox(nodeFiles(), join(home, "outbox"));
+  t.after(async () => {
+    await outbox.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const options = saverOptions(outbox, home, profile);
+  const saver = new FileSaver({
+    ...options,
     diskUse: async () => {
       await beforeStoring();
-      return { packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
+      return await options.diskUse();
     },
-    clockErrorMs: () => null,
   });
   return { folder, home, outbox, saver };
 }
@@ -189,6 +203,60 @@ describe("a file of another program", () => {
     );
     await assert.rejects(saver.save(line, { file: other }), hasCode("ARCHITECTURE_MISMATCH"));
     assert.equal(outbox.newest(line)?.sequence, 2);
+  });
+
+  it("is refused where its numbers are not finite and those of its base are", async (t) => {
+    const { folder, outbox, saver } = await openSaver(t);
+    await runs(outbox, opaqueSource());
+    const infinite: Tensor = { ...small, bytes: Uint8Array.of(1, 2, 3, 4, 0, 0, 0x80, 0xff) };
+    const file = await writeModel(join(folder, "m"), [small, infinite], opaqueNames);
+    await assert.rejects(saver.save(line, { file }), (error) => {
+      assert.ok(isStemmaError(error, "NOT_A_NUMBER"));
+      assert.equal(error.details["tensor"], "head.weight");
+      return true;
+    });
+    assert.equal(outbox.newest(line)?.sequence, 1);
+    // A base with a mask of −∞.
+    const named = [small, infinite].map((tensor, at) => ({ ...tensor, name: opaqueNames[at] as string }));
+    await runs(outbox, opaqueModelSource(named));
+    const next = { ...infinite, bytes: infinite.bytes.map((byte, at) => (at === 0 ? 9 : byte)) };
+    const masked = await writeModel(join(folder, "n"), [small, next], opaqueNames);
+    assert.equal((await saver.save(line, { file: masked })).changed, 1);
+  });
+
+  it("saves nothing on a full disk, wherever it is full, and saves once there is space", async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), "stemma-save-"));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const file = await writeModel(join(folder, "m"), opaque(1), opaqueNames);
+    let refused = 0;
+    for (let room = 0; ; room += 100) {
+      const disk = memoryFiles();
+      const base = await openOutbox(disk);
+      await runs(base, opaqueSource());
+      await base.close();
+      const { plan, free } = fullAfter(room);
+      const outbox = await openOutbox(faultyFiles(disk, plan));
+      const saver = new FileSaver(saverOptions(outbox, folder));
+      const failure: unknown = await saver.save(line, { file }).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (failure === undefined) break;
+      refused++;
+      assert.ok(isStemmaError(failure, "DISK_FULL"));
+      assert.equal(outbox.newest(line)?.sequence, 1);
+      const packs = await disk.list("/outbox/packs");
+      assert.ok(!packs.some((name) => name.endsWith(".tmp")), "nothing half is left");
+      free(2 ** 20);
+      const { sequence, versionId } = await saver.save(line, { file });
+      assert.equal(sequence, 2);
+      await outbox.close();
+      const again = await openOutbox(disk);
+      assert.equal((await recoverModel(again.objects, versionId, nodeClock())).versionId, versionId);
+      assert.equal(again.newest(line)?.versionId, versionId);
+      await again.close();
+    }
+    assert.ok(refused > 10, `refused at ${refused} places`);
   });
 
   it("is refused where it is not a model file that can be read", { timeout: 20_000 }, async (t) => {

@@ -1,0 +1,64 @@
+/**
+ * Refuses a model with numbers that are not finite where its base has only finite ones: a training that diverged, or
+ * a file that was written wrongly. A base may have such numbers on purpose (a mask of −∞), so they are compared.
+ */
+import { StemmaError } from "../../shared/errors.js";
+import type { LeafTable, ModelSource } from "../../shared/model/model.js";
+import type { ObjectReader } from "../../shared/objects/object-store.js";
+import type { DType } from "../../shared/tensor/dtype.js";
+import type { TensorSource } from "../../shared/tensor/tensor.js";
+
+/** Bytes of a number, and the bits of its highest 16 that are all 1 where it is infinite or NaN. */
+const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent: number }>> = {
+  F16: { bytes: 2, exponent: 0x7c00 },
+  BF16: { bytes: 2, exponent: 0x7f80 },
+  F32: { bytes: 4, exponent: 0x7f80 },
+  F64: { bytes: 8, exponent: 0x7ff0 },
+};
+
+/**
+ * Reads the tensors that differ from the base.
+ * @throws NOT_A_NUMBER naming the first tensor with a number that is not finite
+ */
+export async function requireFinite(
+  model: ModelSource,
+  base: LeafTable,
+  { objects, where }: { readonly objects: Pick<ObjectReader, "openTensor">; readonly where: string },
+): Promise<void> {
+  const earlier = new Map(base.map(({ path, tensor }) => [path, tensor]));
+  for (const [at, { path, tensor }] of model.leaves.entries()) {
+    const before = earlier.get(path);
+    const source = model.sources[at];
+    if (before === undefined || before === tensor || source === undefined) continue;
+    if (await isFinite(source)) continue;
+    if (!(await isFinite(objects.openTensor(before, { verify: false })))) continue;
+    const name = (model.names.leaves[at] ?? path).slice(0, 80);
+    throw new StemmaError(
+      "NOT_A_NUMBER",
+      `The tensor ${JSON.stringify(name)} in ${where} has numbers that are NaN or infinite, and the ` +
+        "model before has none there: the training diverged, or wrote the file wrongly. Nothing was " +
+        "saved; train again, with a lower learning rate or with clipped gradients.",
+      { tensor: name },
+    );
+  }
+}
+
+/** Whether all numbers of a tensor are finite; true for types that have no other ones. */
+async function isFinite(source: TensorSource): Promise<boolean> {
+  const float = floats[source.dtype];
+  if (float === undefined) return true;
+  const { bytes, exponent } = float;
+  /** Position in the present number of the next byte: a chunk may end within a number. */
+  let position = 0;
+  let low = 0;
+  for await (const chunk of source.chunks()) {
+    for (const byte of chunk) {
+      position++;
+      if (position === bytes - 1) low = byte;
+      if (position < bytes) continue;
+      position = 0;
+      if ((((byte << 8) | low) & exponent) === exponent) return false;
+    }
+  }
+  return true;
+}
