@@ -57,7 +57,7 @@ function limitDepth(graph: StorageGraph, parentEdge: ParentEdges, maxDepth: numb
   const { start, items } = graph.incoming;
   for (const v of tree.subtree(0).slice(1)) {
     depth[v] = depth[graph.from[limited[v]!]!]! + 1;
-    if (depth[v]! <= maxDepth) continue;
+    if (depth[v] <= maxDepth) continue;
     const materialised = items
       .subarray(start[v], start[v + 1])
       .find((edge) => graph.from[edge] === 0 && graph.recreation[edge]! <= tree.recreation[v]!);

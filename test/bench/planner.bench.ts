@@ -1,8 +1,9 @@
 /**
  * Plans a repository like ModelHub's SD by every algorithm over a range of α (the paper's figure 6(c)),
- * repositories like its RD, retrieval under three schemes (the costs behind table V), and 10,000 tensors.
- * Storage and recreation are predicted from the graph's costs; only the planner's own time is measured.
- * Asserts nothing.
+ * repositories like its RD, retrieval under three schemes (the costs behind table V), and 10,000 and 50,000
+ * tensors. Beside each plan is a lower bound on the storage of any plan within the same budgets. Storage and
+ * recreation are predicted from the graph's costs; only the planner's own time and memory are measured. Asserts
+ * nothing.
  *
  *   node dist/test/bench/planner.bench.js [-o json] [--quick] [--scheme independent|parallel] [--svg FILE]
  */
@@ -24,6 +25,7 @@ import { StorageTree } from "../../server/planner/storage-tree.js";
 import { renderTable, type Column } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateRepository, rdLike, sdLike } from "../helpers/generated-repository.js";
+import { storageBound } from "../helpers/storage-bound.js";
 import { tradeOffChart, type ChartSeries } from "./planner-chart.js";
 
 const { values: options } = parseArgs({
@@ -60,9 +62,15 @@ interface Outcome {
   readonly isWithinBudgets: boolean;
   readonly ms: number;
 }
+interface Comparison {
+  /** Every algorithm of the paper; the last is the plan that `planStorage` returns. */
+  readonly outcomes: readonly Outcome[];
+  /** The lower bound on storage, over the least possible without budgets. */
+  readonly boundOfLeast: number;
+}
 
 /** Every algorithm at one α on one graph; `best` is the plan that `planStorage` returns. */
-function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Outcome[] {
+function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Comparison {
   const minCosts = minRecreationCosts(graph);
   const budgets = budgetsByRatio(graph, minCosts, ratio, under);
   const minMeanCost = mean(snapshotCosts(graph, minCosts, under));
@@ -86,7 +94,14 @@ function compare(graph: StorageGraph, ratio: number, under: PlanningScheme): Out
     start = performance.now();
   }
   const [plan, ms] = timed(() => planStorage(graph, { ratio }, { scheme: under, ...effort }));
-  return [...outcomes, outcome("best", checkPlan(graph, plan), ms)];
+  return {
+    outcomes: [...outcomes, outcome("best", checkPlan(graph, plan), ms)],
+    boundOfLeast: boundOf(graph, budgets, under, plan.storageCost) / minStorageCost,
+  };
+}
+
+function boundOf(graph: StorageGraph, budgets: Float64Array, under: PlanningScheme, planned: number): number {
+  return storageBound(graph, { budgets, scheme: under, planned, ...(isQuick ? { steps: 10 } : {}) });
 }
 
 /** Modelled seconds per snapshot of one tree under the three schemes. */
@@ -113,12 +128,12 @@ function retrievalOf(
 }
 
 const sd = generateRepository(sdLike);
-const byRatio = ratios.map((ratio) => ({ ratio, outcomes: compare(sd, ratio, scheme) }));
+const byRatio = ratios.map((ratio) => ({ ratio, ...compare(sd, ratio, scheme) }));
 const rd = Object.entries(rdLike).flatMap(([name, each]) =>
   [1.6, 2].map((ratio) => ({
     name,
     ratio,
-    outcomes: compare(
+    ...compare(
       generateRepository(isQuick ? { ...each, versions: Math.ceil(each.versions / 3) } : each),
       ratio,
       scheme,
@@ -128,28 +143,35 @@ const rd = Object.entries(rdLike).flatMap(([name, each]) =>
 const otherSeeds = [1, 2, 3, 4].slice(0, isQuick ? 1 : 4).map((seed) => ({
   seed,
   ratio: 2,
-  best: compare(generateRepository({ ...sdLike, seed }), 2, scheme).at(-1)!,
+  best: compare(generateRepository({ ...sdLike, seed }), 2, scheme).outcomes.at(-1)!,
 }));
 const retrieval = [
   retrievalOf(sd, "materialised (SPT)", shortestPathTree(sd)),
   retrievalOf(sd, "least storage (MST)", minimumStorageTree(sd)),
   retrievalOf(sd, "planned, α = 1.6", checkPlan(sd, planStorage(sd, { ratio: 1.6 }, { scheme, ...effort }))),
 ];
-const tenThousand = generateRepository({ ...sdLike, versions: 63 });
-const speed = planningSchemes.flatMap((under) =>
-  [1.1, 1.6].map((ratio) => {
-    const [plan, ms] = timed(() => planStorage(tenThousand, { ratio }, { scheme: under }));
-    return {
-      tensors: tenThousand.vertexCount - 1,
-      edges: tenThousand.edgeCount,
-      scheme: under,
-      ratio,
-      seconds: ms / 1000,
-      storageOfLeast: plan.storageCost / plan.leastStorageCost,
-      algorithm: plan.algorithm,
-    };
-  }),
-);
+const speed = (isQuick ? [63] : [13, 63, 313]).flatMap((versions) => {
+  const graph = generateRepository({ ...sdLike, versions });
+  const minCosts = minRecreationCosts(graph);
+  return planningSchemes.flatMap((under) =>
+    [1.1, 1.6].map((ratio) => {
+      const [plan, ms] = timed(() => planStorage(graph, { ratio }, { scheme: under }));
+      const residentMb = process.memoryUsage.rss() / 1e6;
+      const bound = boundOf(graph, budgetsByRatio(graph, minCosts, ratio, under), under, plan.storageCost);
+      return {
+        tensors: graph.vertexCount - 1,
+        edges: graph.edgeCount,
+        scheme: under,
+        ratio,
+        seconds: ms / 1000,
+        residentMb,
+        storageOfLeast: plan.storageCost / plan.leastStorageCost,
+        storageOfBound: plan.storageCost / bound,
+        algorithm: plan.algorithm,
+      };
+    }),
+  );
+});
 
 /** How the chart names and describes the algorithms. */
 const algorithmTexts: Readonly<Record<string, Pick<ChartSeries, "name" | "meaning">>> = {
@@ -190,7 +212,7 @@ if (options.output === "json") {
 } else {
   const cell = ({ storageOfLeast, recreationOfLeast, isWithinBudgets }: Outcome): string =>
     `${storageOfLeast.toFixed(4)} ${recreationOfLeast.toFixed(2)}${isWithinBudgets ? "" : "*"}`;
-  const columnsOf = <Row extends { readonly ratio: number; readonly outcomes: readonly Outcome[] }>(
+  const columnsOf = <Row extends { readonly ratio: number } & Comparison>(
     first: Column<Row>[],
   ): Column<Row>[] => [
     ...first,
@@ -200,6 +222,12 @@ if (options.output === "json") {
       value: ({ outcomes }) => cell(outcomes[index]!),
       align: "right",
     })),
+    { title: "BOUND", value: ({ boundOfLeast }) => boundOfLeast.toFixed(4), align: "right" },
+    {
+      title: "BEST OF BOUND",
+      value: ({ outcomes, boundOfLeast }) => (outcomes.at(-1)!.storageOfLeast / boundOfLeast).toFixed(4),
+      align: "right",
+    },
     { title: "BEST GB", value: ({ outcomes }) => outcomes.at(-1)!.storageGb.toFixed(2), align: "right" },
     { title: "PLAN S", value: ({ outcomes }) => (outcomes.at(-1)!.ms / 1000).toFixed(1), align: "right" },
   ];
@@ -207,7 +235,7 @@ if (options.output === "json") {
     process.stdout.write(`${text}\n`);
   };
   print(
-    `SD-like, ${sd.vertexCount - 1} tensors, ${sd.edgeCount} edges, ${scheme}: storage over the least possible, mean recreation over the least possible (*: over a budget)`,
+    `SD-like, ${sd.vertexCount - 1} tensors, ${sd.edgeCount} edges, ${scheme}: storage over the least possible, mean recreation over the least possible (*: over a budget); a lower bound on the storage of any plan within the budgets`,
   );
   print(renderTable(byRatio, columnsOf<(typeof byRatio)[number]>([])));
   print("RD-like");
@@ -227,7 +255,7 @@ if (options.output === "json") {
       { title: "ITS PEAK MB", value: (row) => row.reusablePeakMb.toFixed(0), align: "right" },
     ]),
   );
-  print("10,000 tensors");
+  print("Like SD, in several sizes");
   print(
     renderTable(speed, [
       { title: "TENSORS", value: (row) => row.tensors, align: "right" },
@@ -235,7 +263,9 @@ if (options.output === "json") {
       { title: "SCHEME", value: (row) => row.scheme },
       { title: "α", value: (row) => row.ratio, align: "right" },
       { title: "SECONDS", value: (row) => row.seconds.toFixed(1), align: "right" },
+      { title: "MB RESIDENT", value: (row) => row.residentMb.toFixed(0), align: "right" },
       { title: "STORAGE", value: (row) => row.storageOfLeast.toFixed(4), align: "right" },
+      { title: "OF BOUND", value: (row) => row.storageOfBound.toFixed(4), align: "right" },
       { title: "FROM", value: (row) => row.algorithm },
     ]),
   );

@@ -14,6 +14,7 @@ import { checkPlan, type StoragePlan } from "../../../../server/planner/storage-
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { TreeEditor } from "../../../../server/planner/tree-editor.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
+import { storageBound } from "../../../helpers/storage-bound.js";
 import { costsOfPlan, exhaustiveOptimum, randomStorageGraph } from "../../../helpers/storage-graphs.js";
 
 const isFull = process.env.STEMMA_TEST_FULL === "1";
@@ -90,11 +91,10 @@ test("on tiny graphs the plan is the best of all trees", () => {
       fc.constantFrom(1, 1.1, 1.25, 1.5, 2),
       (seed, vertices, scheme, ratio) => {
         const graph = randomStorageGraph(seed, { vertices, edgesPerVertex: 3, snapshots: 3 });
-        const optimum = exhaustiveOptimum(
-          graph,
-          budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme),
-          scheme,
-        );
+        const budgets = budgetsByRatio(graph, minRecreationCosts(graph), ratio, scheme);
+        const optimum = exhaustiveOptimum(graph, budgets, scheme);
+        const bound = storageBound(graph, { budgets, scheme, planned: 2 * optimum, steps: 20 });
+        assert.ok(bound <= optimum * (1 + 1e-6), `a bound of ${bound}, the optimum is ${optimum}`);
         const { storageCost } = planStorage(graph, { ratio }, { scheme, effort: 2e5 });
         assert.ok(storageCost >= optimum, "nothing beats trying all");
         tried++;
