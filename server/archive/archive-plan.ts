@@ -258,3 +258,8 @@ export function previousOf(vertex: {
   const previous = vertex.detail?.["previous"];
   return typeof previous === "string" ? (previous as Hash) : undefined;
 }
+
+/** Whether the references after the base are recreated apart from it, and the edge's cost includes them. */
+export function isApart(vertex: { readonly detail?: PlannedVertex["detail"] }): boolean {
+  return vertex.detail?.["apart"] === true;
+}

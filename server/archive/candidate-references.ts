@@ -4,6 +4,7 @@
  * (by path where the architectures agree, else by name). Pure; reads no tensors.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { LeafIndex, Rows } from "./leaf-index.js";
 
 export interface ArchiveLeaf {
   readonly path: string;
@@ -57,23 +58,6 @@ export function candidateReferences(
   const finder = new Finder(versions, lineage);
   for (const version of versions) finder.visit(version);
   return finder.found();
-}
-
-/** Finds the tensor of one version at the position that a leaf has in another version. */
-class LeafIndex {
-  readonly #byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
-  readonly #byName = new Map<Hash, ReadonlyMap<string, Hash>>();
-  find(version: ArchiveVersion, leaf: ArchiveLeaf, owner: ArchiveVersion): Hash | undefined {
-    const byPath = version.architecture === owner.architecture;
-    const index = byPath ? this.#byPath : this.#byName;
-    let tensors = index.get(version.versionId);
-    if (tensors === undefined)
-      index.set(
-        version.versionId,
-        (tensors = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor]))),
-      );
-    return tensors.get(byPath ? leaf.path : leaf.name);
-  }
 }
 
 class Finder {
@@ -200,32 +184,5 @@ class Finder {
           .slice(0, maxCandidates),
       ]),
     );
-  }
-}
-
-/** Versions in rows, each in the order in which they were added. */
-class Rows<Key> {
-  readonly #rows = new Map<
-    Key,
-    { readonly versions: ArchiveVersion[]; readonly indices: Map<ArchiveVersion, number> }
-  >();
-
-  add(key: Key, version: ArchiveVersion): void {
-    let row = this.#rows.get(key);
-    if (row === undefined) this.#rows.set(key, (row = { versions: [], indices: new Map() }));
-    if (!row.indices.has(version)) row.indices.set(version, row.versions.length);
-    row.versions.push(version);
-  }
-
-  /** The versions next to one in its row, nearest first. */
-  nearest(key: Key, version: ArchiveVersion, eachSide: number): readonly ArchiveVersion[] {
-    const row = this.#rows.get(key);
-    const index = row?.indices.get(version);
-    if (row === undefined || index === undefined) return [];
-    const found: ArchiveVersion[] = [];
-    for (let distance = 1; distance <= eachSide; distance++)
-      for (const other of [row.versions[index - distance], row.versions[index + distance]])
-        if (other !== undefined) found.push(other);
-    return found;
   }
 }

@@ -3,7 +3,6 @@
  * estimate from a sample decides which of them are worth offering.
  */
 import { commonBlock, extractBlock } from "../../shared/delta/common-block.js";
-import { findDerivation } from "../../shared/delta/derived/find.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
 import { dtypeBits, tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -26,6 +25,7 @@ import {
   type EdgeSource,
 } from "./edge-costs.js";
 import type { ArchiveTensor } from "./read-versions.js";
+import { averageEdges, derivedEdges } from "./relation-edges.js";
 import { sampleOf } from "./tensor-samples.js";
 import { wantedEncodingOf } from "./wanted-encoding.js";
 
@@ -47,6 +47,7 @@ export const deltaEdges: EdgeSource = async (context, tensor) => {
       if (!isAboutOneTensor(error)) throw error;
     }
   }
+  edges.push(...(await averageEdges(context, tensor)));
   if (current.code === encodingCodes.lowRank || context.layout !== "packed") return edges;
   const lowRank = await lowRankEdge(context, tensor, bestReferences(tensor, edges));
   return lowRank === undefined ? edges : [...edges, lowRank];
@@ -71,22 +72,6 @@ async function edgesFrom(context: EdgeContext, pair: Pair): Promise<readonly Edg
   // Of the same type and shape, only an ancestor is compared completely: a fine-tune of it has a difference.
   const mayFollow = edges.length === 0 && (!isSame || candidate.relation === "ancestor");
   return mayFollow ? await derivedEdges(context, pair) : edges;
-}
-
-/** Larger tensors are not read to find out by their content whether one follows from the other. */
-const maxDerivedBytes = 16 * 1024 * 1024;
-
-/** A cast, other rows or axes, or another scale of the candidate; its length is that of its encoding. */
-async function derivedEdges(context: EdgeContext, { tensor, base }: Pair): Promise<readonly EdgeInput[]> {
-  if (context.layout !== "packed" || tensor.current.base === base.id) return [];
-  if (Math.max(tensor.byteLength, base.byteLength) > maxDerivedBytes) return [];
-  const own = await context.load(tensor.id);
-  const from = await context.load(base.id);
-  if (findDerivation(own, [from]) === undefined) return [];
-  const { code, bytes } = context.codec.encodeTensor(own, own.bytes, { base: from });
-  if (code !== encodingCodes.derived || bytes.length > maxEncodedShare * tensor.byteLength) return [];
-  const storedBytes = bytes.length;
-  return [edgeOf(context, tensor, { kind: edgeKinds.delta, storedBytes, decoding: "delta", base: base.id })];
 }
 
 interface EdgeReferences {

@@ -2,7 +2,7 @@
  * Edges of an archive's storage graph: their kinds, the context of the functions that find them, and their
  * costs. Costs are estimated from samples; complete tensors are not encoded for it.
  */
-import { linksOf, type Links } from "../../shared/delta/links.js";
+import { linksOf, listReferences, type Links } from "../../shared/delta/links.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { encodingCodes, type Predictor } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
@@ -15,6 +15,7 @@ import type { ArchiveEncoding } from "./archive-plan.js";
 import { recreationUs, type ArchiveRates, type EdgeMeasure } from "./archive-rates.js";
 import type { CandidateReference } from "./candidate-references.js";
 import type { ArchiveTensor } from "./read-versions.js";
+import type { Relatives } from "./relatives.js";
 import { isSampled, type TensorSamples } from "./tensor-samples.js";
 
 /** Kinds of the edges made here. `delta-planes`: byte planes of the difference. `fixed`: fixed planes. `low-rank`: the
@@ -37,6 +38,7 @@ export interface EdgeContext {
   readonly samples: TensorSamples;
   readonly tensor: (id: Hash) => ArchiveTensor | undefined;
   readonly candidates: (id: Hash) => readonly CandidateReference[];
+  readonly relatives: Relatives;
   /** Reads a complete tensor, where a sample is not enough. */
   readonly load: (id: Hash) => Promise<Tensor>;
   readonly findLowRank: LowRankSearch;
@@ -85,31 +87,63 @@ export interface StorageWay extends Links<Hash> {
   /** Without the index entry. */
   readonly storedBytes: number;
   readonly decoding: EdgeMeasure["decoding"];
+  /**
+   * Whether the references after the base are recreated apart from it, so that the edge's cost includes them; else they
+   * are among what the base is decoded from.
+   */
+  readonly isApart?: boolean;
 }
 
 /** The edge for one way to store a tensor, with its storage cost in bytes and recreation cost in µs. */
-export function edgeOf({ rates }: EdgeContext, tensor: ArchiveTensor, way: StorageWay): EdgeInput {
+export function edgeOf(context: EdgeContext, tensor: ArchiveTensor, way: StorageWay): EdgeInput {
   const { kind, storedBytes, decoding, base } = way;
+  const { rates } = context;
+  const others = listReferences(way).slice(1);
+  const apartUs = way.isApart === true ? others.reduce((sum, id) => sum + aloneUs(context, id), 0) : 0;
   return {
     to: tensor.id,
     kind,
     from: base,
     detail: detailOf(way),
     storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, way),
-    recreationCost: recreationUs(rates, {
-      storedBytes,
-      byteLength: tensor.byteLength,
-      numbers: tensor.byteLength / (numberKind(tensor.header.dtype)?.bytes ?? 1),
-      decoding,
-      from: base === undefined ? "nothing" : "tensor",
-    }),
+    recreationCost:
+      apartUs +
+      recreationUs(rates, {
+        storedBytes,
+        byteLength: tensor.byteLength,
+        numbers: numbersOf(tensor),
+        decoding,
+        from: base === undefined ? "nothing" : "tensor",
+      }),
   };
 }
 
+function numbersOf({ byteLength, header }: ArchiveTensor): number {
+  return byteLength / (numberKind(header.dtype)?.bytes ?? 1);
+}
+
+/** An estimate of recreating a tensor that is stored alone. */
+function aloneUs({ rates, tensor }: EdgeContext, id: Hash): number {
+  const own = tensor(id);
+  if (own === undefined) return 0;
+  const { byteLength, current } = own;
+  return recreationUs(rates, {
+    storedBytes: current.storedBytes,
+    byteLength,
+    numbers: numbersOf(own),
+    decoding: "alone",
+    from: "nothing",
+  });
+}
+
 /** The references after the base, as a plan's edge names them. */
-function detailOf({ previous, others = [] }: Links<Hash>): EdgeInput["detail"] {
+function detailOf({ previous, others = [], isApart = false }: StorageWay): EdgeInput["detail"] {
   if (previous === undefined) return undefined;
-  return { previous, ...(others.length === 0 ? {} : { others: others.join(" ") }) };
+  return {
+    previous,
+    ...(others.length === 0 ? {} : { others: others.join(" ") }),
+    ...(isApart ? { apart: true } : {}),
+  };
 }
 
 /**

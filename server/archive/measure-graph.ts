@@ -13,6 +13,8 @@ import { candidateReferences, type ArchiveVersion } from "./candidate-references
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
 import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
 import { isAboutOneTensor, type EdgeContext, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
+import { withoutReturns } from "./relation-edges.js";
+import { Relatives } from "./relatives.js";
 import { tensorSamples } from "./tensor-samples.js";
 
 export interface MeasureOptions {
@@ -55,6 +57,7 @@ export async function measureGraph(
     samples: tensorSamples(open),
     tensor: (id) => tensors.get(id),
     candidates: (id) => candidates.get(id) ?? [],
+    relatives: new Relatives(versions),
     load: (id) => tensorOfSource(open(id)),
     findLowRank,
   };
@@ -73,7 +76,7 @@ export async function measureGraph(
   return {
     unmeasured,
     vertices: order.map((id) => ({ id, byteLength: tensors.get(id)!.byteLength })),
-    edges,
+    edges: withoutReturns(edges),
     snapshots: versions.map(({ versionId, leaves }) => ({
       id: versionId,
       members: leaves.map(({ tensor }) => tensor),

@@ -3,8 +3,8 @@
  * that held before hold afterwards. Pure.
  * - The planner's edges have one source each, but a tensor that is predicted from two tensors also needs the
  *   second one (`previous`), and some need more. An edge is sound where its source is below all of them in the
- *   tree. Then decoding the source decodes them first, and no tensor
- *   needs itself.
+ *   tree: then decoding the source decodes them first. Where they are recreated apart (averages), it is sound
+ *   where none of them needs the target. So no tensor needs itself.
  * - No chain is longer than the maximum.
  * - A tensor that would gain almost nothing keeps its current encoding.
  */
@@ -12,7 +12,7 @@ import { limitsOf, LimitMeter } from "../planner/budgets.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { ParentEdges, StorageGraph } from "../planner/storage-graph.js";
 import { StorageTree } from "../planner/storage-tree.js";
-import { othersOf, previousOf } from "./archive-plan.js";
+import { isApart, othersOf, previousOf } from "./archive-plan.js";
 
 /**
  * A tensor is rewritten for speed, or to save more than this share of its bytes. Smaller savings are within
@@ -43,6 +43,8 @@ export function settleTree(
   settler.keepCurrent();
   settler.repair();
   settler.improve();
+  // A move does not look at tensors that need the moved one apart from their source: these may be too deep now.
+  settler.repair();
   return settler.edges;
 }
 
@@ -73,6 +75,8 @@ class Settler {
   readonly #meter: LimitMeter;
   /** Of edges that predict from more tensors than their source: the vertices of the others. */
   readonly #further: ReadonlyMap<number, readonly number[]>;
+  /** Of these edges, the others are recreated apart from the source. */
+  readonly #apart: ReadonlySet<number>;
   readonly #maxDepth: number;
   readonly #isTimeUp: () => boolean;
 
@@ -94,6 +98,9 @@ class Settler {
         const ids = [previous, ...othersOf({ detail })];
         return [[edge, ids.map((id) => vertexNumbers.get(id) ?? graph.vertexCount)]];
       }),
+    );
+    this.#apart = new Set(
+      [...this.#further.keys()].filter((edge) => isApart({ detail: graph.details[edge] })),
     );
   }
 
@@ -183,21 +190,56 @@ class Settler {
     return Array.from(items.subarray(start[v], start[v + 1]));
   }
 
-  /** Whether the edge's source is not below v, and is below all other vertices that the edge needs. */
+  /**
+   * Whether nothing that the edge needs needs v, and its source is below all other vertices that it needs unless they
+   * are recreated apart.
+   */
   #isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
-    return (
-      !this.#tree.isBelow(source, v) &&
-      (this.#further.get(edge) ?? []).every(
-        (other) => other < this.graph.vertexCount && source !== 0 && this.#tree.isBelow(source, other),
-      )
-    );
+    const others = this.#further.get(edge) ?? [];
+    if (this.#tree.isBelow(source, v) || others.some((other) => other >= this.graph.vertexCount))
+      return false;
+    if (!this.#apart.has(edge) && !others.every((other) => source !== 0 && this.#tree.isBelow(source, other)))
+      return false;
+    return this.#apart.size === 0 || !this.#isNeededBy(v, [source, ...others]);
   }
 
-  /** Number of vertices to decode before v. */
-  #depth(v: number): number {
-    let depth = -1;
-    for (let x = v; x > 0; x = this.#tree.parent(x)) depth++;
+  /** Whether v is one of these vertices, or is decoded before one of them. */
+  #isNeededBy(v: number, waiting: number[]): boolean {
+    const seen = new Set(waiting);
+    for (let x = waiting.pop(); x !== undefined; x = waiting.pop()) {
+      if (x === v) return true;
+      for (const next of this.#neededBy(x)) {
+        if (seen.has(next)) continue;
+        seen.add(next);
+        waiting.push(next);
+      }
+    }
+    return false;
+  }
+
+  /** What is decoded directly before a vertex. */
+  #neededBy(v: number): readonly number[] {
+    if (v === 0) return [];
+    return [this.#tree.parent(v), ...(this.#further.get(this.#tree.parentEdge[v]!) ?? [])];
+  }
+
+  /** Number of vertices to decode before v, on the longest way. A cycle is infinitely deep. */
+  #depth(v: number, known = new Map<number, number>()): number {
+    let steps = 0;
+    for (let x = v; x > 0; x = this.#tree.parent(x)) {
+      if (this.#apart.has(this.#tree.parentEdge[x]!)) return steps + this.#depthApart(x, known);
+      steps++;
+    }
+    return steps - 1;
+  }
+
+  #depthApart(v: number, known: Map<number, number>): number {
+    const found = known.get(v);
+    if (found !== undefined) return found;
+    known.set(v, Number.POSITIVE_INFINITY);
+    const depth = 1 + Math.max(...this.#neededBy(v).map((next) => this.#depth(next, known)));
+    known.set(v, depth);
     return depth;
   }
 

@@ -53,11 +53,13 @@ export const keepingEdge: EdgeSource = (context, tensor) => {
   return [{ to, kind, storageCost, recreationCost }];
 };
 
-function edgeAsNow(context: EdgeContext, tensor: ArchiveTensor): EdgeInput {
+/** @param isApart whether the cost includes the references after the base, where they are recreated apart from it */
+function edgeAsNow(context: EdgeContext, tensor: ArchiveTensor, isApart = false): EdgeInput {
   const { current } = tensor;
   const decoding = decodingOf(current);
   const { storedBytes } = current;
-  return edgeOf(context, tensor, { kind: edgeKinds.current, storedBytes, decoding, ...linksOf(current) });
+  const way = { kind: edgeKinds.current, storedBytes, decoding, isApart };
+  return edgeOf(context, tensor, { ...way, ...linksOf(current) });
 }
 
 /**
@@ -72,10 +74,11 @@ const currentEdge: EdgeSource = async (context, tensor) => {
   if (layout === "packed" && isFixed) return [];
   if (layout === "planes" && code !== encodingCodes.planes) return [];
   if (layout === "fixed" && !isFixed) return [];
-  return [edgeAsNow(context, tensor)];
+  return [edgeAsNow(context, tensor, code === encodingCodes.derived)];
 };
 
 function decodingOf({ code, base, previous }: TensorEncoding): EdgeMeasure["decoding"] {
+  if (code === encodingCodes.derived) return "delta";
   if (code === encodingCodes.raw) return "raw";
   if (code === encodingCodes.planes || code === encodingCodes.fixedPlanes) return "planes";
   if (code === encodingCodes.lowRank) return "lowRank";
