@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { constants, Script } from "node:vm";
 
 const hashBytes = 32;
@@ -64,9 +65,19 @@ function commandOf(name, args) {
 }
 
 /**
+ * Runs the program with the arguments of this process. A server and an agent run for months, so they run from single
+ * files, of which an upgrade in their folder takes none away.
  * @param root the checkout
- * @param name the bundle: "stemma" or "agent"
+ * @param name "stemma" or "agent"
  */
+export async function runProgram(root, name) {
+  const long = name === "agent" ? ["run"] : ["server", "demo"];
+  if (!long.includes(process.argv[2] ?? "")) runBundle(root, name);
+  else
+    await import(pathToFileURL(join(root, `dist/${name === "agent" ? "agent" : "server"}/cli/main.js`)).href);
+}
+
+/** Runs a short command from the bundle. */
 export function runBundle(root, name) {
   const filename = join(root, "dist/bundle", `${name}.cjs`);
   // The bundle is ASCII: other characters are escaped.

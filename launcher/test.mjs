@@ -2,9 +2,9 @@
 // Long tests run a seeded sample of their cases; STEMMA_TEST_FULL=1 runs them all.
 //   npm test -- unit/shared/tensor      only the tests whose path contains one of the given texts
 import { spawn } from "node:child_process";
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { existsSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { prepare, root } from "./prepare.mjs";
 
@@ -27,12 +27,15 @@ async function testFiles() {
   return found;
 }
 
+/** What tests put into the folder for temporary files, also those that are killed, goes with this folder. */
+const temporary = await mkdtemp(join(tmpdir(), "stemma-t-"));
+
 function run(args, onLine) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, args, {
       cwd: root,
       stdio: ["ignore", "pipe", "inherit"],
-      env: { ...process.env, FORCE_COLOR: process.stdout.isTTY ? "1" : "0" },
+      env: { ...process.env, TMPDIR: temporary, FORCE_COLOR: process.stdout.isTTY ? "1" : "0" },
     });
     let rest = "";
     child.stdout.on("data", (chunk) => {
@@ -68,6 +71,7 @@ if (words.length === 0 && !skipTypes) {
 const files = await testFiles();
 if (files.length === 0) {
   console.error(`stemma: no test file matches ${words.join(" ")}; the folders are ${kinds.join(", ")}.`);
+  await rm(temporary, { recursive: true, force: true });
   process.exit(1);
 }
 const totals = { pass: 0, fail: 0, cancelled: 0, skipped: 0 };
@@ -87,6 +91,7 @@ const code = await run(
   },
 );
 failed ||= code !== 0;
+await rm(temporary, { recursive: true, force: true });
 console.error(
   `stemma: tests of ${files.length} files in ${seconds(since)} s, everything in ${seconds(began)} s`,
 );

@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const program = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
+const program = fileURLToPath(new URL("bundled-program.mjs", import.meta.url));
 
 export interface ProgramResult {
   readonly status: number;
@@ -18,7 +18,7 @@ export function runStemma(
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      [program, ...args, "--home", home],
+      [program, "stemma", ...args, "--home", home],
       { env: { ...process.env, STEMMA_FLEET: "local" }, maxBuffer: 64 * 1024 * 1024 },
       (error, stdout, stderr) => {
         resolve({

@@ -13,7 +13,7 @@ import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
 import { mountSmallDisk } from "../../helpers/small-disk.js";
 
-const commandLine = fileURLToPath(new URL("../../../server/cli/main.js", import.meta.url));
+const commandLine = fileURLToPath(new URL("../../helpers/bundled-program.mjs", import.meta.url));
 
 function stemma(
   home: string,
@@ -21,7 +21,7 @@ function stemma(
 ): { readonly status: number | null; readonly value: unknown; readonly stderr: string } {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [commandLine, ...commandArguments, "--home", home, "-o", "json"],
+    [commandLine, "stemma", ...commandArguments, "--home", home, "-o", "json"],
     { encoding: "utf8" },
   );
   return { status, value: stdout === "" ? undefined : JSON.parse(stdout), stderr };
@@ -61,7 +61,19 @@ async function fill(path: string): Promise<void> {
 async function startServer(home: string): Promise<ChildProcess> {
   const server = spawn(
     process.execPath,
-    [commandLine, "server", "--home", home, "--fleet", "local", "--mqtt-port", "0", "--http-port", "0"],
+    [
+      commandLine,
+      "stemma",
+      "server",
+      "--home",
+      home,
+      "--fleet",
+      "local",
+      "--mqtt-port",
+      "0",
+      "--http-port",
+      "0",
+    ],
     { stdio: "ignore" },
   );
   // The socket appears once the server serves; without it the commands would take the lock themselves.

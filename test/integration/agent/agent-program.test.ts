@@ -11,7 +11,7 @@ import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { startTestServer } from "../../helpers/test-server.js";
 
-const program = fileURLToPath(new URL("../../../agent/cli/main.js", import.meta.url));
+const program = fileURLToPath(new URL("../../helpers/bundled-program.mjs", import.meta.url));
 interface Ended {
   readonly status: number | null;
   readonly out: string;
@@ -24,7 +24,7 @@ function start(
   input = "",
 ): Promise<Ended> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [program, ...args]);
+    const child = spawn(process.execPath, [program, "agent", ...args]);
     let out = "";
     let err = "";
     child.stdout.on("data", (part: Buffer) => {

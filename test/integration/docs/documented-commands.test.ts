@@ -19,10 +19,10 @@ import { codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../hel
 
 /** Does what the checkout's ./stemma does once everything is built, but a server uses free ports. */
 const stemma = `#!/bin/sh
-program=server
+program=stemma
 if [ "$1" = agent ]; then shift; program=agent; fi
-if [ "$program $1" = "server server" ]; then set -- "$@" --mqtt-port 0 --http-port 0; fi
-exec "${process.execPath}" "${join(repositoryRoot, "dist")}/$program/cli/main.js" "$@"
+if [ "$program $1" = "stemma server" ]; then set -- "$@" --mqtt-port 0 --http-port 0; fi
+exec "${process.execPath}" "${join(repositoryRoot, "dist/test/helpers/bundled-program.mjs")}" $program "$@"
 `;
 
 /** Replaces what may differ between two runs by constants: ids, users, numbers, times, paths, column widths. */

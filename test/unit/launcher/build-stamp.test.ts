@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 interface BuildStamp {
@@ -18,9 +18,15 @@ const { isBuilt, removeStamp, stateOfSources, writeStamp } = (await import(
   pathToFileURL(join(checkout, "launcher/build-stamp.mjs")).href
 )) as BuildStamp;
 
+const roots: string[] = [];
+after(() => {
+  for (const root of roots) rmSync(root, { recursive: true, force: true });
+});
+
 /** A small checkout that was built. */
 function builtCheckout(): string {
   const root = mkdtempSync(join(tmpdir(), "stemma-stamp-"));
+  roots.push(root);
   for (const [name, text] of [
     ["shared/model/tree.ts", "a"],
     ["test/unit/tree.test.ts", "t"],

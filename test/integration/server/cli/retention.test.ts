@@ -11,7 +11,7 @@ import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { startServerProcess } from "../../../helpers/server-process.js";
 
-const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
+const program = fileURLToPath(new URL("../../../helpers/bundled-program.mjs", import.meta.url));
 
 interface Ended {
   readonly status: number;
@@ -22,7 +22,7 @@ function stemma(home: string, ...args: readonly string[]): Promise<Ended> {
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      [program, ...args, "--home", home],
+      [program, "stemma", ...args, "--home", home],
       { env: { ...process.env, STEMMA_FLEET: "local" } },
       (error, stdout, stderr) => {
         resolve({

@@ -104,11 +104,13 @@ function checkAgainstTable(name: OperationName, answer: unknown): void {
 describe("every operation", () => {
   let server: TestServer;
   let home: string;
+  let backups: string;
   let local: ServerOperations;
   let remote: ServerOperations;
   before(async () => {
     server = await startTestServer();
     home = await mkdtemp(join(tmpdir(), "stemma-local-"));
+    backups = await mkdtemp(join(tmpdir(), "stemma-backups-"));
     local = await openLocalOperations({ home });
     remote = connectOperations({ socketPath: server.handle.socketPath, user: "ann@workshop" }, 20);
     await server.handle.operations.fleets();
@@ -117,7 +119,7 @@ describe("every operation", () => {
     await remote.close();
     await local.close();
     await server.remove();
-    await rm(home, { recursive: true, force: true });
+    for (const folder of [home, backups]) await rm(folder, { recursive: true, force: true });
   });
 
   it("gives the same answers in this process and over HTTP", { timeout: 120_000 }, async () => {
@@ -129,7 +131,7 @@ describe("every operation", () => {
       { who: "ann@workshop", through: "socket" },
     ];
     // The server's fleet exists from its start; the home's begins with an import.
-    const [first, ...others] = steps(join(tmpdir(), "stemma-backup-"));
+    const [first, ...others] = steps(join(backups, "backup-"));
     assert.equal(first?.name, "fleets");
     assert.deepEqual([await local.fleets(), (await remote.fleets()).length], [[], 1]);
     asked.add("fleets");
