@@ -272,7 +272,9 @@ export class Trainer {
           `The line ${line} cannot train now: ${decision.text}.`,
           { line, because: decision.because },
         );
-      resolve(await this.#runs.begin(line, { because: "asked", request }));
+      const trained = await this.#runs.begin(line, { because: "asked", request });
+      this.#failures.delete(line);
+      resolve(trained);
     } catch (error) {
       this.#failed(line, error);
       reject(error);

@@ -52,7 +52,7 @@ export function metadataOfResult(result: TrainingResult, dropped: readonly strin
 export function describeMetric(
   metric: Pick<NonNullable<TrainingResult["metric"]>, "name" | "unit" | "before" | "after"> | null,
 ): string {
-  if (metric === null) return "not measured, since the data has no held-out samples";
+  if (metric === null) return "not measured (no held-out samples, or a trainer that stated no metric)";
   const { name, before, after, unit } = metric;
   return `${name} ${before.toFixed(2)} → ${after.toFixed(2)}${unit === "" ? "" : ` ${unit}`}`;
 }

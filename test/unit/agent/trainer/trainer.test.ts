@@ -19,7 +19,11 @@ import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../hel
 
 const line = "cam";
 
-async function openTrainer(t: TestContext, diskUse: () => DiskUse = () => freeDisk) {
+async function openTrainer(
+  t: TestContext,
+  diskUse: () => DiskUse = () => freeDisk,
+  shouldFail: () => boolean = () => false,
+) {
   const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
   const files = nodeFiles();
   const clock = nodeClock();
@@ -58,7 +62,8 @@ async function openTrainer(t: TestContext, diskUse: () => DiskUse = () => freeDi
     activator,
     random: nodeRandom(),
     commandOwner: process.getuid?.(),
-    train,
+    train: (job, options) =>
+      shouldFail() ? Promise.reject(new Error("fails as the test demands")) : train(job, options),
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     version: "test",
@@ -137,6 +142,20 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     const by = { who: "ann@van", through: "socket" } as const;
     const { versionId } = await trainer.request(line, { parameters: { epochs: 2 }, by });
     assert.deepEqual(await callerOf(outbox, versionId), by);
+  });
+
+  it("that failed is the reason why its line stands still, until a training succeeds", async (t) => {
+    let isFailing = true;
+    const opened = await openTrainer(t, undefined, () => isFailing);
+    const { outbox, activator, trainer, log } = opened;
+    await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    await trainer.start();
+    await log.until("training-failed");
+    assert.match(trainer.standstill(line) ?? "", /last training failed/);
+    isFailing = false;
+    await trainer.request(line, {});
+    assert.doesNotMatch(trainer.standstill(line) ?? "", /last training failed/);
   });
 
   it("waits while that model cannot be installed, and reports why", async (t) => {
