@@ -20,6 +20,8 @@ export type SlotDescription = Pick<CurrentManifest, "versionId" | "name" | "cont
 
 /** Milliseconds that a replaced version stays, for readers that resolved the link before. */
 export const replacedStaysMs = 10 * 60 * 1000;
+/** Bytes of an installed file that are read and hashed at a time. */
+const pieceBytes = 1024 * 1024;
 const unfinished = ".unfinished-";
 const leaving = ".leaving-";
 
@@ -87,8 +89,8 @@ export class CurrentStore {
   }
 
   /**
-   * Whether a version is installed and all its files have the sizes that its manifest states. Comparing sizes
-   * is enough: a power cut can only damage files before the rename that completes the folder.
+   * Whether a version is installed and all its files are those that its manifest names, byte for byte: disks
+   * change bits, and a training must not start from a model that nobody made.
    */
   async isSound(versionId: Hash): Promise<boolean> {
     const folder = this.folderOf(versionId);
@@ -96,12 +98,30 @@ export class CurrentStore {
       const manifest = JSON.parse(
         new TextDecoder().decode(await this.files.read(join(folder, "manifest.json"))),
       ) as CurrentManifest;
-      for (const [name, { bytes }] of Object.entries(manifest.files))
-        if ((await this.files.stat(join(folder, name)))?.size !== bytes) return false;
+      for (const [name, { bytes, sha256 }] of Object.entries(manifest.files))
+        if (!(await this.#isFile(join(folder, name), bytes, sha256))) return false;
       return manifest.versionId === versionId;
     } catch {
       return false;
     }
+  }
+
+  async #isFile(path: string, byteLength: number, sha256: string): Promise<boolean> {
+    if ((await this.files.stat(path))?.size !== byteLength) return false;
+    const hash = createHash("sha256");
+    const file = await this.files.open(path, "read");
+    try {
+      const piece = new Uint8Array(Math.min(pieceBytes, byteLength));
+      for (let at = 0; at < byteLength;) {
+        const count = await file.read(piece, at);
+        if (count === 0) return false;
+        hash.update(piece.subarray(0, count));
+        at += count;
+      }
+    } finally {
+      await file.close();
+    }
+    return hash.digest("hex") === sha256;
   }
 
   /** Removes a version's folder, so that it can be installed again. */

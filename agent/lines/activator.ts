@@ -107,6 +107,16 @@ export class Activator {
   }
 
   /**
+   * As `base`, compared with its manifest; installed again where it is damaged.
+   * @throws DISK_BUDGET_EXHAUSTED, ROOT_MISMATCH
+   */
+  async soundBase(line: string): Promise<BaseFolder | undefined> {
+    const base = this.base(line);
+    const isHere = base !== undefined && this.options.outbox.entry(base.versionId) !== undefined;
+    return isHere ? await this.installBase(line, base.versionId) : base;
+  }
+
+  /**
    * Installs a version that a training starts from, where its slot is not there.
    * @throws MODEL_NOT_FOUND where the device no longer has it, DISK_BUDGET_EXHAUSTED, ROOT_MISMATCH
    */
@@ -150,8 +160,14 @@ export class Activator {
   }
 
   async #install(line: string, versionId: Hash): Promise<void> {
-    const { outbox, current, profile, clock } = this.options;
+    const { outbox, current, profile, clock, log } = this.options;
     if (await current.isSound(versionId)) return;
+    if (await current.has(versionId))
+      log.warn("slot-damaged", {
+        line,
+        version: versionId,
+        text: `the installed model ${versionId.slice(0, 12)} of ${line} is not as its manifest states; it is installed again. Check the disk`,
+      });
     await current.discard(versionId);
     const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);

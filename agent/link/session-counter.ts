@@ -4,6 +4,7 @@
  * accepted last.
  */
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Files } from "../../shared/ports.js";
@@ -29,27 +30,15 @@ export class SessionCounter {
     if ((await files.stat(path)) === undefined)
       return new SessionCounter(files, path, { session: 0, accepted: 0 });
     const text = new TextDecoder().decode((await files.read(path)).subarray(0, 4096));
-    const damaged = (cause?: unknown): StemmaError =>
+    const damaged = (): StemmaError =>
       new StemmaError(
         "CONFIG_INVALID",
         `The session counter in ${path} is damaged. Enrol this device again, or write {"session": N, "accepted": 0} with N above the session that \`stemma device show\` names.`,
-        { path, cause },
+        { path },
       );
-    let value: Partial<Counter>;
-    try {
-      value = JSON.parse(text) as Partial<Counter>;
-    } catch (cause) {
-      throw damaged(cause);
-    }
-    const { session, accepted } = value;
-    if (
-      !Number.isSafeInteger(session) ||
-      !Number.isSafeInteger(accepted) ||
-      (session as number) < 0 ||
-      (accepted as number) < 0
-    )
-      throw damaged();
-    return new SessionCounter(files, path, { session: session as number, accepted: accepted as number });
+    const counter = readCounter(text);
+    if (counter === undefined) throw damaged();
+    return new SessionCounter(files, path, counter);
   }
 
   get session(): number {
@@ -72,7 +61,32 @@ export class SessionCounter {
   }
 
   async #write(counter: Counter): Promise<void> {
-    await writeDurably(this.files, this.path, new TextEncoder().encode(`${JSON.stringify(counter)}\n`));
+    const text = `${JSON.stringify({ ...counter, check: checkOf(counter) })}\n`;
+    await writeDurably(this.files, this.path, new TextEncoder().encode(text));
     this.counter = counter;
   }
+}
+
+/** CRC-32 over both numbers: one changed bit of a digit would make this device look like a clone. */
+function checkOf({ session, accepted }: Counter): number {
+  return crc32(`${session} ${accepted}`);
+}
+
+/** Undefined where the file is damaged. One that a person wrote has no check. */
+function readCounter(text: string): Counter | undefined {
+  let value: Partial<Counter> & { readonly check?: number };
+  try {
+    value = JSON.parse(text) as typeof value;
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  const { session, accepted, check, ...others } = value;
+  if (!isCount(session) || !isCount(accepted) || Object.keys(others).length > 0) return undefined;
+  const counter = { session, accepted };
+  return check === undefined || check === checkOf(counter) ? counter : undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }

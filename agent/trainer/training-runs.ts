@@ -104,7 +104,7 @@ export class TrainingRuns {
   /** Begins a training of a line. @throws TRAINING_REFUSED, MODEL_OPAQUE, DATASET_EMPTY, the training's errors */
   async begin(line: string, { because, request }: TrainingCause): Promise<Trained> {
     const { outbox, activator, clock } = this.options;
-    const base = activator.base(line);
+    const base = await activator.soundBase(line);
     if (base === undefined)
       throw new StemmaError(
         "TRAINING_REFUSED",

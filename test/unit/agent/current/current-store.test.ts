@@ -63,12 +63,14 @@ describe("current models", () => {
     const { home, store, put } = await make(t);
     await put(1);
     await store.activate("cam", version(1));
+    assert.equal(await store.isSound(version(1)), true);
     const file = await files.open(join(store.folderOf(version(1)), "model.safetensors"), "update");
     await file.write(new Uint8Array([9]), 500);
     await file.close();
     await assert.rejects(async () => (await readCurrent(home, "cam")).read("model.safetensors"), {
       code: "SLOT_CORRUPT",
     });
+    assert.equal(await store.isSound(version(1)), false, "of the right size, with another byte");
     const short = await files.open(join(store.folderOf(version(1)), "model.safetensors"), "update");
     await short.truncate(10);
     await short.close();

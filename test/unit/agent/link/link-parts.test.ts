@@ -43,6 +43,30 @@ describe("the session counter", () => {
       states: 200,
     });
   });
+  it("notices every flipped bit of its file", async () => {
+    const files = memoryFiles();
+    await files.makeFolder(home);
+    const counter = await SessionCounter.open(files, home);
+    for (let count = 0; count < 37; count++) await counter.next();
+    await counter.accept(33);
+    const path = `${home}/session.json`;
+    const bytes = await files.read(path);
+    const put = async (content: Uint8Array): Promise<void> => {
+      await files.remove(path);
+      const file = await files.open(path, "create");
+      await file.write(content, 0);
+      await file.close();
+    };
+    for (let bit = 0; bit < 8 * (bytes.length - 1); bit++) {
+      const flipped = Uint8Array.from(bytes);
+      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      await put(flipped);
+      await assert.rejects(SessionCounter.open(files, home), { code: "CONFIG_INVALID" }, `bit ${bit}`);
+    }
+    await put(new TextEncoder().encode('{"session": 40, "accepted": 0}'));
+    assert.equal(await (await SessionCounter.open(files, home)).next(), 41, "as a person may write it");
+  });
+
   it("refuses to guess when its file is damaged, and to continue when the disk fails", async () => {
     const files = memoryFiles();
     await files.makeFolder(home);

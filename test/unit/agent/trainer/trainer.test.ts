@@ -1,6 +1,6 @@
 /** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
@@ -130,6 +130,21 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await log.until("trained");
     assert.equal(jobs[0]?.base?.versionId, second);
     assert.equal(activeVersion(outbox.state, line), second);
+  });
+
+  it("starts from the model as it was made, also where a bit of the installed file has flipped", async (t) => {
+    const { outbox, activator, trainer, log } = await openTrainer(t);
+    await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    const path = join(activator.base(line)?.folder ?? assert.fail(), "model.safetensors");
+    const installed = await readFile(path);
+    const damaged = Uint8Array.from(installed);
+    damaged[damaged.length - 1] = (damaged.at(-1) ?? 0) ^ 1;
+    await writeFile(path, damaged);
+    await trainer.start();
+    await log.until("trained");
+    assert.deepEqual(await readFile(path), installed);
+    assert.equal(log.count("slot-damaged"), 1);
   });
 
   it("records who asked for it, or that nobody did", async (t) => {
