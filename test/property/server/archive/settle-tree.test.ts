@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { previousOf } from "../../../../server/archive/archive-plan.js";
+import { isApart, previousOf } from "../../../../server/archive/archive-plan.js";
 import { makePlan } from "../../../../server/archive/make-plan.js";
 import { settleTree } from "../../../../server/archive/settle-tree.js";
 import { isWithin } from "../../../../server/planner/budgets.js";
@@ -34,6 +34,7 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
           from: fc.integer({ min: 0, max: count - 1 }),
           to: fc.integer({ min: 0, max: count - 1 }),
           previous: fc.option(fc.integer({ min: 0, max: count - 1 }), { nil: undefined }),
+          isApart: fc.boolean(),
           storage: fc.integer({ min: 1, max: 90 }),
           recreation: fc.integer({ min: 1, max: 40 }),
           isCurrent: fc.boolean(),
@@ -48,7 +49,7 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
       const encoded = new Set<number>();
       const made = edges
         .filter(({ from, to }) => from !== to)
-        .map(({ from, to, previous, storage, recreation, isCurrent }): EdgeInput => {
+        .map(({ from, to, previous, isApart, storage, recreation, isCurrent }): EdgeInput => {
           // A stored `previous` is in a chain of its own. An encoded tensor has a base that came before it, so
           // there is no cycle.
           const current = isCurrent && from < to && !encoded.has(to);
@@ -56,7 +57,7 @@ const graphs = fc.integer({ min: 2, max: 9 }).chain((count) =>
           const named =
             previous === undefined || previous === from || previous === to || current
               ? undefined
-              : { previous: `t${previous}` };
+              : { previous: `t${previous}`, ...(isApart ? { apart: true } : {}) };
           return {
             from: `t${from}`,
             to: `t${to}`,
@@ -90,16 +91,22 @@ function assertWritable(graph: StorageGraph, edges: Int32Array, maxDepth: number
   const tree = new StorageTree(graph, edges);
   const number = new Map(graph.vertexIds.map((id, v) => [id, v]));
   assert.equal(tree.subtree(0).length, graph.vertexCount, "everything is rebuilt from nothing in the end");
-  for (let v = 1; v < graph.vertexCount; v++) {
-    let depth = -1;
-    const above = new Set<number>();
-    for (let at = v; at > 0; at = tree.parent(at)) {
-      depth++;
-      above.add(at);
-    }
+  /** Vertices that are decoded before one, on the longest way; fails where one needs itself. */
+  const depthOf = (v: number, waiting: ReadonlySet<number>): number => {
+    if (v === 0) return -1;
+    assert.ok(!waiting.has(v), `${graph.vertexIds[v]} needs itself`);
     const previous = previousOf({ detail: graph.details[edges[v]!] });
+    const needed = [tree.parent(v), ...(previous === undefined ? [] : [number.get(previous)!])];
+    return 1 + Math.max(...needed.map((next) => depthOf(next, new Set([...waiting, v]))));
+  };
+  for (let v = 1; v < graph.vertexCount; v++) {
+    const depth = depthOf(v, new Set());
     assert.ok(depth <= maxDepth, `${graph.vertexIds[v]} is ${depth} deep`);
-    if (previous !== undefined)
+    const above = new Set<number>();
+    for (let at = v; at > 0; at = tree.parent(at)) above.add(at);
+    const detail = graph.details[edges[v]!];
+    const previous = previousOf({ detail });
+    if (previous !== undefined && !isApart({ detail }))
       assert.ok(
         number.get(previous) !== v && above.has(number.get(previous)!),
         `${graph.vertexIds[v]} is predicted with what is not needed for its base`,
