@@ -262,12 +262,20 @@ function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
   closing.add(() => merging.close());
 }
 
+/** How long /healthz waits for a tier. */
+const maxTierAnswerMs = 2000;
+
 /** What keeps the server from doing all of its work. */
 async function problemsOf(home: Home): Promise<readonly ServerProblem[]> {
-  if (await hasDiskSpace(home)) return [];
+  const tiers = (await home.tiers.unreachable(maxTierAnswerMs)).map(({ tier }) => ({
+    // Answered without a token: neither the folder nor the cause.
+    code: "TIER_UNREACHABLE",
+    message: `The storage tier ${tier} cannot be reached: complete recoveries of old versions fail, and nothing is lost. \`stemma storage tier list\` states why.`,
+  }));
+  if (await hasDiskSpace(home)) return tiers;
   const message =
     "The server's disk is full: models are refused, and devices try again. Free some space, for example with `stemma storage gc`.";
-  return [{ code: "DISK_FULL", message }];
+  return [{ code: "DISK_FULL", message }, ...tiers];
 }
 
 /** Writes the file by which commands on this machine wait for this server while it starts. */

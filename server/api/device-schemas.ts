@@ -113,7 +113,9 @@ export const serverCondition = z
     status: z.enum(["ok", "degraded"]),
     problems: z.array(
       z.object({
-        code: text.describe("Such as DISK_FULL: models are refused until space is free"),
+        code: text.describe(
+          "DISK_FULL: models are refused until space is free; TIER_UNREACHABLE: recoveries that need a storage tier fail",
+        ),
         message: text,
       }),
     ),

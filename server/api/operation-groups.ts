@@ -13,6 +13,7 @@ const groups = {
   models: async () => (await import("./model-definitions.js")).modelOperations,
   server: async () => (await import("./server-definitions.js")).serverOperations,
   storage: async () => (await import("./storage-definitions.js")).storageOperations,
+  tiers: async () => (await import("./tier-definitions.js")).tierOperations,
   training: async () => (await import("./training-definitions.js")).trainingOperations,
 };
 
@@ -62,6 +63,11 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   applyRetention: "storage",
   reindex: "storage",
   backup: "storage",
+  tiers: "tiers",
+  addTier: "tiers",
+  removeTier: "tiers",
+  planTier: "tiers",
+  applyTier: "tiers",
   knownDamage: "damage",
 };
 

@@ -11,6 +11,7 @@ import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
+import { tierOperations } from "./tier-definitions.js";
 import { trainingOperations } from "./training-definitions.js";
 
 /** The operations in the order and under the headings of the API description. */
@@ -20,7 +21,12 @@ export const operationGroups = {
   "Models and their versions": { ...modelOperations, ...trainingOperations },
   "Named data": datasetOperations,
   "Training engines": engineOperations,
-  "Storage and retention": { ...storageOperations, ...planningOperations, ...damageOperations },
+  "Storage and retention": {
+    ...storageOperations,
+    ...tierOperations,
+    ...planningOperations,
+    ...damageOperations,
+  },
 };
 
 export const operationTable = {
@@ -33,5 +39,6 @@ export const operationTable = {
   ...storageOperations,
   ...planningOperations,
   ...damageOperations,
+  ...tierOperations,
 };
 export type OperationTable = typeof operationTable;

@@ -6,6 +6,7 @@ import {
   backupReport,
   checkReport,
   collectionPlan,
+  collected,
   collectionPlanMembers,
   maxCollectionPlanBytes,
   retentionForecast,
@@ -54,7 +55,7 @@ export const storageOperations = {
     params: fleetParams,
     body: collectionPlanMembers,
     maxBodyBytes: maxCollectionPlanBytes,
-    output: z.object({ freedBytes: z.number() }),
+    output: collected,
     isLong: true,
   }),
   retention: call({

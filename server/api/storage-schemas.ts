@@ -2,6 +2,7 @@
 import * as z from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { BackupReport, CheckReport } from "../repository/fleet-repository.js";
+import type { Collected } from "../repository/tiers/tier-port.js";
 import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention/retention-plan.js";
 import { count, hash, shortText, timeMs, unreadableVersions } from "./fields.js";
@@ -27,6 +28,11 @@ export const storageStats = z
     packBytes: count,
     journalBytes: count,
     logicalBytes: count.describe("What snapshots of every version would take"),
+    low: z
+      .object({ tensors: count, bytes: count, files: count })
+      .describe(
+        "Tensors whose low-order bytes are in a storage tier, these bytes, and the files that have them",
+      ),
     damagedPacks: count.describe("Packs that are damaged or missing, as far as is known"),
     unreadable: unreadableVersions,
   })
@@ -46,6 +52,10 @@ export const checkReport = z
         "Engines that kept versions name and that are not in the store: their models are whole, their " +
           "trainings cannot be replayed here",
       ),
+    notLookedAt: z
+      .array(z.object({ tier: text, objects: count, message: text }))
+      .exactOptional()
+      .describe("Objects whose low-order bytes are in a tier that cannot be reached now; no damage"),
     repaired: z
       .array(
         z.object({
@@ -74,6 +84,19 @@ export const collectionPlanMembers = {
 export const collectionPlan = z
   .object(collectionPlanMembers)
   .meta({ id: "CollectionPlan" }) satisfies z.ZodType<CollectionPlan>;
+export const collected = z
+  .object({
+    freedBytes: z.number(),
+    tiers: z
+      .object({
+        files: count,
+        bytes: count,
+        unreachable: z.array(z.object({ tier: text, message: text })),
+      })
+      .exactOptional()
+      .describe("Low files that were removed because nothing needs them; tiers that could not be looked at"),
+  })
+  .meta({ id: "Collected" }) satisfies z.ZodType<Collected>;
 /** A collection plan names every dead object, so its body may be large. */
 export const maxCollectionPlanBytes = 256 * 1024 * 1024;
 

@@ -8,13 +8,23 @@ import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files } from "../../shared/ports.js";
+import type { MovedLowBytes } from "../../shared/objects/tiers/low-bytes-moves.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { GuardedTier } from "../repository/tiers/guarded-tier.js";
 import { applyPlan } from "./apply-plan.js";
 import type { ApplyOptions, ApplyReport } from "./plan-application.js";
 import type { ArchivePlan } from "./archive-plan.js";
 import { decodeRates, encodeRates, measureRates, type ArchiveRates } from "./archive-rates.js";
 import { measureDiskUsPerByte } from "./measure-disk.js";
 import { planArchive, type PlanArchiveOptions } from "./plan-archive.js";
+import {
+  applyTier,
+  planTier,
+  type TierApplied,
+  type TierApplyOptions,
+  type TierPlan,
+  type TierWork,
+} from "./tier-application.js";
 import { archiveCoder } from "./archive-coder.js";
 
 export interface ArchivePorts {
@@ -34,6 +44,11 @@ export interface Archive {
     options: PlanArchiveOptions & { readonly readBytesPerSecond?: number; readonly measure?: boolean },
   ): Promise<ArchivePlan>;
   apply(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions): Promise<ApplyReport>;
+  /** What moving old versions' low-order bytes to a tier would bring. @throws NOT_FOUND, TIER_UNREACHABLE */
+  planTier(work: TierWork, tier: GuardedTier): Promise<TierPlan>;
+  applyTier(work: TierWork, options: TierApplyOptions): Promise<TierApplied>;
+  /** Brings everything of a fleet back from a tier. */
+  bringBack(repository: FleetRepository, tier: string, signal?: AbortSignal): Promise<MovedLowBytes>;
 }
 
 /** A larger file of rates is not read: it was not written by this program. */
@@ -85,6 +100,31 @@ class FleetArchive implements Archive {
         await coder.close();
       }
     });
+  }
+
+  planTier(work: TierWork, tier: GuardedTier): Promise<TierPlan> {
+    const { clock } = this.ports;
+    return this.#exclusively(work.repository.fleet, async () => {
+      const freeBytes = await tier.freeBytes();
+      const usPerByte = await tier.use((folder) => measureDiskUsPerByte(folder, clock));
+      return await planTier(work, { freeBytes, usPerByte });
+    });
+  }
+
+  applyTier(work: TierWork, options: TierApplyOptions): Promise<TierApplied> {
+    const { clock, freeBytes } = this.ports;
+    return this.#exclusively(work.repository.fleet, async () => {
+      const coder = archiveCoder();
+      try {
+        return await applyTier(work, { coder, clock, freeBytes }, options);
+      } finally {
+        await coder.close();
+      }
+    });
+  }
+
+  bringBack(repository: FleetRepository, tier: string, signal?: AbortSignal): Promise<MovedLowBytes> {
+    return this.#exclusively(repository.fleet, () => repository.tiers.bringBack(tier, { signal }));
   }
 
   #loadCodec(): Promise<DeltaCodec> {

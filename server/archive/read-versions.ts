@@ -45,7 +45,7 @@ const treesBetweenYields = 16;
 
 /**
  * Reads all trees of kept versions. A tree with a tensor that cannot be decoded now is left out: its
- * recreation cost is unknown.
+ * recreation cost is unknown. So is one with low-order bytes in a tier, which stays as it is.
  * @throws COLLECTION_REFUSED where a kept version's tree cannot be read
  */
 export async function readArchive(source: ArchiveSource): Promise<ArchiveContent> {
@@ -143,6 +143,8 @@ function addTensor(
   if (tensors.has(id)) return true;
   const stored = objects.has(id) ? objects.stat(id) : undefined;
   const current = objects.encodingOf(id);
+  // Low-order bytes in a tier are not read to plan: what needs them stays as it is stored.
+  if (current?.needsLowFile === true) return false;
   if (stored?.header === undefined || current === undefined) {
     unreadable.add(id);
     return false;

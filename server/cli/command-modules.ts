@@ -65,6 +65,10 @@ const storageModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/storage-plan.js")).addStoragePlanCommands,
   },
   {
+    names: ["tier"],
+    load: async () => (await import("./commands/storage-tier.js")).addStorageTierCommands,
+  },
+  {
     names: ["retention"],
     load: async () => (await import("./commands/storage-retention.js")).addStorageRetentionCommands,
   },

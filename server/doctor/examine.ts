@@ -9,6 +9,7 @@ import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import { findLocalServer } from "../http/local-server.js";
 import { examineServer } from "./examine-server.js";
+import { examineTiers } from "./examine-tiers.js";
 import { examineTraining } from "./examine-training.js";
 import type { Finding, Subject } from "./finding.js";
 
@@ -25,6 +26,7 @@ export async function examine(subject: Subject): Promise<Finding[]> {
     examineClock,
     examineServer,
     examineHome,
+    examineTiers,
     examineTraining,
   ] as const;
   const findings: Finding[] = [];

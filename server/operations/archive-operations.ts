@@ -14,7 +14,7 @@ import { workFolderOf } from "../context/work-folder.js";
 /** One for each home, whoever asks: it plans and rewrites the storage of a fleet once at a time. */
 const archives = new WeakMap<Home, Promise<Archive>>();
 
-function archiveOf(home: Home): Promise<Archive> {
+export function archiveOf(home: Home): Promise<Archive> {
   const known = archives.get(home);
   if (known !== undefined) return known;
   const archive = open(home);

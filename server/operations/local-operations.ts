@@ -18,6 +18,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
+import { tierOperations } from "./tier-operations.js";
 import { tokenOperations } from "./token-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
 import { withoutUndefined } from "./without-undefined.js";
@@ -83,6 +84,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...storageOperations(context),
     ...archiveOperations(context),
     ...retentionOperations(context),
+    ...tierOperations(context),
     // Loaded when first used, because they take as long to load as all the rest of a short command.
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),

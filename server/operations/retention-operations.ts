@@ -27,7 +27,7 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
 }
 
 /** Versions that running transfers to and from devices rely on. */
-async function underWayIn(
+export async function underWayIn(
   { live }: OperationsContext,
   fleet: string,
 ): Promise<() => ReadonlyMap<Hash, string>> {

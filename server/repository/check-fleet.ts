@@ -15,6 +15,7 @@ import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
+import type { NotLookedAt } from "./tiers/tier-port.js";
 import { checkVersion } from "./versions/record-version.js";
 import { keptVersions } from "./state/references.js";
 import type { VersionState } from "./state/state.js";
@@ -68,13 +69,13 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
   for (const { versionId, name, version, message } of unreadableVersions(context))
     if (!versions.has(versionId))
       problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
-  const { objects, bytes } = await checkObjects(context, sample, problems, reported);
+  const { notLookedAt, ...read } = await checkObjects(context, sample, problems, reported);
   return {
     versions: versions.size,
-    objects,
-    bytes,
+    ...read,
     problems,
     absentEngines: absentEngines(context, versions),
+    ...(notLookedAt.length === 0 ? {} : { notLookedAt }),
   };
 }
 
@@ -223,13 +224,14 @@ async function checkObjects(
   sample: number | undefined,
   problems: Problem[],
   reported: ReadonlySet<Hash>,
-): Promise<{ readonly objects: number; readonly bytes: number }> {
+): Promise<Pick<CheckReport, "objects" | "bytes"> & { readonly notLookedAt: readonly NotLookedAt[] }> {
   // Unreadable objects that no version needs are removed by the next collection, so they are not checked.
   // Damaged objects are checked, because they prevent collections.
   const damaged = new Set(objects.problems().map(({ id }) => id));
   const all = [...objects.list()].filter(({ id }) => objects.has(id) || damaged.has(id));
   const chosen = sample === undefined || sample >= all.length ? all : drawSample(random, all, sample);
   let bytes = 0;
+  const absent = new Map<string, NotLookedAt>();
   for (const { id, kind, byteLength } of chosen) {
     if (reported.has(id)) continue;
     try {
@@ -237,10 +239,29 @@ async function checkObjects(
       else for await (const chunk of objects.openTensor(id, { fromDisk: true }).chunks()) void chunk;
       bytes += byteLength;
     } catch (error) {
-      problems.push(problemOf(kind, id, error));
+      const found = isStemmaError(error, "TIER_UNREACHABLE") ? await damageInPack(objects, id) : error;
+      if (found !== undefined) problems.push(problemOf(kind, id, found));
+      else countAbsent(absent, error as StemmaError);
     }
   }
-  return { objects: chosen.length, bytes };
+  const notLookedAt = [...absent.values()];
+  const skipped = notLookedAt.reduce((sum, { objects: count }) => sum + count, 0);
+  return { objects: chosen.length - skipped, bytes, notLookedAt };
+}
+
+/** Of a tensor whose low-order bytes cannot be reached now, what its pack has of it is still compared. */
+async function damageInPack({ lowBytes }: Pick<PackStore, "lowBytes">, id: Hash): Promise<unknown> {
+  try {
+    await lowBytes.verifyInPack(id);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function countAbsent(absent: Map<string, NotLookedAt>, { details, message }: StemmaError): void {
+  const tier = String(details["tier"]);
+  absent.set(tier, { tier, objects: (absent.get(tier)?.objects ?? 0) + 1, message });
 }
 
 /** Draws `count` of the objects, each equally likely. */

@@ -6,6 +6,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
+import type { Collected } from "./tiers/tier-port.js";
 
 /**
  * What versions need, engines that a person approved, until they are removed, and engines of a build that no version
@@ -58,16 +59,15 @@ export async function planCollectionWithout(
   return context.objects.planCollection(liveNow(context, live));
 }
 
-/** @throws COLLECTION_REFUSED, PLAN_STALE */
-export async function collect(
-  context: RepositoryContext,
-  plan: CollectionPlan,
-): Promise<{ readonly freedBytes: number }> {
+/** Collects, and then removes low files that no pack names. @throws COLLECTION_REFUSED, PLAN_STALE */
+export async function collect(context: RepositoryContext, plan: CollectionPlan): Promise<Collected> {
   return await context.maintenanceQueue.run(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
     // Live objects are computed again under the store's lock. Facts are applied under the same lock, so
     // versions that were recorded after the plan was made are included.
-    return await context.objects.collect(plan, () => liveNow(context));
+    const { freedBytes } = await context.objects.collect(plan, () => liveNow(context));
+    const { lowBytes } = context.objects;
+    return { freedBytes, ...(lowBytes.hasPlaces ? { tiers: await lowBytes.removeUnused() } : {}) };
   });
 }

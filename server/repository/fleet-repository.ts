@@ -9,6 +9,7 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
+import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { EngineApproval } from "./engines.js";
 import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
@@ -193,6 +194,8 @@ export interface CheckReport {
    * models are whole; their trainings cannot be replayed here.
    */
   readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
+  /** What could not be read because a tier could not be reached; no damage. Absent where there is nothing. */
+  readonly notLookedAt?: readonly NotLookedAt[];
   /** The packs that were replaced, where a repair was asked for and something was damaged. */
   readonly repaired?: readonly RepairedPack[];
 }
@@ -297,6 +300,7 @@ export interface FleetRepository {
   unhold(versionId: Hash, because: string): Promise<void>;
   /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
+  readonly tiers: FleetTiers;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */
@@ -337,7 +341,8 @@ export interface FleetRepository {
   /** Ids of all objects that a collection must keep. */
   liveObjects(): Promise<ReadonlySet<Hash>>;
   planCollection(): Promise<CollectionPlan>;
-  collect(plan: CollectionPlan): Promise<{ readonly freedBytes: number }>;
+  /** Also removes low files that nothing needs from the tiers; those that could not be looked at are named. */
+  collect(plan: CollectionPlan): Promise<Collected>;
   /** One round of merging small packs; undefined where there is nothing to merge now. @throws as PackMerging */
   mergePacks(options?: MergeOptions): Promise<MergedPacks | undefined>;
   check(options?: { readonly sample?: number; readonly repair?: boolean }): Promise<CheckReport>;
@@ -366,6 +371,8 @@ export interface FleetRepository {
     /** Packs that are small enough to be merged; and what was merged since the fleet was opened. */
     readonly smallPacks: number;
     readonly merged: { readonly packs: number; readonly bytes: number };
+    /** Tensors whose low-order bytes are in a tier (or next to the packs, after a restore), and these bytes. */
+    readonly low: { readonly tensors: number; readonly bytes: number; readonly files: number };
     /** Packs that are damaged or missing, as far as is known. */
     readonly damagedPacks: number;
     /** Versions that the journal knows and the store cannot read. */

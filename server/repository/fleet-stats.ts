@@ -39,6 +39,7 @@ export async function fleetStats(context: RepositoryContext): ReturnType<FleetRe
     packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
     journalBytes: await journal.byteLength(),
     logicalBytes,
+    low: objects.lowBytes.totals(),
     damagedPacks: new Set(objects.problems().map(({ pack }) => pack)).size,
     unreadable: unreadableVersions(context),
   };

@@ -6,6 +6,7 @@
  *     lock                    held by the one process that writes the home
  *     server-key.json         Ed25519, made with the home; signs journal heads and receipts
  *     run.json                the run folder's path (short, for socket paths under 100 bytes)
+ *     tiers.json              the storage tiers, where there are any
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
  */
 import { tmpdir } from "node:os";
@@ -19,6 +20,7 @@ import type { Environment } from "../../shared/model/environment.js";
 import { loadOrMakeKey, parseJson, type PrivateKey, type Signer } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
 import { checkName } from "./state/naming.js";
+import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
 export interface HomePorts {
   readonly files: Files;
@@ -56,6 +58,8 @@ export interface Home {
   readonly runFolder: string;
   /** Path of the server's local socket, under 100 bytes. */
   readonly socketPath: string;
+  /** Folders for low-order bytes, on other disks. */
+  readonly tiers: HomeTiers;
   /** @throws NAME_INVALID */
   fleetFolder(fleet: string): string;
   /** Fleets that exist, sorted. */
@@ -72,7 +76,7 @@ export const maxSocketPathBytes = 99;
 
 /**
  * Locks and opens a home; creates it where there is none.
- * @throws HOME_LOCKED (another server or command has it open), HOME_FORMAT_UNKNOWN, KEY_INVALID
+ * @throws HOME_LOCKED (another server or command has it open), HOME_FORMAT_UNKNOWN, KEY_INVALID, TIER_INVALID
  */
 export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   const { files } = ports;
@@ -95,6 +99,7 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
       signer,
       runFolder,
       socketPath: join(runFolder, socketName),
+      tiers: await openHomeTiers(path, ports),
       fleetFolder: (fleet) => join(path, "fleets", checkName("fleet", fleet)),
       fleets: async () => (await files.list(join(path, "fleets"))).filter(isName).sort(),
       close: async () => {

@@ -37,6 +37,7 @@ import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
 import { withReserve } from "./with-reserve.js";
 import { fleetRetention } from "./retention/retention.js";
+import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
 import { applyFact, backedUpTo, emptyState, type VersionState } from "./state/state.js";
 import {
@@ -95,7 +96,7 @@ async function openFleetJournal(files: Files, folder: string, signer: Signer): P
 }
 
 async function openContext(
-  { ports, signer }: Home,
+  { ports, signer, tiers }: Home,
   fleet: string,
   folder: string,
 ): Promise<RepositoryContext> {
@@ -105,6 +106,7 @@ async function openContext(
     clock,
     random,
     graceMs: recordGraceMs,
+    tiers: () => tiers.of(fleet),
     ...(log === undefined ? {} : { log }),
   });
   try {
@@ -192,6 +194,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
+    tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),

@@ -39,6 +39,8 @@ export interface TensorEncoding extends Links<Hash> {
   readonly code: number;
   readonly depth: number;
   readonly storedBytes: number;
+  /** Present where decoding it needs low-order bytes that are in no pack: they may be in a tier. */
+  readonly needsLowFile?: true;
 }
 
 /** Some byte planes of a tensor. */

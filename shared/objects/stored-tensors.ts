@@ -62,7 +62,8 @@ export function encodingIn(index: ObjectIndex, id: Hash): TensorEncoding | undef
   const depth = index.state(id);
   if (entry?.header === undefined || isFault(depth)) return undefined;
   const { encodingCode: code, storedBytes } = entry;
-  return { code, depth, storedBytes, ...linksOf(entry) };
+  const low = index.needsLowFile(id) ? { needsLowFile: true as const } : {};
+  return { code, depth, storedBytes, ...linksOf(entry), ...low };
 }
 
 /** See ObjectReader.readCoded. */

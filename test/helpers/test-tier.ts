@@ -18,7 +18,7 @@ export interface TestTier extends Tier {
 
 export function testTier(files: Files, folder: string, name = "cold"): TestTier {
   const inner = folderTierFiles(files, folder);
-  const counts = { list: 0, read: 0, write: 0, remove: 0, removeHalfFiles: 0, freeBytes: 0 };
+  const counts = { list: 0, sizeOf: 0, read: 0, write: 0, remove: 0, removeHalfFiles: 0, freeBytes: 0 };
   const ran = async <T>(
     operation: TierOperation,
     file: string | undefined,
@@ -37,6 +37,7 @@ export function testTier(files: Files, folder: string, name = "cold"): TestTier 
     before: () => Promise.resolve(),
     files: {
       list: () => ran("list", undefined, () => inner.list()),
+      sizeOf: (file) => ran("sizeOf", file, () => inner.sizeOf(file)),
       read: (file, at, length) =>
         ran("read", file, async () => {
           const bytes = await inner.read(file, at, length);

@@ -13,6 +13,7 @@ import type { StorageApplied } from "../../api/planning-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { checkInput, inputOption } from "../input-option.js";
 import { parseBytes, parseDuration, parseRatio } from "../quantities.js";
+import { applyTierCommand, planTierCommand } from "./storage-tier.js";
 import { describeApplied, describeCandidates, describePlan } from "../storage-plan-text.js";
 
 type PlanInput = OperationInput<"planStorage">;
@@ -26,6 +27,7 @@ interface PlanChoices {
   readonly readRate?: PlanInput["readBytesPerSecond"];
   readonly measure: boolean;
   readonly out?: string;
+  readonly tier?: string;
 }
 interface ApplyChoices extends PlanChoices {
   readonly plan?: string;
@@ -69,9 +71,12 @@ export function addStoragePlanCommands(storage: Command): void {
     .description("show how small the fleet could be stored, and what recoveries would cost; changes nothing");
   addPlanOptions(plan)
     .option("--out <file>", "write the complete plan to this file, for apply")
+    .option("--tier <name>", "instead: what moving old versions to this tier would bring")
     .addHelpText("after", planHelp)
     .action(async (choices: PlanChoices, command: Command) =>
-      withContext(command, (context) => planCommand(choices, context)),
+      withContext(command, (context) =>
+        choices.tier === undefined ? planCommand(choices, context) : planTierCommand(choices.tier, context),
+      ),
     );
   const apply = storage
     .command("apply")
@@ -90,9 +95,10 @@ export function addStoragePlanCommands(storage: Command): void {
       inputOption("--time <duration>", shape.timeMs, "stop after this time, such as 10m", parseDuration),
     )
     .option("--dry-run", "report what would be rewritten, write nothing", false)
+    .option("--tier <name>", "instead: move the low-order bytes of old versions to this tier")
     .addHelpText("after", applyHelp)
     .action(async (choices: ApplyChoices, command: Command) =>
-      withContext(command, (context) => applyCommand(choices, context)),
+      withContext(command, (context) => applyOrMove(choices, context)),
     );
 }
 
@@ -158,6 +164,18 @@ async function planCommand(choices: PlanChoices, context: CommandContext): Promi
       ...(file === undefined ? [] : [`written to ${file}`]),
     ].join("\n"),
   });
+}
+
+/** With `--tier`, tensors are moved and not planned anew. */
+async function applyOrMove(choices: ApplyChoices, context: CommandContext): Promise<void> {
+  const { tier, dryRun, plan, disk, time } = choices;
+  if (tier === undefined) return await applyCommand(choices, context);
+  if (plan !== undefined || disk !== undefined || time !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--tier cannot be used with --plan, --disk or --time: it moves old versions as they are stored. Leave them out; it can be stopped at any moment, and continues when it is run again.",
+    );
+  return await (dryRun ? planTierCommand(tier, context) : applyTierCommand(tier, context));
 }
 
 async function applyCommand(choices: ApplyChoices, context: CommandContext): Promise<void> {

@@ -68,6 +68,7 @@ async function statsCommand({ output, operations, options }: CommandContext): Pr
       `packs    ${formatBytes(stats.packBytes)} in ${stats.packs} files${share}`,
       `merged   ${describeMerged(stats)}`,
       `encoded  ${describeEncoded(stats.coded)}`,
+      ...describeLow(stats.low),
       `journal  ${formatBytes(stats.journalBytes)}`,
       ...(stats.damagedPacks === 0 ? [] : [`damaged  ${stats.damagedPacks} packs (stemma storage check)`]),
       ...describeUnreadable(stats.unreadable),
@@ -91,6 +92,15 @@ function describeMerged({ merged, smallPacks }: StorageStats): string {
   return `${past}; ${smallPacks} are small now`;
 }
 
+/** What is in storage tiers; nothing where nothing is. */
+function describeLow({ tensors, bytes, files }: StorageStats["low"]): readonly string[] {
+  return tensors === 0
+    ? []
+    : [
+        `tiers    low-order bytes of ${tensors} tensors, ${formatBytes(bytes)} in ${files} files (stemma storage tier list)`,
+      ];
+}
+
 /** How many tensors are stored encoded, and what that saves. */
 function describeEncoded({ tensors, storedBytes, byteLength, deepest }: StorageStats["coded"]): string {
   if (tensors === 0) return "no tensors (stemma storage plan shows what encoding them would save)";
@@ -104,15 +114,21 @@ async function checkCommand(
   const report = await (
     await operations()
   ).check({ fleet: options.fleet, sample, ...(repair ? { repair } : {}) });
-  const { problems, absentEngines, repaired = [] } = report;
+  const { problems, absentEngines, repaired = [], notLookedAt = [] } = report;
   if (problems.length > 0) process.exitCode = exitStatus.verification;
-  const result = problems.length === 0 ? "everything is intact" : `${problems.length} problems`;
+  else if (notLookedAt.length > 0) process.exitCode = exitStatus.partly;
+  const intact = notLookedAt.length === 0 ? "everything is intact" : "what was looked at is intact";
+  const result = problems.length === 0 ? intact : `${problems.length} problems`;
   output.print({
     data: report,
     names: problems.map((problem) => problem.id),
     ...(problems.length === 0 ? {} : { table: problemTable(problems) }),
     text: [
       ...repaired.map(describeRepair),
+      ...notLookedAt.map(
+        ({ tier, objects, message }) =>
+          `not looked at: ${objects} tensors, because the tier ${tier} is unreachable. ${message}`,
+      ),
       ...absentEngines.map(
         ({ engine, versions }) =>
           `the engine ${engine.slice(0, 16)}… is not in this ` +
@@ -160,20 +176,36 @@ async function collectCommand(
   // A pack of superseded copies can be freed although no object is dead, so the packs decide.
   if (isDryRun || affectedPacks === 0) {
     // Also merges small packs where no server does, and lets a server go on with it, which a plan stops.
-    if (!isDryRun) await opened.collect({ fleet: options.fleet, ...plan });
+    const tiers = isDryRun ? undefined : (await opened.collect({ fleet: options.fleet, ...plan })).tiers;
     output.print({
       data: plan,
       names,
-      text: affectedPacks === 0 ? "nothing to free" : `would free ${formatBytes(predicted)}: ${description}`,
+      text:
+        affectedPacks === 0
+          ? `nothing to free${describeTiers(tiers)}`
+          : `would free ${formatBytes(predicted)}: ${description}`,
     });
     return;
   }
-  const { freedBytes } = await opened.collect({ fleet: options.fleet, ...plan });
+  const { freedBytes, tiers } = await opened.collect({ fleet: options.fleet, ...plan });
   output.print({
-    data: { plan, freedBytes },
+    data: { plan, freedBytes, ...(tiers === undefined ? {} : { tiers }) },
     names,
-    text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${description}`,
+    text: `freed ${formatBytes(freedBytes)} (predicted ${formatBytes(predicted)}): ${description}${describeTiers(tiers)}`,
   });
+}
+
+/** What a collection did in the tiers. */
+function describeTiers(tiers: CallOutput<"collect">["tiers"]): string {
+  if (tiers === undefined) return "";
+  return [
+    ...(tiers.files === 0 ? [] : [`freed ${formatBytes(tiers.bytes)} in tiers (${tiers.files} low files)`]),
+    ...tiers.unreachable.map(
+      ({ tier, message }) => `not looked at: the tier ${tier} is unreachable. ${message}`,
+    ),
+  ]
+    .map((line) => `\n${line}`)
+    .join("");
 }
 
 async function reindexCommand({ output, operations, options }: CommandContext): Promise<void> {

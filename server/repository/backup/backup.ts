@@ -6,12 +6,15 @@
  *
  *     server-key.json                        signs heads and receipts: keep the backup as safe as the home
  *     fleets/<fleet>/backup.json             manifest
- *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/
+ *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/: packs, and low files of tiers
  */
 import { basename, join, relative, sep } from "node:path";
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../../shared/files/make-folder.js";
+import { lowFileSuffix } from "../../../shared/objects/tiers/folder-tier-files.js";
 import type { Files } from "../../../shared/ports.js";
+import { sha256 } from "../../../shared/tensor/hash.js";
 import { saveKey, type PrivateKey } from "../../../shared/trust/keys.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import {
@@ -31,7 +34,7 @@ import { keyPath } from "../home.js";
 /**
  * See FleetRepository.backup. Damaged packs are copied as they are, and packs that an earlier backup in this
  * folder has are kept where the store lost or damaged them.
- * @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED
+ * @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED; TIER_UNREACHABLE, and then the earlier backup stays valid
  */
 export async function backupFleet(
   context: RepositoryContext,
@@ -117,10 +120,11 @@ interface CopiedPacks {
 }
 
 async function copyPacks(
-  { files, objects }: RepositoryContext,
+  context: RepositoryContext,
   target: string,
   earlier: readonly BackedUpPack[],
 ): Promise<CopiedPacks> {
+  const { files, objects } = context;
   const known = new Map(earlier.map((pack) => [pack.name, pack]));
   const problems: BackupReport["problems"][number][] = [];
   let copiedBytes = 0;
@@ -139,7 +143,44 @@ async function copyPacks(
       return { name, ...copy };
     },
   );
+  const low = await copyLowFiles(context, target, known);
   await files.syncFolder(join(target, "packs"));
+  return {
+    packs: [...packs, ...low.packs],
+    bytes: copiedBytes + low.bytes,
+    problems: [...problems, ...low.problems],
+  };
+}
+
+/**
+ * Copies the low files that the packs need, from tiers too, next to the packs: a restore needs no tier. Those that an
+ * earlier backup has are not read. @throws TIER_UNREACHABLE where one is needed that cannot be reached now
+ */
+async function copyLowFiles(
+  { files, objects: { lowBytes } }: RepositoryContext,
+  target: string,
+  earlier: ReadonlyMap<string, BackedUpPack>,
+): Promise<CopiedPacks> {
+  const packs: BackedUpPack[] = [];
+  const problems: BackupReport["problems"][number][] = [];
+  let copiedBytes = 0;
+  for (const file of lowBytes.files()) {
+    const name = `${file}${lowFileSuffix}`;
+    const before = earlier.get(name);
+    if (before !== undefined && (await isComplete(files, target, before))) {
+      packs.push(before);
+      continue;
+    }
+    try {
+      const bytes = await lowBytes.readFile(file);
+      await writeDurably(files, join(target, "packs", name), bytes);
+      packs.push({ name, bytes: bytes.length, sha256: sha256(bytes) });
+      copiedBytes += bytes.length;
+    } catch (error) {
+      if (!isStemmaError(error, "PACK_CORRUPT")) throw error;
+      problems.push(objectProblem(file, error));
+    }
+  }
   return { packs, bytes: copiedBytes, problems };
 }
 

@@ -114,16 +114,46 @@ function planNow(
   context: RepositoryContext,
   rules: readonly ScopedRule[],
   nowMs: number,
-  busy: RetentionOptions["busy"],
+  {
+    busy,
+    ignored = new Set(),
+  }: { readonly busy: RetentionOptions["busy"]; readonly ignored?: ReadonlySet<string> },
 ): RetentionPlan<Candidate> {
   const { state } = context;
   const inUse = versionsInUse(state);
   const underWay = busy?.() ?? new Map<Hash, string>();
   const candidates: Candidate[] = [];
   for (const version of state.versions.values()) {
-    if (version.retired === undefined) candidates.push(candidateOf(context, version, inUse, underWay));
+    if (version.retired !== undefined) continue;
+    const { needed, ...candidate } = candidateOf(context, version, inUse, underWay);
+    candidates.push(
+      needed === undefined || ignored.has(needed.reason) ? candidate : { ...candidate, needed },
+    );
   }
   return planRetention(candidates, rules, nowMs);
+}
+
+/** Keeps only what is kept whatever the rule. */
+const ruleOfNothing: ScopedRule = {
+  scope: { of: "fleet" },
+  rule: { bases: false, releaseBases: false, keepAllFor: { count: 0, unit: "day" }, stages: [] },
+};
+
+/**
+ * The kept versions in two parts: those that are kept whatever the rule (the newest of each line and name; tagged,
+ * held, assigned ones, those that a device runs or running work needs), and all others.
+ */
+export function versionsAtRest(
+  context: RepositoryContext,
+  busy: RetentionOptions["busy"],
+): Record<"near" | "atRest", readonly { versionId: Hash; name: string; version: number }[]> {
+  // That a device may not delete its copy yet is no reason to have the server's at hand.
+  const ignored = new Set(["unreleased"]);
+  const plan = planNow(context, [ruleOfNothing], Number.POSITIVE_INFINITY, { busy, ignored });
+  return {
+    near: plan.keep.map(({ version }) => version),
+    atRest: plan.retire.map(({ version }) => version),
+  };
 }
 
 function candidateOf(
@@ -212,7 +242,7 @@ async function forecastRetention(
   { trying, busy, listKept = false }: RetentionOptions = {},
 ): Promise<RetentionForecast> {
   const nowMs = context.clock.now();
-  const { keep, retire } = planNow(context, rulesOf(context, trying), nowMs, busy);
+  const { keep, retire } = planNow(context, rulesOf(context, trying), nowMs, { busy });
   const kept: Partial<Record<KeepReason, number>> = {};
   for (const { reason } of keep) kept[reason] = (kept[reason] ?? 0) + 1;
   const [now, after] = [
@@ -254,7 +284,7 @@ async function applyRetention(
       requiredObjects: [],
       isExclusive: true,
       decide: () => {
-        const plan = planNow(context, rulesOf(context, undefined), nowMs, busy);
+        const plan = planNow(context, rulesOf(context, undefined), nowMs, { busy });
         batch = plan.retire.slice(0, batchSize);
         kept = plan.keep.length;
         return batch.map((going) => ({

@@ -27,6 +27,10 @@ export function folderTierFiles(files: Files, folder: string): TierFiles {
       }
       return found;
     },
+    async sizeOf(name) {
+      const stat = await files.stat(pathOf(name));
+      return stat?.kind === "file" ? stat.size : undefined;
+    },
     async read(name, at, length) {
       const file = await files.open(pathOf(name), "read");
       try {

@@ -40,6 +40,8 @@ export interface LowBytesMovesParts {
   readonly rewriter: FilePackRewriter;
   /** A coded tensor's stored bytes, verified by decoding them. */
   readonly verifiedStored: (id: Hash) => Promise<Uint8Array>;
+  /** The stored bytes of a tensor with a low part that are in its pack, compared with their plane check. */
+  readonly verifiedInPack: (located: Located) => Promise<Uint8Array>;
   /** Runs work when no collection is running. */
   readonly run: <T>(work: () => Promise<T>) => Promise<T>;
   /** @throws STORE_FAILED */
@@ -50,7 +52,11 @@ export interface MoveOptions {
   /** Ends the move between two steps. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((moved: MovedLowBytes) => void) | undefined;
+  /** Runs each step, so that nothing that must not run beside it does. */
+  readonly exclusively?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
 }
+
+const directly = <T>(work: () => Promise<T>): Promise<T> => work();
 
 export interface MovedLowBytes {
   readonly tensors: number;
@@ -97,6 +103,30 @@ export class LowBytesMoves {
     return this.#parts.lowFiles.readFromTiers;
   }
 
+  /** Whether there is a tier, or a low file next to the packs. */
+  get hasPlaces(): boolean {
+    const { nearNames, tiers } = this.#parts.lowFiles.places;
+    return nearNames.size > 0 || tiers().length > 0;
+  }
+
+  /** Names of the low files that packs need. */
+  files(): ReadonlySet<string> {
+    return this.#parts.index.lowFiles();
+  }
+
+  /** A complete low file. @throws TIER_UNREACHABLE; PACK_CORRUPT where it is damaged or lost */
+  readFile(name: string): Promise<Uint8Array> {
+    return this.#parts.lowFiles.readFile(name);
+  }
+
+  /**
+   * Compares what a pack has of a tensor whose low-order bytes are elsewhere. @throws the damage found
+   */
+  async verifyInPack(id: Hash): Promise<void> {
+    const located = this.#parts.index.locate(id);
+    if (located?.entry.low !== undefined) await this.#parts.verifiedInPack(located);
+  }
+
   /** The low-order bytes that are in no pack, of copies that reads use. Reads no tier. */
   totals(): LowBytesTotals {
     const files = new Set<string>();
@@ -133,9 +163,10 @@ export class LowBytesMoves {
   async move(
     chosen: ReadonlySet<Hash>,
     to: Tier,
-    { signal, onProgress }: MoveOptions = {},
+    { signal, onProgress, exclusively = directly }: MoveOptions = {},
   ): Promise<MovedLowBytes> {
-    const { index, run } = this.#parts;
+    const { index } = this.#parts;
+    const run = <T>(work: () => Promise<T>): Promise<T> => exclusively(() => this.#parts.run(work));
     const delta = (await tensorDecoder()).delta;
     const moved = { tensors: 0, bytes: 0 };
     const add = ({ tensors, bytes }: MovedLowBytes): void => {
@@ -231,8 +262,12 @@ export class LowBytesMoves {
    * @throws TIER_UNREACHABLE, DISK_FULL where the disk has no space for all of them; OBJECT_HASH_MISMATCH,
    * PACK_CORRUPT where some are damaged. Then the tier keeps its files, and what was brought back stays
    */
-  async bringBack(from: Tier, { signal, onProgress }: MoveOptions = {}): Promise<MovedLowBytes> {
-    const { index, files, folder, run } = this.#parts;
+  async bringBack(
+    from: Tier,
+    { signal, onProgress, exclusively = directly }: MoveOptions = {},
+  ): Promise<MovedLowBytes> {
+    const { index, files, folder } = this.#parts;
+    const run = <T>(work: () => Promise<T>): Promise<T> => exclusively(() => this.#parts.run(work));
     const needed = await this.bytesToBringBack(from);
     const free = await files.freeBytes(folder);
     if (needed > 0 && free < needed + keepFreeBytes)

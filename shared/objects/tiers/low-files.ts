@@ -2,7 +2,8 @@
  * Finds the low-order bytes of tensors that are not in their pack: in the store's own folder, where a restore puts
  * them, or in one of the tiers. Packs name a low file, not the tier that has it, so files can move between tiers.
  */
-import { isStemmaError, type StemmaError } from "../../errors.js";
+import { isStemmaError, StemmaError } from "../../errors.js";
+import { isLowFileIntact } from "./low-file.js";
 import type { LowPart } from "./low-part.js";
 import { lowPartCheck } from "./low-part.js";
 import { tierUnreachable, type Tier, type TierFiles } from "./tier-files.js";
@@ -82,6 +83,30 @@ export class LowFiles {
       isDamaged: true,
       why: `the low file ${low.file} is in none of the tiers ${tiers.map(({ name }) => name).join(", ")}, which may be older copies`,
     };
+  }
+
+  /** A complete low file. @throws TIER_UNREACHABLE; PACK_CORRUPT where it is damaged or lost */
+  async readFile(name: string): Promise<Uint8Array> {
+    const { near } = this.#places;
+    let unreachable: StemmaError | undefined;
+    for (const { files } of [{ files: near }, ...this.#inOrder(name)]) {
+      try {
+        const size = await files.sizeOf(name);
+        const bytes = size === undefined ? undefined : await files.read(name, 0, size);
+        if (bytes !== undefined && isLowFileIntact(name, bytes)) return bytes;
+      } catch (error) {
+        if (!isStemmaError(error, "TIER_UNREACHABLE")) throw error;
+        unreachable ??= error;
+      }
+    }
+    throw (
+      unreachable ??
+      new StemmaError(
+        "PACK_CORRUPT",
+        `The low file ${name} is damaged, or in none of the places where this home keeps low-order bytes. Put it back from a backup, or from a newer copy of the tier.`,
+        { file: name },
+      )
+    );
   }
 
   #inOrder(file: string): readonly Tier[] {

@@ -16,6 +16,8 @@ export interface TierFile {
 export interface TierFiles {
   /** All files that were written completely. */
   list(): Promise<readonly TierFile[]>;
+  /** Undefined where there is no such file. */
+  sizeOf(name: string): Promise<number | undefined>;
   /** @throws FILE_MISSING; PACK_CORRUPT where the file ends before the range does */
   read(name: string, at: number, length: number): Promise<Uint8Array>;
   /** Durable once this resolves. Where it throws, the name is not there. @throws DISK_FULL, FILE_FAILED */

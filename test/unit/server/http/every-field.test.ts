@@ -126,6 +126,11 @@ const inputs = {
   setRetention: { fleet, scope: { of: "line", line: "a" }, rule: "1 hour" },
   forecastRetention: { fleet, trying: { scope: { of: "name", name: "n" }, rule: null }, listKept: true },
   applyRetention: { fleet, collect: true },
+  tiers: {},
+  addTier: { name: "cold", folder: "/t" },
+  removeTier: { tier: "cold" },
+  planTier: { fleet, tier: "cold" },
+  applyTier: { fleet, tier: "cold" },
   planStorage: storage,
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
