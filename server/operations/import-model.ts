@@ -6,8 +6,8 @@ import { isAbsolute, join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files, FileStat } from "../../shared/ports.js";
 import { architectureHash } from "../../shared/model/architecture.js";
-import type { ModelSource } from "../../shared/model/model.js";
-import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import type { ModelSource, UnhashedModel } from "../../shared/model/model.js";
+import { modelSourceOfSafetensors, modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
 import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
 import { planSave } from "../../shared/save/plan-save.js";
 import { loadSaveBase } from "../../shared/save/save-model.js";
@@ -116,17 +116,16 @@ async function importFile(
   const file = await files.open(path, "read");
   let opened: OpenedParts | undefined;
   try {
-    const model = await modelSourceOfSafetensors(
-      file,
-      nameIn(options),
-      modelJson === undefined ? {} : { modelJson },
-    );
+    const described = modelJson === undefined ? {} : { modelJson };
+    const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
+    const model = await prepare(file, nameIn(options), described);
     await requireUnchanged();
     opened = await openParts(files, parts, modelJson);
-    const imported = { model, base, uses: opened.uses };
-    return options.dryRun === true
-      ? await reportDry(repository, imported)
-      : await save(context, repository, imported, options);
+    const { uses } = opened;
+    if (options.dryRun !== true) return await save(context, repository, { model, base, uses }, options);
+    if ("unhashedLeaves" in model)
+      throw new StemmaError("INTERNAL", "A dry run got a model that is not hashed. Report this.");
+    return await reportDry(repository, { model, base, uses });
   } catch (error) {
     // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
     // and compared with the ids of their tensors.
@@ -139,8 +138,8 @@ async function importFile(
 }
 
 /** What an import saves. */
-interface ImportedModel {
-  readonly model: ModelSource;
+interface ImportedModel<Model extends ModelSource | UnhashedModel> {
+  readonly model: Model;
   readonly base: VersionSummary | undefined;
   readonly uses: SaveUses | undefined;
 }
@@ -165,14 +164,14 @@ async function receive(files: Files, path: string, { byteLength, chunks }: Impor
 }
 
 /** Bytes of the tensors of all files. */
-function totalBytes({ model, uses }: ImportedModel): number {
+function totalBytes(model: Pick<ModelSource, "leaves">, uses: SaveUses | undefined): number {
   return leavesOfSave(model, uses).reduce((sum, leaf) => sum + tensorByteLength(leaf.dtype, leaf.shape), 0);
 }
 
 async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
-  { model, base, uses }: ImportedModel,
+  { model, base, uses }: ImportedModel<ModelSource | UnhashedModel>,
   { name, device, line, metadata, attachments }: ImportOptions,
 ): Promise<ImportReport> {
   const report = await repository.save(model, {
@@ -187,13 +186,12 @@ async function save(
   const { summary } = report;
   const liveFleet = await live?.fleet(repository.fleet);
   if (liveFleet !== undefined) liveFleet.saved(summary.versionId);
-  const plan = await planAgainst(repository, model, base);
   return {
     summary,
     approach: report.approach,
-    changed: plan.changed,
-    tensors: model.leaves.length,
-    tensorBytes: totalBytes({ model, base, uses }),
+    changed: report.changed,
+    tensors: report.leaves.length,
+    tensorBytes: totalBytes(report, uses),
     newTensorBytes: report.newTensorBytes,
     overheadBytes: report.overheadBytes,
     unchanged: base !== undefined && base.record.contentId === summary.record.contentId,
@@ -218,7 +216,7 @@ async function planAgainst(
 
 async function reportDry(
   repository: FleetRepository,
-  { model, base, uses }: ImportedModel,
+  { model, base, uses }: ImportedModel<ModelSource>,
 ): Promise<ImportReport> {
   const { approach, changed } = await planAgainst(repository, model, base);
   const missing = new Map(
@@ -231,7 +229,7 @@ async function reportDry(
     approach,
     changed,
     tensors: model.leaves.length,
-    tensorBytes: totalBytes({ model, base, uses }),
+    tensorBytes: totalBytes(model, uses),
     newTensorBytes: [...missing.values()].reduce((sum, bytes) => sum + bytes, 0),
     overheadBytes: 0,
     unchanged:

@@ -3,7 +3,7 @@
  * open-repository.ts implements it. Commands, HTTP and ingest use this port and nothing below it.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Leaf, ModelSource, SaveRecord } from "../../shared/model/model.js";
+import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
@@ -92,6 +92,10 @@ export interface SaveOptions {
 
 export interface SaveReport {
   readonly summary: VersionSummary;
+  /** The model's leaves. */
+  readonly leaves: LeafTable;
+  /** How many of them differ from the base, or are new. */
+  readonly changed: number;
   readonly approach: "snapshot" | "update";
   /** Bytes of the record, its fact and the new owner map (docs/formats.md). */
   readonly overheadBytes: number;
@@ -249,7 +253,7 @@ export interface FleetRepository {
   lineage(versionId: Hash): readonly VersionSummary[];
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
-  save(model: ModelSource, options: SaveOptions): Promise<SaveReport>;
+  save(model: ModelSource | UnhashedModel, options: SaveOptions): Promise<SaveReport>;
   /**
    * Records a version whose objects are in the store already; used by ingest. The record bytes are stored as
    * received. Callers should write them into the version's pack as kind "record"; otherwise they get a pack

@@ -9,7 +9,7 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { maxCheckpoints } from "../../shared/model/record-uses.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
+import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -199,7 +199,7 @@ async function saveOutcome(
   try {
     const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
     const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
-    const model = await modelSourceOfSafetensors(file, outcome.modelFile, {
+    const model = await modelToSaveOfSafetensors(file, outcome.modelFile, {
       architecture: { architecture, ...(names === undefined ? {} : { names }) },
     });
     const described = { architecture, ...(names === undefined ? {} : { names }) };

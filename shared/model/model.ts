@@ -62,6 +62,16 @@ export interface ModelSource {
   readonly coded?: ReadonlyMap<Hash, { readonly code: number; readonly bytes: Uint8Array }>;
 }
 
+/**
+ * A model in memory whose tensors are hashed while they are saved: those that were hashed are written meanwhile. The
+ * bytes of the sources must not change any more.
+ */
+export interface UnhashedModel extends Omit<ModelSource, "leaves" | "coded"> {
+  /** In canonical order, without the ids of the tensors. */
+  readonly unhashedLeaves: readonly UnhashedLeaf[];
+}
+export type UnhashedLeaf = Omit<Leaf, "tensor">;
+
 /** What a file or framework called the leaves; not part of its identity, and restored on recovery. */
 export interface Names {
   /** Per leaf in canonical order. */

@@ -6,7 +6,7 @@ import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
 import { defaultNames } from "../model/model-json-export.js";
 import { readModelJson } from "../model/model-json.js";
-import type { Architecture, Leaf, ModelSource, Names } from "../model/model.js";
+import type { Architecture, Leaf, ModelSource, Names, UnhashedModel } from "../model/model.js";
 import { compareNames, positionOf } from "../model/tree.js";
 import { safetensorsHeaderText, type SafetensorsEntry } from "../tensor/safetensors-header.js";
 import { readSafetensors, type ByteFile, type SafetensorsFile } from "../tensor/safetensors-reader.js";
@@ -93,12 +93,7 @@ export function opaqueModelSource(
   tensors: readonly (Tensor & { readonly name: string })[],
   fileMetadata?: Readonly<Record<string, string>>,
 ): ModelSource {
-  const order = tensors
-    .map((_, i) => i)
-    .sort((a, b) =>
-      compareNames((tensors[a] as { name: string }).name, (tensors[b] as { name: string }).name),
-    );
-  const sorted = order.map((i) => tensors[i] as Tensor & { readonly name: string });
+  const { sorted, names } = inLeafOrder(tensors, fileMetadata);
   const leaves = sorted.map(({ name, dtype, shape, bytes }): Leaf => ({
     path: name,
     dtype,
@@ -111,6 +106,34 @@ export function opaqueModelSource(
     sources: sorted.map(({ dtype, shape, bytes }, i) =>
       sourceOfTensor({ dtype, shape, bytes }, leaves[i]?.tensor),
     ),
+    names,
+  };
+}
+
+/** As opaqueModelSource; the tensors are hashed while they are saved. */
+export function unhashedOpaqueModel(
+  tensors: readonly (Tensor & { readonly name: string })[],
+  fileMetadata?: Readonly<Record<string, string>>,
+): UnhashedModel {
+  const { sorted, names } = inLeafOrder(tensors, fileMetadata);
+  return {
+    kind: "opaque",
+    unhashedLeaves: sorted.map(({ name, dtype, shape }) => ({ path: name, dtype, shape })),
+    sources: sorted.map(({ dtype, shape, bytes }) => sourceOfTensor({ dtype, shape, bytes })),
+    names,
+  };
+}
+
+function inLeafOrder<Named extends { readonly name: string }>(
+  tensors: readonly Named[],
+  fileMetadata: Readonly<Record<string, string>> | undefined,
+): { readonly sorted: readonly Named[]; readonly names: Names } {
+  const order = tensors
+    .map((_, i) => i)
+    .sort((a, b) => compareNames((tensors[a] as Named).name, (tensors[b] as Named).name));
+  const sorted = order.map((i) => tensors[i] as Named);
+  return {
+    sorted,
     names: {
       leaves: sorted.map(({ name }) => name),
       ...fileOrderOf(order),
@@ -163,6 +186,56 @@ export async function modelSourceOfSafetensors(
   where: string,
   options: ImportOptions = {},
 ): Promise<ModelSource> {
+  return await hashModel(await openModel(file, where, options), options);
+}
+
+async function hashModel(
+  { opened, wanted, model }: OpenedModel,
+  { holdBytes = heldModelBytes }: Pick<ImportOptions, "holdBytes">,
+): Promise<ModelSource> {
+  const tensors = await hashedTensors(opened, holdBytes);
+  const leaves: Leaf[] = [];
+  const sources: TensorSource[] = [];
+  for (const { path, tensor } of wanted) {
+    const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
+    leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
+    sources.push(source);
+  }
+  return { ...model, leaves, sources };
+}
+
+/**
+ * As modelSourceOfSafetensors, but a model that is held in memory is hashed while it is saved. A larger one is
+ * hashed here: what the store has of it is then not written.
+ */
+export async function modelToSaveOfSafetensors(
+  file: ByteFile,
+  where: string,
+  options: ImportOptions = {},
+): Promise<ModelSource | UnhashedModel> {
+  const found = await openModel(file, where, options);
+  const { opened, wanted, model } = found;
+  if ((opened.tensors.at(-1)?.end ?? 0) > (options.holdBytes ?? heldModelBytes))
+    return await hashModel(found, options);
+  const held = await opened.readData();
+  return {
+    ...model,
+    unhashedLeaves: wanted.map(({ path, tensor: { dtype, shape } }) => ({ path, dtype, shape })),
+    sources: wanted.map(({ tensor: { dtype, shape, begin, end } }) =>
+      sourceOfTensor({ dtype, shape, bytes: held.subarray(begin, end) }),
+    ),
+  };
+}
+
+/** A model as a file describes it, before its tensors are read. */
+interface OpenedModel {
+  readonly opened: SafetensorsFile;
+  /** In canonical order. */
+  readonly wanted: readonly WantedLeaf[];
+  readonly model: Omit<UnhashedModel, "unhashedLeaves" | "sources">;
+}
+
+async function openModel(file: ByteFile, where: string, options: ImportOptions): Promise<OpenedModel> {
   const opened = await readSafetensors(file, where);
   const byName = new Map(opened.tensors.map((tensor, position) => [tensor.name, { tensor, position }]));
   const described =
@@ -180,14 +253,6 @@ export async function modelSourceOfSafetensors(
     described === undefined
       ? opaqueLeaves(opened)
       : architectureLeaves(described.architecture, byPath ? undefined : given, byName);
-  const tensors = await hashedTensors(opened, options.holdBytes ?? heldModelBytes);
-  const leaves: Leaf[] = [];
-  const sources: TensorSource[] = [];
-  for (const { path, tensor } of wanted) {
-    const { id, source } = tensors.get(tensor.name) as { readonly id: Hash; readonly source: TensorSource };
-    leaves.push({ path, dtype: tensor.dtype, shape: tensor.shape, tensor: id });
-    sources.push(source);
-  }
   const ofFile: Names = {
     ...given,
     leaves: wanted.map(({ tensor }) => tensor.name),
@@ -195,13 +260,12 @@ export async function modelSourceOfSafetensors(
     ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }),
     ...keptHeader(opened),
   };
-  return {
-    kind: described === undefined ? "opaque" : "architecture",
+  const model = {
+    kind: described === undefined ? ("opaque" as const) : ("architecture" as const),
     ...(described === undefined ? {} : { architecture: described.architecture }),
-    leaves,
-    sources,
     names: byPath ? given : ofFile,
   };
+  return { opened, wanted, model };
 }
 
 interface WantedLeaf {

@@ -5,7 +5,7 @@
 import { encodeArchitecture } from "../model/architecture.js";
 import { encodeEnvironment } from "../model/environment.js";
 import { encodeMetadata, type ModelMetadata } from "../model/metadata.js";
-import type { ModelSource, SaveRecord } from "../model/model.js";
+import type { LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../model/model.js";
 import { encodeNames } from "../model/names.js";
 import { decodeOwnerMap, encodeOwnerMap } from "../model/owner-map.js";
 import { decodeSaveRecord, encodeSaveRecord, versionIdOf } from "../model/save-record.js";
@@ -14,8 +14,9 @@ import { decodeTree } from "../model/tree-object.js";
 import type { ObjectReader, ObjectWriter, PackWriter } from "../objects/object-store.js";
 import type { Clock } from "../ports.js";
 import type { Environment } from "../model/environment.js";
-import { zeroHash } from "../tensor/hash.js";
+import { objectId, zeroHash } from "../tensor/hash.js";
 import type { Hash, TensorSource } from "../tensor/tensor.js";
+import { hashAndPut } from "./hash-and-put.js";
 import { planSave, type SaveBase, type SavePlan } from "./plan-save.js";
 import {
   bytesOfSources,
@@ -58,6 +59,8 @@ export interface SavedModel {
   readonly recordBytes: Uint8Array;
   readonly record: SaveRecord;
   readonly plan: SavePlan;
+  /** The model's leaves. */
+  readonly leaves: LeafTable;
   /** Null when the store had everything. */
   readonly pack: string | null;
   readonly packBytes: number;
@@ -82,23 +85,27 @@ export async function loadSaveBase(store: ObjectReader, versionId: Hash): Promis
 }
 
 /**
- * Writes the model and its record as one durable pack.
- * @throws ARCHITECTURE_INVALID, TREE_MALFORMED, NAMES_INVALID, RECORD_INVALID before anything is written;
- * OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH where a source does not return the tensor that its leaf names;
- * what the store throws
+ * Writes the model and its record as one durable pack. Nothing stays in the store where this throws.
+ * @throws ARCHITECTURE_INVALID, TREE_MALFORMED, NAMES_INVALID, RECORD_INVALID; OBJECT_HASH_MISMATCH,
+ * TENSOR_SIZE_MISMATCH where a source does not return the tensor that its leaf names; what the store throws
  */
 export async function saveModel(
   store: ObjectWriter,
-  model: ModelSource,
+  unsaved: ModelSource | UnhashedModel,
   options: SaveModelOptions,
   clock: Clock,
 ): Promise<SavedModel> {
   const startedMs = clock.monotonic();
-  const encoded = encodeParts(model, options);
   const pack = await store.begin();
+  let written: Promise<number> | undefined;
   try {
+    const hashed = "unhashedLeaves" in unsaved ? await hashAndPut(store, pack, unsaved) : undefined;
+    written = hashed?.written;
+    const model = hashed?.model ?? (unsaved as ModelSource);
+    // All this is done while the last tensors are written.
+    const encoded = encodeParts(model, options);
     const architecture =
-      encoded.architecture === undefined ? undefined : await pack.put("architecture", encoded.architecture);
+      encoded.architecture === undefined ? undefined : objectId("architecture", encoded.architecture);
     const plan = planSave(
       { architecture: architecture ?? zeroHash, leaves: model.leaves },
       options.bases?.[0],
@@ -106,8 +113,10 @@ export async function saveModel(
     );
     const ownerMapBytes = encodeOwnerMap(plan.ownerMap);
     const extractMs = clock.monotonic() - startedMs;
-    const trees = [model, ...usedTreeSources(options.uses ?? {})];
-    const newTensorBytes = await putTensors(store, pack, trees);
+    const used = usedTreeSources(options.uses ?? {});
+    const trees = hashed === undefined ? [model, ...used] : used;
+    const newTensorBytes = (await putTensors(store, pack, trees)) + ((await written) ?? 0);
+    if (encoded.architecture !== undefined) await pack.put("architecture", encoded.architecture);
     const uses = await putUses(store, pack, { uses: options.uses ?? {}, encoded: encoded.uses });
     const objects: SaveRecord["objects"] = {
       tree: await pack.put("tree", encoded.tree),
@@ -131,22 +140,24 @@ export async function saveModel(
     });
     const recordBytes = encodeSaveRecord(record);
     await pack.put("record", recordBytes);
-    const written = await pack.commit();
+    const committed = await pack.commit();
     return {
       versionId: versionIdOf(recordBytes),
       recordBytes,
       record,
       plan,
-      pack: written.pack,
-      packBytes: written.bytes,
+      leaves: model.leaves,
+      pack: committed.pack,
+      packBytes: committed.bytes,
       newTensorBytes,
       tensorBytes: bytesOfSources(model.sources),
       ownerMapBytes: ownerMapBytes.length,
       steps: { extractMs, persistMs: clock.monotonic() - startedMs - extractMs },
     };
   } catch (error) {
-    // The caller must get the first error, not an error of the abort.
+    // The caller must get the first error, not one of the abort or of what came after a failed write.
     await pack.abort().catch(() => undefined);
+    await written;
     throw error;
   }
 }

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import type { FleetRepository } from "../../server/repository/fleet-repository.js";
 import { openRepository } from "../../server/repository/open-repository.js";
-import { opaqueModelSource } from "../../shared/save/model-source.js";
+import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { keyframeDepth } from "../../server/ingest/coded-tensors.js";
 import { codedFigures, measureCodedChain, type CodedStep } from "./coded-chain.js";
@@ -91,7 +91,7 @@ interface SavedChain {
 /** Saves a base and `depth` updates, and measures the updates. */
 async function measureSaves({ folder, partial, repository, floorFile, times }: SavedChain): Promise<Hash[]> {
   let tensors = randomTensors();
-  let base = (await repository.save(opaqueModelSource(tensors), { name: "m" })).summary.versionId;
+  let base = (await repository.save(unhashedOpaqueModel(tensors), { name: "m" })).summary.versionId;
   await writeTensors(floorFile, tensors);
   const versions: Hash[] = [];
   for (let step = 1; step <= depth; step++) {
@@ -104,7 +104,7 @@ async function measureSaves({ folder, partial, repository, floorFile, times }: S
     globalThis.gc?.();
     const save = (): Promise<number> =>
       timed(async () => {
-        base = (await repository.save(opaqueModelSource(tensors), { name: "m", bases: [base] })).summary
+        base = (await repository.save(unhashedOpaqueModel(tensors), { name: "m", bases: [base] })).summary
           .versionId;
       });
     // Which side is first alternates, so that neither always profits from the other's caches.

@@ -1,6 +1,6 @@
 /** Saves a model of this process: writes its pack, then appends its fact. */
 import { StemmaError } from "../../../shared/errors.js";
-import type { ModelSource } from "../../../shared/model/model.js";
+import type { ModelSource, UnhashedModel } from "../../../shared/model/model.js";
 import type { SaveBase } from "../../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../../shared/save/save-model.js";
 import { leavesOfSave, usedObjectIds } from "../../../shared/save/save-uses.js";
@@ -19,7 +19,7 @@ const saveLeaseMs = 60 * 60 * 1000;
 /** See FleetRepository.save. */
 export async function saveVersion(
   context: RepositoryContext,
-  model: ModelSource,
+  model: ModelSource | UnhashedModel,
   options: SaveOptions,
 ): Promise<SaveReport> {
   checkName("model", options.name);
@@ -28,10 +28,11 @@ export async function saveVersion(
   const bases = await loadBases(context, options.bases ?? []);
   if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
   // Tensors that are already in the store are not written again, so they must not be collected before the
-  // fact refers to them.
+  // fact refers to them. Those of an unhashed model are pinned as they are hashed.
+  const known = "unhashedLeaves" in model ? { leaves: [] } : model;
   const lease = context.objects.lease(
     [
-      ...[...leavesOfSave(model, options.uses), ...bases.flatMap(({ leaves }) => leaves)].map(
+      ...[...leavesOfSave(known, options.uses), ...bases.flatMap(({ leaves }) => leaves)].map(
         ({ tensor }) => tensor,
       ),
       ...usedObjectIds(options.uses),
@@ -62,7 +63,7 @@ async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Pr
 
 async function saveOnce(
   context: RepositoryContext,
-  model: ModelSource,
+  model: ModelSource | UnhashedModel,
   options: SaveOptions,
   bases: readonly SaveBase[],
 ): Promise<SaveReport> {
@@ -98,7 +99,7 @@ async function saveOnce(
     {
       versionId: saved.versionId,
       record: saved.record,
-      allLeaves: leavesOfSave(model, options.uses),
+      allLeaves: leavesOfSave(saved, options.uses),
       tensorBytes: saved.tensorBytes,
       ownBytes,
     },
@@ -106,6 +107,8 @@ async function saveOnce(
   );
   return {
     summary,
+    leaves: saved.leaves,
+    changed: saved.plan.changed.length,
     approach: saved.plan.approach,
     newTensorBytes: saved.newTensorBytes,
     packBytes: saved.packBytes,

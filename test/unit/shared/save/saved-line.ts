@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import type { ObjectPruner } from "../../../../shared/objects/object-store.js";
-import type { ModelSource } from "../../../../shared/model/model.js";
+import type { ModelSource, UnhashedModel } from "../../../../shared/model/model.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import {
   loadSaveBase,
@@ -40,7 +40,10 @@ export const clock = manualClock();
 export class Line {
   readonly store: ObjectPruner = memoryStore({ clock, random: seededRandom(1) });
   readonly saved: SavedModel[] = [];
-  async save(model: ModelSource, options: Partial<SaveModelOptions> = {}): Promise<SavedModel> {
+  async save(
+    model: ModelSource | UnhashedModel,
+    options: Partial<SaveModelOptions> = {},
+  ): Promise<SavedModel> {
     const newest = this.saved.at(-1);
     const bases = newest === undefined ? [] : [await loadSaveBase(this.store, newest.versionId)];
     const saved = await saveModel(
