@@ -110,7 +110,10 @@ export function opaqueModelSource(
   };
 }
 
-/** As opaqueModelSource; the tensors are hashed while they are saved. */
+/**
+ * As opaqueModelSource; the tensors are hashed while they are saved.
+ * @internal Programs read models from files; tests and benchmarks make them in memory.
+ */
 export function unhashedOpaqueModel(
   tensors: readonly (Tensor & { readonly name: string })[],
   fileMetadata?: Readonly<Record<string, string>>,

@@ -16,9 +16,9 @@ import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import {
   fineTuned,
   hasUsesOfSeed,
-  modelOf,
   sameTensors,
   tensorsOf,
+  unhashedModelOf,
   type NamedTensor,
   usesOfSeed,
 } from "../../../integration/server/repository/harness.js";
@@ -47,7 +47,7 @@ async function work(files: Files, mark: (mark: Mark) => void): Promise<void> {
   mark({ opened: home.signer.publicKey });
   const repository = await openRepository(home, "fleet-a");
   const save = async (model: string, bases: readonly Hash[] = []): Promise<Hash> => {
-    const { summary } = await repository.save(modelOf(modelOfSeed(model)), {
+    const { summary } = await repository.save(unhashedModelOf(modelOfSeed(model)), {
       name: "m",
       bases,
       ...(hasUses(model) ? { uses: usesOfSeed(model) } : {}),
@@ -132,7 +132,7 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
     else if ("tagged" in mark) assert.equal(repository.resolve(`m:${mark.tagged}`).name, "m");
   }
   // Work continues in the home.
-  const { summary } = await repository.save(modelOf(modelOfSeed("after")), { name: "m" });
+  const { summary } = await repository.save(unhashedModelOf(modelOfSeed("after")), { name: "m" });
   assert.ok(await sameTensors(repository, summary.versionId, modelOfSeed("after")));
   await repository.close();
   await home.close();

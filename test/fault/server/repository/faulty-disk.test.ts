@@ -15,9 +15,9 @@ import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import {
   fineTuned,
-  modelOf,
   sameTensors,
   tensorsOf,
+  unhashedModelOf,
   type NamedTensor,
 } from "../../../integration/server/repository/harness.js";
 
@@ -43,7 +43,7 @@ async function work(files: Files, done: Acknowledged): Promise<void> {
   const repository = await openRepository(home, "fleet-a");
   try {
     const save = async (model: string, bases: readonly Hash[] = []): Promise<Hash> => {
-      const { versionId } = (await repository.save(modelOf(modelOfSeed(model)), { name: "m", bases }))
+      const { versionId } = (await repository.save(unhashedModelOf(modelOfSeed(model)), { name: "m", bases }))
         .summary;
       done.recorded.set(versionId, model);
       return versionId;
@@ -77,7 +77,7 @@ async function verify(files: Files, done: Acknowledged, where: string): Promise<
     if (state === "retired") assert.equal(versionId, done.retiring, where);
     else assert.ok(await sameTensors(repository, versionId, modelOfSeed(model)), `${where}: ${model}`);
   }
-  const { summary } = await repository.save(modelOf(modelOfSeed("after")), { name: "m" });
+  const { summary } = await repository.save(unhashedModelOf(modelOfSeed("after")), { name: "m" });
   assert.ok(await sameTensors(repository, summary.versionId, modelOfSeed("after")), where);
   await repository.backup("/backup");
   await repository.close();

@@ -5,7 +5,7 @@
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { hasUses, modelOfSeed, seededDraw } from "./kill-models.js";
-import { modelOf, usesOfSeed } from "../../../integration/server/repository/harness.js";
+import { unhashedModelOf, usesOfSeed } from "../../../integration/server/repository/harness.js";
 
 const [, , path, backup, seed] = process.argv as [string, string, string, string, string];
 const say = (fact: object): void => {
@@ -20,7 +20,7 @@ async function save(modelSeed: string): Promise<void> {
   const known = repository.versions();
   const base = known.length > 0 && draw(3) > 0 ? known[draw(known.length)] : undefined;
   try {
-    const { summary } = await repository.save(modelOf(modelOfSeed(modelSeed)), {
+    const { summary } = await repository.save(unhashedModelOf(modelOfSeed(modelSeed)), {
       name: `m${draw(3)}`,
       ...(base === undefined ? {} : { bases: [base.versionId] }),
       ...(hasUses(modelSeed) ? { uses: usesOfSeed(modelSeed) } : {}),

@@ -6,13 +6,13 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
-import type { ModelSource, SaveRecord } from "../../../../shared/model/model.js";
+import type { ModelSource, SaveRecord, UnhashedModel } from "../../../../shared/model/model.js";
 import { streamedObjectsOf } from "../../../../shared/model/record-objects.js";
 import type { Files, Random } from "../../../../shared/ports.js";
 import { manualClock, type ManualClock } from "../../../helpers/manual-clock.js";
 import { streamOf, streamedBytes } from "../../../helpers/object-stores.js";
 import type { SaveUses } from "../../../../shared/save/save-uses.js";
-import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { opaqueModelSource, unhashedOpaqueModel } from "../../../../shared/save/model-source.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome, type Home, type HomePorts } from "../../../../server/repository/home.js";
@@ -78,6 +78,11 @@ export function fineTuned(
 
 export function modelOf(tensors: readonly NamedTensor[]): ModelSource {
   return opaqueModelSource(tensors, { format: "pt" });
+}
+
+/** The same model; its tensors are hashed while they are saved. */
+export function unhashedModelOf(tensors: readonly NamedTensor[]): UnhashedModel {
+  return unhashedOpaqueModel(tensors, { format: "pt" });
 }
 
 /** Name and bytes of every tensor that a version recovers to, in the order of the file it came from. */
