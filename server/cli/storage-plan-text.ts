@@ -125,7 +125,7 @@ export function describeCandidates({ plan }: ArchivePlan): readonly string[] {
 
 const stopReasons: Readonly<Record<NonNullable<ApplyReport["stopped"]>, string>> = {
   time: "the time limit was reached",
-  disk: "the limit of disk space was reached",
+  disk: "the disk, or the limit for it, is full; free some space, then apply again",
   interrupted: "it was interrupted",
 };
 

@@ -21,6 +21,7 @@ const rounds = [
   { ratio: null, layout: "planes" as const },
   { ratio: 1.6, layout: "fixed" as const },
   { ratio: 3 },
+  { ratio: "auto" as const },
 ];
 for (let round = Number(seed) % rounds.length; ; round++) {
   const plan = await planFleet(repository, { timeLimitMs: 50, ...rounds[round % rounds.length]! });
