@@ -3,6 +3,7 @@
  * messages of one device are handled in order; long work runs concurrently. All state that matters is in the
  * repository and the spool, so the process may be killed at any moment.
  */
+import { historyWarning } from "./history-warning.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -264,19 +265,14 @@ export class FleetIngest {
   }
 
   /** The device believes this server only if a restore explains it, which it has not seen yet. */
-  #noteOtherHistory(device: string, { seenJournalLength }: Birth): void {
+  #noteOtherHistory(device: string, birth: Birth): void {
     const { repository, log } = this.parts;
-    // Whether the device accepts the restore is known to it alone: it accepts each once.
-    const isRestored = repository.restores().some(({ position }) => position < seenJournalLength);
-    log[isRestored ? "warn" : "error"]("history-differs", {
+    const { level, name, text } = historyWarning(device, birth, repository.restores());
+    log[level](name, {
       device,
-      seen: seenJournalLength,
+      seen: birth.seenJournalLength,
       length: repository.journal.head().length,
-      text:
-        `${device} has seen ${seenJournalLength} facts of a history that this server does not have. ` +
-        "After a restore it announces again what is missing. If this home was put back to an older copy " +
-        `without \`stemma storage restore\`, devices do not believe this server until you declare it: ` +
-        `\`stemma journal declare-restore\` (docs/operating.md, "A home that was put back")`,
+      text,
     });
   }
 

@@ -53,8 +53,8 @@ const shared = new Set([
   "shared/wire/limits.js",
   "shared/wire/topics.js",
 ]);
-const maxLocalModules = 350;
-const maxRemoteModules = 48;
+const maxLocalModules = 380;
+const maxRemoteModules = 75;
 
 describe("modules of a command", () => {
   let server: TestServer;
