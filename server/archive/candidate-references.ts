@@ -28,7 +28,8 @@ export interface ArchiveVersion {
 /** Returns the bases of a version whose tensors are gone, so that only its lineage is known. */
 export type Lineage = (versionId: Hash) => readonly Hash[];
 
-export const relations = ["ancestor", "descendant", "sibling", "neighbour"] as const;
+/** `content`: found by signatures, wherever it is. */
+export const relations = ["ancestor", "descendant", "sibling", "neighbour", "content"] as const;
 export type Relation = (typeof relations)[number];
 /** `to` may be encoded against `from`, or predicted on the line through `previous` and `from`. */
 export interface CandidateReference {
@@ -45,6 +46,8 @@ const maxByRelation: Readonly<Record<Relation, number>> = {
   descendant: 2,
   sibling: 3,
   neighbour: 2,
+  // Not from trees: content-candidates.ts.
+  content: 0,
 };
 /** How many versions to go back in search of a changed tensor. */
 const maxSteps = 64;

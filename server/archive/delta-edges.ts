@@ -70,7 +70,7 @@ async function edgesFrom(context: EdgeContext, pair: Pair): Promise<readonly Edg
         ? await sameShapeEdges(context, tensor, candidate)
         : await blockEdges(context, tensor, base);
   // Of the same type and shape, only an ancestor is compared completely: a fine-tune of it has a difference.
-  const mayFollow = edges.length === 0 && (!isSame || candidate.relation === "ancestor");
+  const mayFollow = edges.length === 0 && (!isSame || ["ancestor", "content"].includes(candidate.relation));
   return mayFollow ? await derivedEdges(context, pair) : edges;
 }
 

@@ -9,7 +9,8 @@ import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import type { ArchiveEncoding } from "./archive-plan.js";
 import type { ArchiveRates } from "./archive-rates.js";
-import { candidateReferences, type ArchiveVersion } from "./candidate-references.js";
+import { candidateReferences, type ArchiveVersion, type CandidateReference } from "./candidate-references.js";
+import { contentCandidates } from "./content-candidates.js";
 import type { ArchiveContent, ArchiveSource, ArchiveTensor } from "./read-versions.js";
 import { unreadableEdge, defaultEdgeSources } from "./storage-edges.js";
 import { isAboutOneTensor, type EdgeContext, type EdgeSource, type LowRankSearch } from "./edge-costs.js";
@@ -50,13 +51,17 @@ export async function measureGraph(
   } = options;
   const candidates = candidateReferences(versions, lineage);
   const open = (id: Hash): ReturnType<typeof objects.openTensor> => objects.openTensor(id, { verify: false });
+  const byContent =
+    layout === "packed"
+      ? await contentCandidates({ versions, tensors, candidates, open, shouldYield, signal })
+      : new Map<Hash, readonly CandidateReference[]>();
   const context: EdgeContext = {
     layout,
     codec,
     rates,
     samples: tensorSamples(open),
     tensor: (id) => tensors.get(id),
-    candidates: (id) => candidates.get(id) ?? [],
+    candidates: (id) => [...(candidates.get(id) ?? []), ...(byContent.get(id) ?? [])],
     relatives: new Relatives(versions),
     load: (id) => tensorOfSource(open(id)),
     findLowRank,

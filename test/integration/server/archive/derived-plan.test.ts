@@ -84,3 +84,26 @@ it("scales that a model has as tensors are named instead of stored", async () =>
   assert.ok(own.previous !== undefined && own.storedBytes < 64, `${own.storedBytes} bytes`);
   assert.deepEqual(await alteredModels(repository, both, ids), []);
 });
+
+it("relatives are found in other lines, under other names, and without lineage", async () => {
+  const turned = derive([dense], { averaged: 1, axes: [1, 0], dtype: "BF16" });
+  const made = symmetric(floatsOf(dense), groups.rows(64), { divisor: 127, min: -127, max: 127 });
+  const order = Array.from({ length: 96 }, (_, row) => ({ from: (row * 35) % 96, length: 1 }));
+  const permuted = derive([dense], { averaged: 1, taken: { axis: 0, runs: order }, dtype: "F32" });
+  const strangers: readonly FleetModel[] = [
+    models[0]!,
+    { name: "head", tensors: [{ name: "encoder.output.kernel", ...turned }] },
+    { name: "edge", tensors: [{ name: "q", ...inBytes("I8", [96, 64], made.codes) }] },
+    { name: "sorted", tensors: [{ name: "s", ...permuted }] },
+    { name: "alone", tensors: [{ name: "other", ...weights([96, 64], 9) }] },
+  ];
+  const { repository, ids } = await memoryFleet(strangers);
+  const report = await applyToFleet(repository, await planFleet(repository, { ratio: null }));
+  assert.deepEqual(report.failed, []);
+  for (const name of ["head", "edge", "sorted"]) {
+    const [leaf] = await repository.leaves(ids.get(name)!);
+    const { storedBytes } = repository.objects.encodingOf(leaf!.tensor) ?? assert.fail();
+    assert.ok(storedBytes < 400, `${name}: ${storedBytes} bytes`);
+  }
+  assert.deepEqual(await alteredModels(repository, strangers, ids), []);
+});
