@@ -7,6 +7,8 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { keyOfSeed } from "../../shared/trust/keys.js";
+import { signSession } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, BodyOf, Envelope } from "../../shared/wire/messages.js";
@@ -189,8 +191,11 @@ export class Link {
   }
 
   #state(online: boolean): BodyOf<"state"> {
-    const { generation } = this.options.enrolment;
-    return { type: "state", online, previousSession: this.#previousSession, generation };
+    const { fleet, device, generation, deviceSeed } = this.options.enrolment;
+    const previousSession = this.#previousSession;
+    const subject = { fleet, device, generation, session: this.#session, previousSession, online };
+    const signature = signSession(keyOfSeed(deviceSeed), subject);
+    return { type: "state", online, previousSession, generation, signature };
   }
 
   #mqttOptions(session: number): IClientOptions {

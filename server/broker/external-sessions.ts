@@ -19,6 +19,8 @@ export interface SessionReport {
   readonly previousSession: number;
   /** Generation of the enrolment that the device uses; undefined: it names none. */
   readonly generation: number | undefined;
+  /** Of the device, that it is online in this session; undefined: it sent none. */
+  readonly signature: string | undefined;
 }
 /** Decides whether a reported session is served; undefined accepts it. */
 export type AdmitSession = (report: SessionReport) => Promise<Refused | undefined>;
@@ -96,8 +98,8 @@ export class ExternalSessions {
     try {
       const { session, body } = decodeEnvelope(payload);
       if (body.type !== "state" || session <= 0) return undefined;
-      const { online, previousSession, generation } = body;
-      return { session, online, previousSession, generation };
+      const { online, previousSession, generation, signature } = body;
+      return { session, online, previousSession, generation, signature };
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       this.options.log.warn(keyOf(identity), "state-unreadable", { ...identity, code: error.code });

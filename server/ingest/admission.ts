@@ -6,6 +6,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import { isSessionSigned, type SessionSubject } from "../../shared/trust/signatures.js";
 import { isTokenOf } from "../../shared/trust/token.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { buildTopic, clientIdOf } from "../../shared/wire/topics.js";
@@ -31,6 +32,14 @@ export interface AdmissionParts {
   onQuarantined(device: string, because: string): void;
 }
 
+/** What a CONNECT states in its will. */
+interface SignedClaim extends SessionClaim {
+  readonly generation: number | undefined;
+  readonly signature: string | undefined;
+}
+const unsigned: Refused = {
+  refused: "the session is not signed with the key of the newest enrolment; use the newest enrolment file",
+};
 type KnownDevice = NonNullable<ReturnType<FleetRepository["device"]>>;
 
 export class Admission {
@@ -56,12 +65,16 @@ export class Admission {
     session,
     previousSession,
     generation,
+    signature,
   }: SessionReport): Promise<Refused | undefined> {
     return this.#serially(device, async () => {
       const known = this.parts.repository.device(device);
       if (known === undefined) return { refused: "unknown device" };
       if (known.state !== "enrolled") return { refused: known.state };
       if (generation !== known.generation) return otherGeneration(known, generation);
+      // Whoever can write to the device's topics at that broker could state any session.
+      const claim = { session, previousSession, online: true };
+      if (!this.#isSigned(known, claim, signature)) return unsigned;
       if (session !== known.session)
         return this.#judge(known, { counter: session, previous: previousSession });
       this.parts.onAdmitted(device, session);
@@ -92,7 +105,18 @@ export class Admission {
     if (claim === undefined) return { refused: "the will names no session" };
     // Refused and not quarantined: an earlier enrolment must not shut out the device that has the present one.
     if (claim.generation !== known.generation) return otherGeneration(known, claim.generation);
+    const stated = { session: claim.counter, previousSession: claim.previous ?? 0, online: false };
+    if (!this.#isSigned(known, stated, claim.signature)) return unsigned;
     return (await this.#judge(known, claim)) ?? { fleet, device };
+  }
+
+  #isSigned(
+    { device, generation, publicKey }: KnownDevice,
+    stated: Pick<SessionSubject, "session" | "previousSession" | "online">,
+    signature: string | undefined,
+  ): boolean {
+    const { fleet } = this.parts.repository;
+    return isSessionSigned(publicKey, { fleet, device, generation, ...stated }, signature);
   }
 
   async #judge(known: KnownDevice, claim: SessionClaim): Promise<Refused | undefined> {
@@ -121,10 +145,7 @@ export class Admission {
     return undefined;
   }
 
-  #claimOf(
-    device: string,
-    will: ConnectAttempt["will"],
-  ): (SessionClaim & { readonly generation: number | undefined }) | undefined {
+  #claimOf(device: string, will: ConnectAttempt["will"]): SignedClaim | undefined {
     const { root, repository, log } = this.parts;
     if (
       will === undefined ||
@@ -134,7 +155,12 @@ export class Admission {
     try {
       const { session, body } = decodeEnvelope(will.payload);
       return body.type === "state" && session > 0
-        ? { counter: session, previous: body.previousSession, generation: body.generation }
+        ? {
+            counter: session,
+            previous: body.previousSession,
+            generation: body.generation,
+            signature: body.signature,
+          }
         : undefined;
     } catch (error) {
       if (!isStemmaError(error)) throw error;

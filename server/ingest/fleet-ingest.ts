@@ -230,6 +230,9 @@ export class FleetIngest {
   async #born(device: string, online: OnlineDevice, birth: Birth): Promise<void> {
     const { repository, clock, limits, serverVersion, events } = this.parts;
     const { sender, offers, proofs } = this.services;
+    // A birth that an earlier enrolment left at an external broker.
+    const { generation = repository.device(device)?.generation } = birth;
+    if (generation !== repository.device(device)?.generation) return;
     const isFirst = online.birth === undefined;
     online.birth = birth;
     if (isFirst)

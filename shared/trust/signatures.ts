@@ -12,6 +12,7 @@ import { isSignatureValid, type Signer } from "./keys.js";
 
 const domains = {
   announce: "stemma-announce-1\0",
+  session: "stemma-session-1\0",
   receipt: { form1: "stemma-receipt-1\0", form2: "stemma-receipt-2\0" },
   offer: { form1: "stemma-offer-1\0", form2: "stemma-offer-2\0" },
 } as const;
@@ -55,6 +56,47 @@ export function signAnnounce(device: Signer, versionId: Hash): string {
 /** @throws SIGNATURE_INVALID */
 export function verifyAnnounce(publicKey: string, versionId: Hash, signature: string): void {
   check(publicKey, announceMessage(versionId), signature, `the announcement of ${versionId}`);
+}
+
+// Sessions: a device states its session. Who can write to the device's topics at a broker, and does not have its
+// key, cannot begin one.
+
+export interface SessionSubject {
+  readonly fleet: string;
+  readonly device: string;
+  /** Of the device's enrolment. */
+  readonly generation: number;
+  readonly session: number;
+  /** The session that the device knows was accepted last; 0: unknown. */
+  readonly previousSession: number;
+  readonly online: boolean;
+}
+/**
+ * "stemma-session-1\0" ‖ fleet ‖ device ‖ generation u32 ‖ session u64 ‖ previous session u64 ‖ online u8; texts
+ * as length u32 ‖ UTF-8.
+ */
+function sessionMessage(subject: SessionSubject): Buffer {
+  const { fleet, device, generation, session, previousSession, online } = subject;
+  return Buffer.concat([
+    Buffer.from(domains.session),
+    text(fleet),
+    text(device),
+    u32(generation),
+    u64(session),
+    u64(previousSession),
+    Buffer.of(online ? 1 : 0),
+  ]);
+}
+export function signSession(device: Signer, subject: SessionSubject): string {
+  return hex(device.sign(sessionMessage(subject)));
+}
+/** Whether the device with this key stated the session. */
+export function isSessionSigned(
+  publicKey: string,
+  subject: SessionSubject,
+  signature: string | undefined,
+): boolean {
+  return signature !== undefined && isSignatureValid(publicKey, sessionMessage(subject), signature);
 }
 
 // Offers: the server offers a version to a line of a device.

@@ -89,7 +89,12 @@ const indices = field.list(field.u32, maxListLength);
 
 /** Every type of message, by its name in the envelope. */
 const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Type>> } = {
-  state: { online: field.flag, previousSession: field.u64, generation },
+  state: {
+    online: field.flag,
+    previousSession: field.u64,
+    generation,
+    signature: field.optionalSignature,
+  },
   birth: {
     agentVersion: shortText,
     profile: shortText,

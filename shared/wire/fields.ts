@@ -114,11 +114,15 @@ export function hex(length: number): Field<string> {
 export const hash = hex(32) as unknown as Field<Hash>;
 export const signature = hex(64);
 export const publicKey = hex(32);
-/** An absent hash is sent as no bytes. */
-export const optionalHash: Field<Hash | undefined> = {
-  encode: (value, name) => (value === undefined ? new Uint8Array(0) : hash.encode(value, name)),
-  decode: (value, name) => (bytesOf(value, name).length === 0 ? undefined : hash.decode(value, name)),
-};
+/** An absent value is sent as no bytes. */
+function optionalBytes<Text extends string>(field: Field<Text>): Field<Text | undefined> {
+  return {
+    encode: (value, name) => (value === undefined ? new Uint8Array(0) : field.encode(value, name)),
+    decode: (value, name) => (bytesOf(value, name).length === 0 ? undefined : field.decode(value, name)),
+  };
+}
+export const optionalHash = optionalBytes(hash);
+export const optionalSignature = optionalBytes(signature);
 
 /** An absent value is sent as zero, as in protobuf. */
 export function nonZero(field: Field<number>): Field<number | undefined> {

@@ -29,6 +29,8 @@ export interface State {
   readonly previousSession: number;
   /** Generation of the device's enrolment, from 1; sessions count within it. Absent: not stated. */
   readonly generation?: number | undefined;
+  /** Of the device, over the session that the envelope names and the members above (`signSession`). */
+  readonly signature?: string | undefined;
 }
 export interface LineHead {
   readonly line: string;

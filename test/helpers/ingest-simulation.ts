@@ -12,6 +12,7 @@ import { openHome, type Home } from "../../server/repository/home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import type { Files } from "../../shared/ports.js";
+import { signSession } from "../../shared/trust/signatures.js";
 import { hashToken } from "../../shared/trust/token.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { buildTopic, clientIdOf, parseTopic } from "../../shared/wire/topics.js";
@@ -182,6 +183,7 @@ export class Simulation implements SimulatedNetwork {
     const ingest = this.#ingest;
     if (ingest === undefined) return false;
     const session = device.nextSession();
+    const stated = { online: false, previousSession: 0, generation: 1 };
     const will = {
       topic: buildTopic({ root, fleet, device: device.name, kind: "state" }),
       payload: encodeEnvelope({
@@ -190,7 +192,11 @@ export class Simulation implements SimulatedNetwork {
         sequence: 0,
         correlation: "",
         expiresMs: 0,
-        body: { type: "state", online: false, previousSession: 0, generation: 1 },
+        body: {
+          type: "state",
+          ...stated,
+          signature: signSession(device.key, { fleet, ...stated, device: device.name, session }),
+        },
       }),
     };
     const verdict = await ingest.admission.authenticate({

@@ -18,6 +18,7 @@ import type { Leaf, StreamedKind } from "../../shared/model/model.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { keyOfSeed } from "../../shared/trust/keys.js";
+import { signSession, type SessionSubject } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
 import type { Body, BodyOf, BodyType, ManifestPart, ObjectRef, Want } from "../../shared/wire/messages.js";
@@ -38,6 +39,16 @@ export interface ScriptedDeviceOptions {
   readonly answerWants?: boolean;
   /** Answers wants with the uploads of the agent, which may code. */
   readonly uploads?: (device: ScriptedDevice) => Uploads;
+}
+
+/** A session as its device states it. */
+export function stateOf(
+  { fleet, device, generation, deviceSeed }: Enrolment,
+  stated: Pick<SessionSubject, "session" | "previousSession" | "online">,
+): BodyOf<"state"> {
+  const signature = signSession(keyOfSeed(deviceSeed), { fleet, device, generation, ...stated });
+  const { previousSession, online } = stated;
+  return { type: "state", online, previousSession, generation, signature };
 }
 
 export class ScriptedDevice {
@@ -76,12 +87,7 @@ export class ScriptedDevice {
       sequence: 0,
       correlation: "",
       expiresMs: 0,
-      body: {
-        type: "state",
-        online: false,
-        previousSession: options.previousSession ?? 0,
-        generation: enrolment.generation,
-      },
+      body: stateOf(enrolment, { session, previousSession: options.previousSession ?? 0, online: false }),
     });
     const client = mqtt.connect(enrolment.mqtt[0] as string, {
       protocolVersion: 4,
@@ -119,6 +125,13 @@ export class ScriptedDevice {
     client.on("error", () => undefined);
     await client.subscribeAsync([...deviceSubscriptions(root, fleet, device)], { qos: 1 });
     return scripted;
+  }
+
+  /** Reports the session online, as behind an external broker. */
+  async reportOnline(): Promise<void> {
+    const { session, enrolment, options } = this;
+    const previousSession = options.previousSession ?? 0;
+    await this.send(stateOf(enrolment, { session, previousSession, online: true }));
   }
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {

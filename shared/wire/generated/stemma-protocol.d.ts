@@ -266,6 +266,9 @@ export namespace stemma {
             /** State generation. */
             generation: number;
 
+            /** State signature. */
+            signature: Uint8Array;
+
             /**
              * Creates a new State instance using the specified properties.
              * @param [properties] Properties to set
@@ -306,6 +309,9 @@ export namespace stemma {
 
                 /** State generation */
                 generation?: (number|null);
+
+                /** State signature */
+                signature?: (Uint8Array|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

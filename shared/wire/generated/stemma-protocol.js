@@ -348,6 +348,7 @@ export const stemma = $root.stemma = (() => {
             State.prototype.online = false;
             State.prototype.previousSession = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             State.prototype.generation = 0;
+            State.prototype.signature = $util.newBuffer([]);
 
             State.create = function(properties) {
                 return new State(properties);
@@ -366,6 +367,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(16).uint64(message.previousSession);
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(24).uint32(message.generation);
+                if (message.signature != null && $Object.hasOwnProperty.call(message, "signature") && message.signature.length)
+                    writer.uint32(34).bytes(message.signature);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -424,6 +427,15 @@ export const stemma = $root.stemma = (() => {
                                 message.generation = value;
                             else
                                 delete message.generation;
+                            continue;
+                        }
+                    case 4: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.signature = value;
+                            else
+                                delete message.signature;
                             continue;
                         }
                     }

@@ -34,7 +34,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const enrolment = await server.enroll("v1");
     const connect = async (session: number): Promise<ScriptedDevice> => {
       const device = await ScriptedDevice.connect(enrolment, { session });
-      await device.send({ type: "state", online: true, previousSession: 0, generation: 1 });
+      await device.reportOnline();
       return device;
     };
     const first = await connect(5);
@@ -51,13 +51,41 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     await quarantined.close();
   });
 
+  it("believes no session that the device has not signed, and none of an earlier enrolment", async (t) => {
+    const broker = await plainBroker();
+    t.after(() => broker.close());
+    const server = await startTestServer({ broker: { url: broker.url } });
+    t.after(() => server.remove());
+    const old = await server.enroll("v1");
+    const enrolment = await server.enroll("v1");
+    const { deviceSeed } = await server.enroll("attacker");
+    const burnt = Number.MAX_SAFE_INTEGER;
+    for (const forged of [{ ...enrolment, deviceSeed }, old]) {
+      const attacker = await ScriptedDevice.connect(forged, { session: burnt });
+      await attacker.reportOnline();
+      assert.equal((await attacker.refusal()).code, "DEVICE_REVOKED");
+      await attacker.send({ type: "state", online: true, previousSession: 0, generation: 2 });
+      await attacker.find(
+        (message): message is typeof message => message.type === "refusal",
+        attacker.messages.length,
+      );
+      await attacker.close();
+    }
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await device.reportOnline();
+    await device.birth();
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
+    assert.deepEqual([shown.state, shown.online, shown.session], ["enrolled", true, 1]);
+    await device.close();
+  });
+
   it("ends the session of a device that is revoked", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
     const server = await startTestServer({ broker: { url: broker.url } });
     t.after(() => server.remove());
     const device = await ScriptedDevice.connect(await server.enroll("v1"), { session: 1 });
-    await device.send({ type: "state", online: true, previousSession: 0, generation: 1 });
+    await device.reportOnline();
     await device.birth();
     await server.handle.operations.revoke({ fleet: testFleet, device: "v1" });
     assert.equal((await device.refusal()).code, "DEVICE_REVOKED");

@@ -62,7 +62,7 @@ it("survives garbage, huge and retained messages of a hostile peer", { timeout: 
     await server.close();
     server = await startServer(options, log);
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
-    await device.send({ type: "state", online: true, previousSession: 0, generation: 1 });
+    await device.reportOnline();
     await device.birth();
     await device.close();
     const grownBytes = process.memoryUsage().rss - before;

@@ -121,6 +121,21 @@ describe("sessions", () => {
     await device.close();
   });
 
+  it("refuses a session that the device's key has not signed, without any harm to the device", async () => {
+    const enrolment = await server.enroll("signed");
+    const { deviceSeed } = await server.enroll("other-key");
+    // With the token alone: whoever has seen it on the wire.
+    await assert.rejects(
+      ScriptedDevice.connect({ ...enrolment, deviceSeed }, { session: Number.MAX_SAFE_INTEGER }),
+      refusedByBroker,
+    );
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    await device.birth();
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "signed" });
+    assert.deepEqual([shown.state, shown.session], ["enrolled", 1]);
+    await device.close();
+  });
+
   it("shows a device that doubts the server, in the device's words, until it believes it", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("doubter"), { session: 1 });
     await device.birth();

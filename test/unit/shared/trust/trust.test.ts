@@ -18,15 +18,18 @@ import {
   loadOrMakeKey,
 } from "../../../../shared/trust/keys.js";
 import {
+  isSessionSigned,
   receiptMessage,
   signAnnounce,
   signOffer,
   signReceipt,
+  signSession,
   verifyAnnounce,
   verifyHead,
   verifyOffer,
   verifyReceipt,
   type OfferSubject,
+  type SessionSubject,
 } from "../../../../shared/trust/signatures.js";
 import { generateToken, hashToken, isTokenOf } from "../../../../shared/trust/token.js";
 import type { Receipt } from "../../../../shared/wire/messages.js";
@@ -86,6 +89,30 @@ test("golden vectors of the receipts and offers of a generation (signed form 2)"
   assert.equal(signOffer(key, offer.subject), offer.signature);
   assert.equal(Buffer.from(receiptMessage(unsigned)).toString("hex"), receipt.message);
   assert.deepEqual(signReceipt(key, unsigned), { type, ...unsigned, publicKey, signature });
+});
+
+test("golden vectors of sessions, and a session binds every one of its fields and the device's key", () => {
+  const { seed, publicKey, sessions } = JSON.parse(
+    readFileSync(new URL("../../../vectors/trust/sessions-1.json", import.meta.url), "utf8"),
+  ) as { seed: string; publicKey: string; sessions: { subject: SessionSubject; signature: string }[] };
+  const key = keyOfSeed(seed);
+  for (const { subject, signature } of sessions) {
+    assert.equal(signSession(key, subject), signature);
+    assert.ok(isSessionSigned(publicKey, subject, signature));
+    const changes: Partial<SessionSubject>[] = [
+      { fleet: `${subject.fleet}x` },
+      { device: "v2" },
+      { fleet: `${subject.fleet}${subject.device}`, device: "" },
+      { generation: subject.generation + 1 },
+      { session: subject.session - 1 },
+      { previousSession: subject.previousSession + 1 },
+      { online: !subject.online },
+    ];
+    for (const change of changes)
+      assert.ok(!isSessionSigned(publicKey, { ...subject, ...change }, signature), JSON.stringify(change));
+    assert.ok(!isSessionSigned(generateKey(random).publicKey, subject, signature));
+    assert.ok(!isSessionSigned(publicKey, subject, undefined));
+  }
 });
 
 test("a receipt binds every one of its fields, the server's key, the device and the session", () => {
