@@ -29,6 +29,7 @@ const statusOfCode: Partial<Record<ErrorCode, number>> = {
   SHAPE_INVALID: 400,
   DTYPE_UNKNOWN: 400,
   SERVER_UNREACHABLE: 503,
+  TIER_UNREACHABLE: 503,
   TRAINING_STOPPED: 409,
 };
 

@@ -115,6 +115,11 @@ async function confirm(parts: ConfirmationParts, versionId: Hash): Promise<void>
       parts.log.error("confirmation-stopped", { versionId, message: error.message });
       return;
     }
+    // Nothing says that the model is damaged; the next start confirms it, where the tier can be reached then.
+    if (isStemmaError(error, "TIER_UNREACHABLE")) {
+      parts.log.warn("confirmation-waits-for-tier", { versionId, message: error.message });
+      return;
+    }
     // Retired, and perhaps garbage-collected, while it was read: nothing waits for it any more.
     if (parts.repository.get(versionId)?.state === "retired") return;
     parts.onDamaged(versionId, error);

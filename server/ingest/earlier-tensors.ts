@@ -26,7 +26,11 @@ interface Earlier extends Depth {
 
 /** Depth of a tensor with these references: how many tensors have to be decoded before it. */
 export function depthAgainst(objects: Pick<ObjectReader, "encodingOf">, references: readonly Hash[]): number {
-  const depths = references.map((id) => 1 + (objects.encodingOf(id)?.depth ?? 0));
+  const depths = references.map((id) => {
+    const encoding = objects.encodingOf(id);
+    // A new tensor must not need a storage tier.
+    return encoding?.needsLowFile === true ? Number.POSITIVE_INFINITY : 1 + (encoding?.depth ?? 0);
+  });
   return Math.max(0, ...depths);
 }
 

@@ -26,6 +26,7 @@ const temporaryCodes = new Set<string>([
   "REFERENCE_MISSING",
   "LEASE_EXPIRED",
   "LEASE_UNKNOWN",
+  "TIER_UNREACHABLE",
 ]);
 const retryMs = { uselessCoding: 1_000, temporary: 30_000, unexpected: 60_000 };
 

@@ -145,7 +145,9 @@ export class IncomingUpload {
         if (end !== undefined) return end;
       }
     } catch (error) {
-      const isUselessCoding = this.#isCoded && isMalformedCoding(error);
+      // Raw tensors need no storage tier.
+      const needsTier = isStemmaError(error, "TIER_UNREACHABLE");
+      const isUselessCoding = this.#isCoded && (isMalformedCoding(error) || needsTier);
       // If it were kept, the spool would be resumed and be useless again.
       if (isUselessCoding || isStemmaError(error, "TRANSFER_MANIFEST_INVALID")) await this.#dropTransfer();
       return refusalOf(error, isUselessCoding);

@@ -150,6 +150,15 @@ describe("confirmations", () => {
     assert.deepEqual(reported, []);
   });
 
+  it("do not report damage when a storage tier cannot be reached", async () => {
+    const { confirmations, reported, add } = confirmationsUnderTest("stored", {
+      confirm: () => Promise.reject(new StemmaError("TIER_UNREACHABLE", "stopped")),
+    });
+    add(1);
+    await confirmations.idle();
+    assert.deepEqual(reported, []);
+  });
+
   it("run few at a time, by number and bytes; a large model runs alone", async () => {
     const small = confirmationsUnderTest("stored", {
       maxConcurrent: 3,
