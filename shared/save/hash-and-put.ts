@@ -11,6 +11,8 @@ import type { Hash, TensorSource } from "../tensor/tensor.js";
 const largeBytes = 1024 * 1024;
 /** After this many hashed bytes the event loop gets its turn, to start writes and whatever else waits. */
 const turnBytes = 256 * 1024;
+/** At most this many tensors wait to be written. */
+const maxWaiting = 512;
 
 export interface HashedModel {
   readonly model: ModelSource;
@@ -32,6 +34,12 @@ export async function hashAndPut(
   const puts = new Map<Hash, Promise<number>>();
   let hasFailed = false;
   let sinceTurn = 0;
+  const turn = async (): Promise<void> => {
+    sinceTurn = 0;
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  };
   for (const index of largeFirst(model.sources)) {
     const source = model.sources[index] as TensorSource;
     const tensor = await tensorIdOfSource(source);
@@ -46,14 +54,12 @@ export async function hashAndPut(
         hasFailed = true;
       });
       puts.set(tensor, put);
+      // They are written in order: all earlier ones are written, too.
+      if (puts.size % maxWaiting === 0) await put.catch(() => undefined);
     }
     sinceTurn += source.byteLength;
-    if (sinceTurn < turnBytes) continue;
-    sinceTurn = 0;
+    if (sinceTurn >= turnBytes) await turn();
     if (hasFailed) break;
-    await new Promise((resolve) => {
-      setImmediate(resolve);
-    });
   }
   const written = Promise.all(puts.values()).then((bytes) => bytes.reduce((sum, count) => sum + count, 0));
   written.catch(() => undefined);
