@@ -28,6 +28,9 @@ const quality = 9;
 const bestQuality = 11;
 const bestQualityBytes = [0, 2 ** 21, 2 ** 17, 0, 2 ** 15, 0, 0, 0, 2 ** 15] as const;
 const bestQualityShare = 0.95;
+/** Longer ones of single bytes get the next best, up to this length: a megabyte takes 1 to 2 seconds. */
+const goodQuality = 10;
+const goodQualityBytes = 2 ** 23;
 /** A stream must promise to be so much shorter than what it replaces, because it takes longer. */
 const minGain = 0.002;
 
@@ -53,9 +56,8 @@ export function encodeGeneral(source: GeneralSource, limit: number): Uint8Array 
   }
   if (best === undefined) return undefined;
   // A long tensor repeats more than its sample does.
-  const level = bytes.length <= bestQualityBytes[width]! ? bestQuality : quality;
-  const more =
-    (sample.bytes.length === bytes.length ? 1 : 0.98) * (level === bestQuality ? bestQualityShare : 1);
+  const level = levelOf(width, bytes.length);
+  const more = (sample.bytes.length === bytes.length ? 1 : 0.98) * (level === quality ? 1 : bestQualityShare);
   const expected = (best.length / sample.bytes.length) * bytes.length * more;
   if (expected > (1 - minGain) * limit) return undefined;
   const stream = compressed(arranged(source, best.form), { form: best.form, width, level });
@@ -64,6 +66,11 @@ export function encodeGeneral(source: GeneralSource, limit: number): Uint8Array 
   out[0] = best.form;
   out.set(stream, 1);
   return out;
+}
+
+function levelOf(width: number, byteLength: number): number {
+  if (byteLength <= bestQualityBytes[width]!) return bestQuality;
+  return width === 1 && byteLength <= goodQualityBytes ? goodQuality : quality;
 }
 
 /** Whether `bytes` need a base. @throws DELTA_MALFORMED */

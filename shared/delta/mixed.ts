@@ -316,7 +316,8 @@ export function decodeMixed(
   target: Uint8Array,
 ): void {
   const flags = flagsOf(bytes);
-  if (target.length > maxBytes) throw encodingMalformed("a tensor of its size is not coded in mixed bits");
+  if (target.length > maxBytesOf(width))
+    throw encodingMalformed("a tensor of its size is not coded in mixed bits");
   const count = target.length / width;
   const words = { low: new Uint32Array(count), high: new Uint32Array(width === 8 ? count : 0) };
   const from = mixedNeedsBase(bytes) && base !== undefined ? wordsOf(base, width) : undefined;
@@ -330,8 +331,11 @@ export function decodeMixed(
   writeWords(words, width, target);
 }
 
-/** Larger tensors are not coded so, because a megabyte takes about a second, also to decode. */
-const maxBytes = 8 * 2 ** 20;
+/**
+ * Larger tensors are not coded so, because a megabyte takes about a second, also to decode. Sequences of wide integers
+ * gain most: 10 % over the best of others where general coders are a third behind.
+ */
+const maxBytesOf = (width: number): number => (width >= 4 ? 64 : 8) * 2 ** 20;
 /** Larger ones than this must get so much shorter. */
 const smallBytes = 2 ** 16;
 const minShare = 0.04;
@@ -377,7 +381,7 @@ function tryWays(
 
 /** Returns undefined where the encoding would not be shorter than `limit` bytes by enough. */
 export function encodeMixed(bytes: Uint8Array, source: MixedSource, limit: number): Uint8Array | undefined {
-  if (bytes.length === 0 || bytes.length > maxBytes) return undefined;
+  if (bytes.length === 0 || bytes.length > maxBytesOf(source.width)) return undefined;
   const maxLength = bytes.length <= smallBytes ? limit - 1 : Math.floor((1 - minShare) * limit);
   const all = waysOf(source.base);
   // Where hardly anything is left to code, a short sample shows little, and coding takes little time.

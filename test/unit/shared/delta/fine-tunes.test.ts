@@ -7,7 +7,8 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import type { EncodeOptions } from "../../../../shared/delta/encoded.js";
+import { encodingCodes, type EncodeOptions } from "../../../../shared/delta/encoded.js";
+import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import { tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
@@ -95,6 +96,62 @@ for (const [child, base, previous, most] of lowRankBits) {
       assert.ok(bits <= most, `${bits}`);
     },
   );
+}
+
+/** All models of one network, each given each other: also backwards and across optimisers, where little is saved. */
+const everyPair = [
+  ["lstm-base", "lstm-sgd1e-3-10", "lstm-sgd1e-3-100", "lstm-sgd1e-3-200", "lstm-adam1e-4-100"],
+  ["mnv2-base", "mnv2-sgd1e-3-100", "mnv2-adam1e-4-100"],
+].flatMap((names) =>
+  names.flatMap((base) => names.flatMap((child) => (child === base ? [] : [{ base, child }]))),
+);
+const isFull = process.env["STEMMA_TEST_FULL"] === "1";
+const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_122);
+
+test(
+  `no pair takes more than 0.1 % above doing without low-rank predictions (${isFull ? "all" : `sampled, seed ${seed}`})`,
+  { skip },
+  async (context) => {
+    const codec = await loadDeltaCodec();
+    const random = seededNumbers(seed);
+    const pairs = isFull ? everyPair : everyPair.filter(() => random() < 0.25);
+    let [withFactors, highestShare] = [0, 0];
+    for (const { base, child } of pairs) {
+      const [from, own] = [await tensorsOf(base), await tensorsOf(child)];
+      const all = [...own].filter(([, { bytes }]) => bytes.length > 0);
+      const tensors = isFull ? all : Array.from({ length: 3 }, () => all[Math.floor(random() * all.length)]!);
+      for (const rounded of isFull ? [false] : [false, true]) {
+        let [without, taken] = [0, 0];
+        for (const [name, tensor] of tensors) {
+          const [raw, reference] = [tensor, from.get(name)!].map((each) =>
+            rounded ? inBfloat16(each) : each,
+          );
+          const lengthWith = (lowRank: boolean): number => {
+            const found = codec.encodeTensor(raw!, raw!.bytes, { base: reference }, { lowRank });
+            if (found.code === encodingCodes.lowRank) withFactors++;
+            return found.bytes.length + 1;
+          };
+          without += lengthWith(false);
+          taken += lengthWith(true);
+        }
+        highestShare = Math.max(highestShare, taken / without);
+        assert.ok(
+          taken <= 1.001 * without,
+          `${child} given ${base}: ${taken} bytes, ${without} without factors`,
+        );
+      }
+    }
+    context.diagnostic(
+      `${pairs.length} pairs, ${withFactors} tensors with factors, at most ${highestShare} of without`,
+    );
+    assert.ok(withFactors > 0, "no tensor of the sample took factors, so nothing was tested");
+  },
+);
+
+/** A float32 tensor in bfloat16, its low halves cut off. */
+function inBfloat16({ dtype, shape, bytes }: Tensor): Tensor {
+  if (dtype !== "F32") return { dtype, shape, bytes };
+  return { dtype: "BF16", shape, bytes: bytes.filter((_, i) => (i & 3) >= 2) };
 }
 
 test("a previous update helps, whichever of the two is the base", { skip }, async (context) => {
