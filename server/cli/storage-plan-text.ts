@@ -86,7 +86,9 @@ function describeBound(
 ): readonly string[] {
   if (ratio === null)
     return [
-      `bound     any rebuild time; chains of at most ${maxPlannedDepth} tensors${plan === undefined ? "" : `; at least ${formatBytes(plan.leastStorageCost)} with any chains`}`,
+      `bound     any rebuild time${plan === undefined ? "" : `; no plan takes less than ${formatBytes(plan.leastStorageCost)}`}`,
+      `          chains end after ${maxPlannedDepth} tensors, and a tensor that is predicted from several`,
+      "          comes after all of them; so that bound may be out of reach",
     ];
   return [
     ...(plan === undefined
