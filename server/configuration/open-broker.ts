@@ -3,7 +3,6 @@ import { readFile } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Authenticate, RunningBroker } from "../broker/broker-port.js";
-import { connectBroker } from "../broker/external-broker.js";
 import type { AdmitSession } from "../broker/external-sessions.js";
 import { startBroker, type EmbeddedBroker } from "../broker/start-broker.js";
 import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
@@ -78,6 +77,8 @@ export async function connectExternal({ config, ...parts }: ConnectExternalParts
   const { broker, rootTopic, brokerLimits } = config;
   if (broker === undefined) throw new StemmaError("INTERNAL", "No external broker is configured.");
   const { url, username, passwordFile, caFile } = broker;
+  // Its library is loaded only by the servers that need it.
+  const { connectBroker } = await import("../broker/external-broker.js");
   return connectBroker({
     ...parts,
     url,

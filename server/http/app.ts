@@ -51,6 +51,21 @@ export interface HttpAccess {
   readonly limits?: HttpLimits;
 }
 
+/**
+ * Input is checked by the table's own schemas (read-input.ts). Without these, fastify loads its compilers of JSON
+ * Schema, 240 files, at every start.
+ */
+const noCompilers = {
+  buildValidator: () => refuseSchema,
+  buildSerializer: () => refuseSchema,
+};
+function refuseSchema(): never {
+  throw new StemmaError(
+    "INTERNAL",
+    "A route has a JSON Schema of its own. Check its input with read-input.ts.",
+  );
+}
+
 export function buildHttpApp(
   parts: HttpParts,
   { access, limits = defaultHttpLimits }: HttpAccess,
@@ -64,6 +79,7 @@ export function buildHttpApp(
     keepAliveTimeout: 5_000,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 512 },
+    schemaController: { compilersFactory: noCompilers },
     // Refusals before any route is found do not pass the error handler.
     frameworkErrors: (error, _request, reply) => {
       sendError(reply, typedErrorOf(error));
