@@ -1,4 +1,4 @@
-/** Devices report new versions while a storage tier is absent: nothing new depends on it, and nobody is refused for good. */
+/** Devices report while a storage tier is absent: nothing new depends on it, and nobody is refused for good. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { keyframeDepth } from "../../../../server/ingest/coded-tensors.js";
