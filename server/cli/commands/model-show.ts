@@ -160,17 +160,34 @@ async function diffCommand(a: string, b: string, _: unknown, command: Command): 
           { title: "TENSOR", value: (row) => row.name },
           { title: "WAS", value: (row) => (row.a ? `${row.a.dtype} [${row.a.shape.join(", ")}]` : "-") },
           { title: "IS", value: (row) => (row.b ? `${row.b.dtype} [${row.b.shape.join(", ")}]` : "-") },
-          { title: "OTHER NAME", value: (row) => row.otherName },
-          { title: "FOLLOWS", value: (row) => row.relation },
+          ...(diff.changes.some(({ otherName }) => otherName !== undefined)
+            ? [{ title: "OTHER NAME", value: (row: TensorChange): string | undefined => row.otherName }]
+            : []),
         ],
         empty: "the two models have the same tensors",
       },
       text: [
+        ...relationLines(diff.changes),
         `${describeArchitectures(diff)}; ${diff.comparisons} hashes compared`,
         ...(diff.provenance === undefined ? [] : provenanceDiffLines(diff.provenance)),
       ].join("\n"),
     });
   });
+}
+
+type TensorChange = ModelDiff["changes"][number];
+
+/** Relations that are shown; more are counted. */
+const maxRelationLines = 20;
+
+/** Below the table, whose columns leave no space for them in 80 characters. */
+function relationLines(changes: readonly TensorChange[]): readonly string[] {
+  const found = changes.filter(({ relation }) => relation !== undefined);
+  const more = found.length - maxRelationLines;
+  return [
+    ...found.slice(0, maxRelationLines).map(({ name, relation }) => `${name}: ${relation ?? ""}`),
+    ...(more > 0 ? [`and ${more} more follow from what they were (all with -o json)`] : []),
+  ];
 }
 
 function describeArchitectures({ sameArchitecture, opaque }: ModelDiff): string {
