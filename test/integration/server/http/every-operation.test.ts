@@ -21,7 +21,13 @@ import { startTestServer, testFleet as fleet, type TestServer } from "../../../h
 import { type OperationName, steps, tiny } from "./operation-steps.js";
 
 /** Operations whose answers differ between homes: only the members are compared. */
-const ownValues: ReadonlySet<OperationName> = new Set(["enroll", "addresses"]);
+const ownValues: ReadonlySet<OperationName> = new Set([
+  "enroll",
+  "addresses",
+  "addTier",
+  "tiers",
+  "planTier",
+]);
 /** Operations of which the steps return only a part of the answer. */
 const partial: ReadonlySet<OperationName> = new Set([
   "health",

@@ -309,6 +309,20 @@ export function steps(backupFolder: string): readonly Step[] {
     { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
     { name: "reindex", ask: (at) => at.reindex({ fleet }) },
     {
+      name: "addTier",
+      ask: async (at) => at.addTier({ name: "cold", folder: await mkdtemp(backupFolder) }),
+    },
+    {
+      name: "addTier",
+      shows: "a folder that is not empty",
+      ask: (at) => at.addTier({ name: "full", folder: process.cwd() }),
+      fails: "TIER_INVALID",
+    },
+    { name: "tiers", ask: (at) => at.tiers() },
+    { name: "planTier", ask: (at) => at.planTier({ fleet, tier: "cold" }) },
+    { name: "applyTier", ask: (at) => at.applyTier({ fleet, tier: "cold" }) },
+    { name: "removeTier", ask: (at) => at.removeTier({ tier: "cold" }) },
+    {
       name: "backup",
       ask: async (at) => Object.keys(await at.backup({ fleet, folder: await mkdtemp(backupFolder) })),
     },
