@@ -113,11 +113,12 @@ export async function alteredModels(
 export async function planFleet(
   repository: FleetRepository,
   options: Partial<PlanArchiveOptions> & Pick<PlanArchiveOptions, "ratio">,
+  rates: ArchiveRates = testRates,
 ): Promise<ArchivePlan> {
   return await planArchive(
     repository.fleet,
     repository,
-    { codec: await loadDeltaCodec(), rates: testRates, clock: nodeClock() },
+    { codec: await loadDeltaCodec(), rates, clock: nodeClock() },
     { timeLimitMs: 500, ...options },
   );
 }

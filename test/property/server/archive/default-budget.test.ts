@@ -5,7 +5,13 @@ import fc from "fast-check";
 import type { ArchivePlan } from "../../../../server/archive/archive-plan.js";
 import type { EdgeSource } from "../../../../server/archive/edge-costs.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
-import { alteredModels, applyToFleet, fineTunedFamily, planFleet } from "../../../helpers/archive-fleet.js";
+import {
+  alteredModels,
+  applyToFleet,
+  fineTunedFamily,
+  planFleet,
+  testRates,
+} from "../../../helpers/archive-fleet.js";
 import { memoryFleet } from "../../../integration/server/archive/memory-fleet.js";
 
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
@@ -77,14 +83,15 @@ describe("the default budget", () => {
     assert.ok(summary.bytesPlanned <= summary.bytesNow && summary.rewrittenTensors < 5);
   });
 
-  it("saves much of what a fleet stored raw could save, where 1.6 times the raw cost allows little", async () => {
+  it("saves much of what is possible also on a fast disk, where 1.6 times the raw cost allows little", async () => {
+    const rates = { ...testRates, readUsPerByte: 0.0008 };
     const { repository } = await memoryFleet(fineTunedFamily("a", 1, 2));
     const plans: ArchivePlan[] = [];
     for (const ratio of ["auto", null, 1.6] as const)
-      plans.push(await planFleet(repository, { timeLimitMs, ratio }));
+      plans.push(await planFleet(repository, { timeLimitMs, ratio }, rates));
     const [auto, free, strict] = plans.map(({ summary }) => summary.bytesNow - summary.bytesPlanned);
-    assert.ok(auto! > 0.6 * free!, `${auto} of ${free} saved`);
-    assert.ok(auto! > strict!, `${strict} saved within 1.6 times the cost of raw tensors`);
+    assert.ok(auto! > 0.5 * free!, `${auto} of ${free} saved`);
+    assert.ok(auto! > 1.5 * strict!, `${strict} saved within 1.6 times the cost of raw tensors`);
   });
 
   it("keeps everything as it is where no plan is smaller", async () => {
