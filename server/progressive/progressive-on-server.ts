@@ -152,8 +152,10 @@ function storedWeightsReader({ objects }: FleetRepository, leaves: readonly Leaf
   return storedReader(leaves, {
     storedBytes: (leaf) => storedBytesOf(objects, idOf(leaf)),
     async readHighPlanes(leaf, planes) {
-      // Plans do not store so small a tensor in planes, so it is read completely.
-      const known = storedBytesOf(objects, idOf(leaf)) <= minPlanesBytes ? floatPlaneCount : planes;
+      // Plans do not store so small a tensor in planes, so it is read completely, but not from a storage tier.
+      const isSmall = storedBytesOf(objects, idOf(leaf)) <= minPlanesBytes;
+      const isNear = objects.encodingOf(idOf(leaf))?.needsLowFile !== true;
+      const known = isSmall && isNear ? floatPlaneCount : planes;
       return { ...(await objects.readHighPlanes(idOf(leaf), known)), known };
     },
     readFixedPlanes: (leaf, planes) => objects.readFixedPlanes(idOf(leaf), planes),
