@@ -88,10 +88,10 @@ describe("the default budget", () => {
     const { repository } = await memoryFleet(fineTunedFamily("a", 1, 2));
     const plans: ArchivePlan[] = [];
     for (const ratio of ["auto", null, 1.6] as const)
-      plans.push(await planFleet(repository, { timeLimitMs, ratio }, rates));
+      plans.push(await planFleet(repository, { ratio }, rates));
     const [auto, free, strict] = plans.map(({ summary }) => summary.bytesNow - summary.bytesPlanned);
-    assert.ok(auto! > 0.5 * free!, `${auto} of ${free} saved`);
-    assert.ok(auto! > 1.5 * strict!, `${strict} saved within 1.6 times the cost of raw tensors`);
+    assert.ok(auto! > 0.5 * free!, `${auto} of ${free} saved, ${strict} within 1.6 times raw`);
+    assert.ok(auto! > 1.1 * strict!, `${auto} saved, ${strict} within 1.6 times the cost of raw tensors`);
   });
 
   it("keeps everything as it is where no plan is smaller", async () => {
