@@ -4,8 +4,9 @@
  * catalog is measured at a tenth of its size too. Asserts nothing about time; the answers of both are compared.
  */
 import { compareCandidates, type PrefixCandidate } from "../../server/lineage/prefix-candidates.js";
-import { PrefixIndex } from "../../server/lineage/prefix-index.js";
+import { PrefixIndex, type PrefixMatch } from "../../server/lineage/prefix-index.js";
 import { renderTable } from "../../shared/cli/output.js";
+import { commonPrefix } from "../../shared/model/common-prefix.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -18,6 +19,7 @@ const queries = isQuick ? 1_000 : 10_000;
 const scans = isQuick ? 20 : 50;
 
 interface Known {
+  readonly choices: readonly number[];
   readonly identities: readonly Hash[];
   readonly model: PrefixCandidate;
 }
@@ -30,20 +32,34 @@ interface Result {
   readonly scanP50Us: number;
 }
 
-function longestByScan(known: readonly Known[], query: readonly Hash[]): Hash | undefined {
+function longestByScan(known: readonly Known[], query: readonly Hash[]): Known | undefined {
   const asked = new Set(query);
-  let best: { model: PrefixCandidate; layers: number } | undefined;
-  for (const { identities, model } of known) {
+  let best: { candidate: Known; layers: number } | undefined;
+  for (const candidate of known) {
     let layers = 0;
-    for (const identity of identities) if (asked.has(identity)) layers++;
+    for (const identity of candidate.identities) if (asked.has(identity)) layers++;
     if (
       best === undefined ||
       layers > best.layers ||
-      (layers === best.layers && compareCandidates(model, best.model) < 0)
+      (layers === best.layers && compareCandidates(candidate.model, best.candidate.model) < 0)
     )
-      best = { model, layers };
+      best = { candidate, layers };
   }
-  return best?.model.id;
+  return best?.candidate;
+}
+
+/** The index gives the scan's model, and as many layers as the two graphs have in common. */
+function checkAnswer(
+  query: Known,
+  byScan: Known | undefined,
+  byIndex: PrefixMatch<PrefixCandidate> | undefined,
+): void {
+  const shared =
+    byScan === undefined
+      ? undefined
+      : commonPrefix(candidateArchitecture(query.choices), candidateArchitecture(byScan.choices));
+  if (byIndex?.model.id !== byScan?.model.id || byIndex?.layers !== shared?.layers.length)
+    throw new Error("The index and the scan give different answers. Please report this with the seed 1.");
 }
 
 function quantile(sorted: readonly number[], share: number): number {
@@ -57,18 +73,17 @@ function timed(run: () => void): number {
 }
 
 /** Microseconds of each query, without those of the first ones, in which the code is compiled. */
-function measure(known: readonly Known[], asked: readonly (readonly Hash[])[]): Result {
+function measure(known: readonly Known[], asked: readonly Known[]): Result {
   const index = new PrefixIndex();
   for (const { identities, model } of known) index.add(identities, model);
-  for (const query of asked.slice(0, 200)) index.longest(query);
+  for (const { identities } of asked.slice(0, 200)) index.longest(identities);
   const stepsBefore = index.steps;
-  const times = asked.map((query) => timed(() => index.longest(query))).sort((a, b) => a - b);
+  const times = asked.map(({ identities }) => timed(() => index.longest(identities))).sort((a, b) => a - b);
   const compared = (index.steps - stepsBefore) / asked.length;
   const scanTimes = asked.slice(0, scans).map((query) => {
-    let byScan: Hash | undefined;
-    const us = timed(() => (byScan = longestByScan(known, query)));
-    if (index.longest(query)?.model.id !== byScan)
-      throw new Error("The index and the scan give different models. Please report this with the seed 1.");
+    let byScan: Known | undefined;
+    const us = timed(() => (byScan = longestByScan(known, query.identities)));
+    checkAnswer(query, byScan, index.longest(query.identities));
     return us;
   });
   return {
@@ -86,10 +101,11 @@ function measure(known: readonly Known[], asked: readonly (readonly Hash[])[]): 
 const random = randomNumbers(1);
 const choices = searchedChoices(catalog + queries, random);
 const known = choices.map<Known>((candidate, i) => ({
+  choices: candidate,
   identities: layerIdentities(candidateArchitecture(candidate)).filter((identity) => identity !== undefined),
   model: { id: sha256(`model ${i}`), quality: random(1_000), savedAtMs: i },
 }));
-const asked = known.slice(catalog).map(({ identities }) => identities);
+const asked = known.slice(catalog);
 const results = [catalog / 10, catalog].map((count) => measure(known.slice(0, count), asked));
 process.stdout.write(
   args.includes("json")
