@@ -128,7 +128,7 @@ function budgetsOf(
   return { costs: costs.map((cost, s) => Math.max(autoBudgetRatio * cost, currentCosts?.[s] ?? 0)) };
 }
 
-/** The recreation cost of each vertex in its smallest form that is no difference from another one. */
+/** The recreation cost of each vertex in its smallest form that does not depend on another one. */
 function undiffedCosts(graph: StorageGraph, vertexMinCosts: Float64Array): Float64Array {
   const { start, items } = graph.incoming;
   return vertexMinCosts.map((minCost, v) => {

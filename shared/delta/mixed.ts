@@ -1,9 +1,7 @@
 /**
  * Integers, short floats and masks, coded bit by bit with probabilities mixed from what surrounds an element: for
  * types whose values repeat, follow each other, or have few values (docs/codec.md, "Mixed bits"). Slow, and smaller
- * than general coders.
- *
- * Bytes: flags u8 ‖ range coder's stream.
+ * than general coders. Bytes: flags u8 ‖ range coder's stream.
  */
 import { encodingMalformed } from "./encoding-malformed.js";
 import { BitCells, MixedBitsReader, MixedBitsWriter, MixedBytes, type MixedBits } from "./mixing-model.js";

@@ -166,7 +166,7 @@ async function planCommand(choices: PlanChoices, context: CommandContext): Promi
   });
 }
 
-/** With `--tier`, tensors are moved and not planned anew. */
+/** With `--tier`, tensors are moved, and stored as they are. */
 async function applyOrMove(choices: ApplyChoices, context: CommandContext): Promise<void> {
   const { tier, dryRun, plan, disk, time } = choices;
   if (tier === undefined) return await applyCommand(choices, context);

@@ -16,7 +16,7 @@ const maxLeftShare = 0.3;
 /** Denominators of fractions that are tried: counts of samples, decimals. */
 const maxTotal = 4_096;
 const decimals = [1e2, 1e3, 1e4, 1e5, 1e6];
-/** Weights that are no such fraction. */
+/** Weights other than these fractions. */
 const anyTotal = 2 ** 40;
 
 export interface FoundAverage {
