@@ -147,7 +147,7 @@ export function versionsAtRest(
   context: RepositoryContext,
   busy: RetentionOptions["busy"],
 ): Record<"near" | "atRest", readonly { versionId: Hash; name: string; version: number }[]> {
-  // That a device may not delete its copy yet is no reason to have the server's at hand.
+  // The device keeps its copy until release; that does not require the server's copy to be at hand.
   const ignored = new Set(["unreleased"]);
   const plan = planNow(context, [ruleOfNothing], Number.POSITIVE_INFINITY, { busy, ignored });
   return {

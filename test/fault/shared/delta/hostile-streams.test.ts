@@ -277,7 +277,7 @@ test("scales that are zero or no numbers, groups that do not fit, and weights wi
   const missing = "DELTA_REFERENCE_MISSING";
   const refused: readonly (readonly [string, Tensor, Uint8Array, References, string?])[] = [
     ["a scale of zero", child, whole(0), { base }],
-    ["a scale that is no number", child, whole(NaN), { base }],
+    ["a scale that is not a number", child, whole(NaN), { base }],
     ["an infinite scale", child, whole(Infinity), { base }],
     [
       "a named scale of zero",
