@@ -33,6 +33,8 @@ export interface CommandPorts {
 /** Milliseconds between SIGTERM and SIGKILL. */
 const graceMs = 2000;
 const watchMs = 1000;
+/** Milliseconds for reading what it wrote last. A process that left the group may keep the pipes open for ever. */
+const drainMs = 500;
 const maxWatchedFiles = 20_000;
 const maxErrorCharacters = 8192;
 /** Signals by which something else ended it: no memory, a shutdown. Other signals are its own crash. */
@@ -71,16 +73,17 @@ export async function runCommand(run: CommandRun, ports: CommandPorts): Promise<
   const watch = watchBytes(run.watched, ports.clock, () => {
     end("too-large");
   });
-  const errorTail = collectOutput(child, ports);
+  const output = collectOutput(child, ports);
   try {
     const ended = endOf(child);
     await ports.onStarted(pid);
     const { code, signal } = await ended;
     // The program may have left others behind, and may have written much since the last look.
     signalGroup(pid, "SIGKILL");
+    await output.drained();
     if (reason === undefined && (await bytesIn(run.watched.folders)) > run.watched.maxBytes)
       reason = "too-large";
-    throwUnlessDone({ reason, code, signal }, run, errorTail());
+    throwUnlessDone({ reason, code, signal }, run, output.errorTail());
   } finally {
     ports.signal.removeEventListener("abort", onAbort);
     cancelTimeout();
@@ -144,8 +147,18 @@ function endOf(child: ChildProcess): Promise<End> {
   });
 }
 
-/** Passes lines of its output on, and keeps the end of what it writes as errors; the result returns that. */
-function collectOutput(child: ChildProcess, { onLine }: Pick<CommandPorts, "onLine">): () => string {
+interface Output {
+  /** Resolves when all that it wrote has been read, which may be after its end; at most for `drainMs`. */
+  drained(): Promise<void>;
+  /** The end of what it wrote as errors. */
+  errorTail(): string;
+}
+
+/** Passes lines of its output on, and keeps the end of what it writes as errors. */
+function collectOutput(
+  child: ChildProcess,
+  { onLine, clock }: Pick<CommandPorts, "onLine" | "clock">,
+): Output {
   let tail = "";
   const lines = new LineSplitter(onLine);
   child.stdout?.setEncoding("utf8").on("data", (part: string) => {
@@ -155,7 +168,23 @@ function collectOutput(child: ChildProcess, { onLine }: Pick<CommandPorts, "onLi
     tail = (tail + part).slice(-maxErrorCharacters);
   });
   for (const stream of [child.stdout, child.stderr]) stream?.on("error", () => undefined);
-  return () => tail.trim();
+  const closed = new Promise<void>((resolve) => {
+    child.once("close", () => {
+      resolve();
+    });
+  });
+  return {
+    drained: async () => {
+      let cancel = (): void => undefined;
+      const late = new Promise<void>((resolve) => {
+        cancel = clock.after(drainMs, resolve);
+      });
+      await Promise.race([closed, late]);
+      cancel();
+      for (const stream of [child.stdout, child.stderr]) stream?.destroy();
+    },
+    errorTail: () => tail.trim(),
+  };
 }
 
 function throwUnlessDone(

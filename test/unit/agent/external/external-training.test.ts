@@ -219,7 +219,9 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
   it("leaves nothing running, not even what left its group", async (t) => {
     const setup = await openTraining(t);
     const base = await tinyBase(setup);
-    const stray = "setsid sleep 60 & echo $!; ";
+    // It has left the group before the program goes on: opening a pipe waits for the other side.
+    const stray =
+      "mkfifo ready; setsid sh -c 'echo $$ > ready; exec sleep 60' & read pid < ready; rm ready; echo $pid; ";
     const done = `${tune} echo '{}' > metrics.json; `;
     await setup.train(base, { exec: shell(`${done}${stray}`) });
     await assert.rejects(setup.train(base, { exec: shell(`${stray} exit 1`) }), hasCode("TRAINER_FAILED"));

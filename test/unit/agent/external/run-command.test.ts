@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +16,7 @@ interface Run {
   readonly script: string;
   /** Called with each line that the script prints. */
   readonly onLine?: (line: string, clock: ReturnType<typeof manualClock>, abort: AbortController) => void;
+  readonly onStarted?: (pid: number) => void;
 }
 
 async function folderOf(t: TestContext): Promise<string> {
@@ -24,7 +26,7 @@ async function folderOf(t: TestContext): Promise<string> {
 }
 
 /** Runs a shell script as a trainer, with 60 seconds and 10,000 bytes; the clock stands still by itself. */
-async function runScript(t: TestContext, { script, onLine }: Run): Promise<void> {
+async function runScript(t: TestContext, { script, onLine, onStarted }: Run): Promise<void> {
   const folder = await folderOf(t);
   const clock = manualClock();
   const abort = new AbortController();
@@ -40,17 +42,22 @@ async function runScript(t: TestContext, { script, onLine }: Run): Promise<void>
       clock,
       signal: abort.signal,
       onLine: (line) => onLine?.(line, clock, abort),
-      onStarted: () => Promise.resolve(),
+      onStarted: (pid) => {
+        onStarted?.(pid);
+        return Promise.resolve();
+      },
     },
   );
 }
 
 const hasCode = (code: ErrorCode) => (error: unknown) => isStemmaError(error, code);
 
+const isRunningIn = (stat: string): boolean =>
+  stat !== "" && !["Z", "X"].includes(stat.slice(stat.lastIndexOf(")") + 2)[0] ?? "");
+
 /** Whether a process runs; one that waits for its parent to notice its end does not. */
 async function isRunning(pid: number): Promise<boolean> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  return stat !== "" && !["Z", "X"].includes(stat.slice(stat.lastIndexOf(")") + 2)[0] ?? "");
+  return isRunningIn(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""));
 }
 
 async function untilGone(pid: number): Promise<void> {
@@ -58,6 +65,19 @@ async function untilGone(pid: number): Promise<void> {
 }
 
 describe("the process of an external trainer", { timeout: 20_000 }, () => {
+  it("reads all that it wrote, though it ended before any of it was read", async (t) => {
+    const lines: string[] = [];
+    const run = runScript(t, {
+      script: "seq 1 5000; echo the reason >&2; exit 3",
+      onLine: (line) => lines.push(line),
+      onStarted: (pid) => {
+        while (isRunningIn(readFileSync(`/proc/${pid}/stat`, "utf8")));
+      },
+    });
+    await assert.rejects(run, (error) => isStemmaError(error) && error.message.includes("the reason"));
+    assert.deepEqual([lines.length, lines.at(-1)], [5000, "5000"]);
+  });
+
   it("gets its folder and its environment, and nothing of the agent's", async (t) => {
     const lines: string[] = [];
     await runScript(t, { script: "pwd; env | sort", onLine: (line) => lines.push(line) });
