@@ -81,6 +81,7 @@ const fileCodes = {
 const recoverCodes = {
   MODEL_NOT_FOUND: notFound,
   MODEL_PART_MISSING: notFound,
+  LAYER_NOT_FOUND: notFound,
   MODEL_AMBIGUOUS: usage,
   MODEL_RETIRED: notFound,
   ROOT_MISMATCH: verification,

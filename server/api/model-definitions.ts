@@ -95,6 +95,12 @@ export const modelOperations = {
       checkpoint: count
         .optional()
         .describe("The model after this many training steps, where the version has such a checkpoint"),
+      layers: z
+        .array(shortText)
+        .min(1)
+        .max(64)
+        .optional()
+        .describe("Only the tensors of these layers; * stands for any characters, ? for one (repeatable)"),
     },
     responseType: "application/octet-stream",
     output: recoveryReport,

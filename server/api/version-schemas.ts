@@ -215,6 +215,9 @@ export const recoveryReport = z
     scheme: text.exactOptional().describe("The float scheme of a reduced model; absent: exact"),
     part: z.literal("optimizer").exactOptional().describe("Absent: a model"),
     checkpoint: count.exactOptional().describe("Training steps before this model; absent: the version's"),
+    partOf: count
+      .exactOptional()
+      .describe("Where only some layers were recovered: how many tensors there are"),
   })
   .meta({ id: "RecoveryReport" });
 export type RecoveryReport = ValueOf<typeof recoveryReport>;

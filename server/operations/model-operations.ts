@@ -83,9 +83,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    recover: async ({ environment, form, part, checkpoint, ...reference }) => {
+    recover: async ({ environment, form, part, checkpoint, layers, ...reference }) => {
       const { repository, summary } = await find(reference);
-      return recoverAsStream(repository, summary, { environment, form, part, checkpoint });
+      return recoverAsStream(repository, summary, { environment, form, part, checkpoint, layers });
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);

@@ -45,6 +45,7 @@ function reportOf(
     ...(summary.record.scheme === undefined || part !== "model" ? {} : { scheme: summary.record.scheme }),
     ...(part === "optimizer" ? { part } : {}),
     ...(typeof part === "object" ? { checkpoint: part.checkpoint } : {}),
+    ...(model.partOf === undefined ? {} : { partOf: model.partOf }),
   };
 }
 
@@ -55,6 +56,8 @@ export interface RecoverOptions {
   readonly part?: "model" | "optimizer" | undefined;
   /** Iteration of a checkpoint. */
   readonly checkpoint?: number | undefined;
+  /** Only the tensors of these layers. */
+  readonly layers?: readonly string[] | undefined;
 }
 
 /** @throws NOT_ALLOWED where a checkpoint and the optimizer's state are asked for in one */
@@ -74,8 +77,8 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
 }
 
 /**
- * @throws MODEL_RETIRED, MODEL_PART_MISSING, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH, ENVIRONMENT_DIFFERENT,
- * OBJECT_MISSING
+ * @throws MODEL_RETIRED, MODEL_PART_MISSING, LAYER_NOT_FOUND, MODEL_OPAQUE (form tfjs), ROOT_MISMATCH,
+ * ENVIRONMENT_DIFFERENT, OBJECT_MISSING
  */
 export async function recoverAsStream(
   repository: Pick<FleetRepository, "recover">,
@@ -84,9 +87,18 @@ export async function recoverAsStream(
 ): Promise<RecoveryStream> {
   const { environment = "report", form = "safetensors" } = options;
   const part = partOf(options);
-  if (form === "tfjs") requireArchitecture(summary);
+  if (form === "tfjs") {
+    requireArchitecture(summary);
+    if (options.layers !== undefined)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        "A model.json describes all weights of a model, so form tfjs has all of them. Recover single layers as " +
+          "safetensors.",
+      );
+  }
   const model = await repository.recover(summary.versionId, {
     part,
+    layers: options.layers,
     environment,
     here: await presentEnvironment(summary.record),
   });

@@ -272,6 +272,8 @@ export interface FleetRepository {
     options?: {
       /** Default: the model. */
       readonly part?: RecoveredPart;
+      /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
+      readonly layers?: readonly string[] | undefined;
       readonly environment?: EnvironmentPolicy;
       readonly here?: Readonly<Record<string, string>>;
     },

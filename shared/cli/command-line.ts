@@ -51,6 +51,6 @@ function typedValue(text: string): string | number | boolean {
   return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 /** For repeatable options: adds one more value. */
-export function appendValue(value: string, all: readonly string[]): string[] {
+export function appendValue(value: string, all: readonly string[] = []): string[] {
   return [...all, value];
 }

@@ -21,10 +21,13 @@ import type { Environment, EnvironmentPolicy } from "../model/environment.js";
 import { namesOfPart, treeOfPart, type RecoveredPart } from "./recovered-part.js";
 import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
+import { namesOfSelected, selectLeaves } from "./selected-leaves.js";
 
 export interface RecoverOptions {
   /** Default: the model. */
   readonly part?: RecoveredPart | undefined;
+  /** Only the tensors of these layers (selected-leaves.ts), and only they are read. */
+  readonly layers?: readonly string[] | undefined;
   readonly policy?: EnvironmentPolicy;
   /** The environment to compare with. Default: the recorded one. */
   readonly here?: Environment;
@@ -89,7 +92,7 @@ export async function planRecovery(
 /**
  * Recovers the exact model of a version, or another part of it, which is returned like a model.
  * @throws MODEL_PART_MISSING, OBJECT_MISSING, RECOVERY_INCOMPLETE, ARCHITECTURE_MISMATCH,
- * ENVIRONMENT_DIFFERENT (by policy);
+ * ENVIRONMENT_DIFFERENT (by policy), LAYER_NOT_FOUND;
  * ROOT_MISMATCH naming the first leaf whose bytes differ
  */
 export async function recoverModel(
@@ -101,7 +104,7 @@ export async function recoverModel(
   const timer = new StepTimer(clock);
   const { part = "model" } = options;
   const { record, leaves, plan } = await planRecovery(store, versionId, part);
-  refuseMissing(plan);
+  if (options.layers === undefined) refuseMissing(plan);
   const { objects } = record;
   const architectureId = part === "optimizer" ? undefined : objects.architecture;
   const [names, environmentBytes, architectureBytes] = await Promise.all([
@@ -120,26 +123,44 @@ export async function recoverModel(
   enforceEnvironment(environment, options.policy ?? "report");
   timer.mark("checkEnvironmentMs");
 
-  const reading = {
-    store,
-    record,
-    root: plan.root,
-    timer,
-    hold: plan.byteLength <= (options.holdBytes ?? defaultHoldBytes),
-    fromDisk: options.fromDisk ?? false,
-  };
-  const { sources, verifiedRoot } = await readVerified(reading, leaves);
+  const selection = selectionOf({ leaves, names, plan }, options.layers);
+  const { sources, verifiedRoot } = await readVerified(
+    {
+      store,
+      record,
+      tree: { leaves, root: plan.root },
+      timer,
+      hold: selection.byteLength <= (options.holdBytes ?? defaultHoldBytes),
+      fromDisk: options.fromDisk ?? false,
+    },
+    selection.leaves,
+  );
   return {
     versionId,
     record,
     architecture,
-    leaves,
+    ...selection,
     sources,
-    names,
     environment,
     steps: timer.steps,
-    byteLength: plan.byteLength,
     verifiedRoot,
+  };
+}
+
+/** What of a model is read. @throws LAYER_NOT_FOUND, RECOVERY_INCOMPLETE */
+function selectionOf(
+  { leaves, names, plan }: { readonly leaves: LeafTable; readonly names: Names; readonly plan: RecoveryPlan },
+  layers: readonly string[] | undefined,
+): Pick<RecoveredModel, "leaves" | "names" | "byteLength" | "partOf"> {
+  if (layers === undefined) return { leaves, names, byteLength: plan.byteLength };
+  const selected = selectLeaves({ leaves, names }, layers);
+  const isSelected = new Set(selected);
+  refuseMissing({ ...plan, missing: plan.missing.filter(({ leaf }) => isSelected.has(leaf)) });
+  return {
+    leaves: selected.map((leaf) => leaves[leaf] as Leaf),
+    names: namesOfSelected(names, selected),
+    byteLength: selected.reduce((sum, leaf) => sum + (plan.tensors[leaf]?.byteLength ?? 0), 0),
+    partOf: leaves.length,
   };
 }
 
@@ -160,8 +181,8 @@ async function readNames(
 interface Reading {
   readonly store: ObjectReader;
   readonly record: SaveRecord;
-  /** Root of the tree that is read. */
-  readonly root: Hash;
+  /** The complete tree, of which all leaves or some are read, and its recorded root. */
+  readonly tree: { readonly leaves: LeafTable; readonly root: Hash };
   readonly timer: StepTimer;
   /** Keep the tensors in memory. */
   readonly hold: boolean;
@@ -183,7 +204,7 @@ async function readVerified(
   how: Reading,
   leaves: LeafTable,
 ): Promise<{ readonly sources: readonly TensorSource[]; readonly verifiedRoot: Hash }> {
-  const { record, root, timer } = how;
+  const { record, tree, timer } = how;
   const unique = [...new Map(leaves.map((leaf) => [leaf.tensor, leaf])).values()];
   const positions = new Map(unique.map(({ tensor }, position) => [tensor, position]));
   const done = new Map<Hash, TensorSource>();
@@ -227,14 +248,14 @@ async function readVerified(
       "INTERNAL",
       `Of ${unique.length} tensors of ${record.name} only ${done.size} were read, without an error. Report this with what led to it.`,
     );
-  const verifiedRoot = treeRoot(leaves);
+  const verifiedRoot = treeRoot(tree.leaves);
   timer.mark("verifyMs");
-  if (verifiedRoot !== root)
+  if (verifiedRoot !== tree.root)
     throw new StemmaError(
       "ROOT_MISMATCH",
-      `The tensors that were read have the root ${verifiedRoot}, but the recorded tree has ${root}. ` +
+      `The tensors that were read have the root ${verifiedRoot}, but the recorded tree has ${tree.root}. ` +
         "Check the store, and fetch the version again.",
-      { expected: root, actual: verifiedRoot },
+      { expected: tree.root, actual: verifiedRoot },
     );
   return { sources: leaves.map(({ tensor }) => done.get(tensor) as TensorSource), verifiedRoot };
 }

@@ -22,6 +22,8 @@ export interface RecoveredModel {
   readonly environment: EnvironmentVerdict;
   readonly steps: RecoverySteps;
   readonly byteLength: number;
+  /** Where only some layers were recovered: how many tensors the model has. `leaves` and `names` are theirs. */
+  readonly partOf?: number;
   /**
    * The Merkle root recomputed from the bytes. Always that of the recorded tree, and of a model
    * `record.root`: else recovery throws ROOT_MISMATCH.

@@ -4,6 +4,7 @@ import { Option, type Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
+import { appendValue } from "../../../shared/cli/command-line.js";
 import { formatBytes, formatDuration } from "../../../shared/cli/output.js";
 import { modelOperations } from "../../api/model-definitions.js";
 import type { OperationInput, RecoveryStream } from "../../api/server-operations.js";
@@ -21,6 +22,7 @@ interface RecoverChoices {
   readonly form: RecoveryForm;
   readonly environment: NonNullable<OperationInput<"recover">["environment"]>;
   readonly checkpoint?: number;
+  readonly layers?: readonly string[];
   readonly with?: "optimizer";
   readonly force: boolean;
 }
@@ -38,6 +40,8 @@ came through the pipe only if the command ends with status 0.
       the model after 200 training steps; an unknown number lists those that exist
   stemma model recover pack-soh --with optimizer --file soh.safetensors
       soh.safetensors and soh.optimizer.safetensors
+  stemma model recover detector --layers 'backbone.*' --file backbone.safetensors
+      only these tensors, and only they are read; each one is verified
   stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
 `;
 
@@ -68,6 +72,11 @@ export function addModelRecoverCommands(model: Command): void {
         ).default("safetensors"),
       )
       .addOption(inputOption("--checkpoint <iteration>", shape.checkpoint))
+      .option(
+        "--layers <pattern>",
+        "only the tensors of these layers; * stands for any characters, ? for one (repeatable)",
+        appendValue,
+      )
       .addOption(
         new Option(
           "--with <part>",
@@ -103,6 +112,11 @@ async function recoverCommand(
 
 /** @throws USAGE for options that exclude each other */
 function refuseMixed(reference: string | undefined, choices: RecoverChoices): void {
+  if (choices.layers !== undefined && (reference === undefined || choices.form === "tfjs"))
+    throw new StemmaError(
+      "USAGE",
+      "--layers is for one model, as safetensors. Name the model, and leave out --at and --form.",
+    );
   if (choices.checkpoint === undefined && choices.with === undefined) return;
   if (reference === undefined)
     throw new StemmaError(
@@ -124,7 +138,7 @@ async function recoverFile(
   choices: RecoverChoices,
   context: CommandContext,
 ): Promise<void> {
-  const { file, environment, checkpoint, force } = choices;
+  const { file, environment, checkpoint, layers, force } = choices;
   const { operations, options } = context;
   if (file === "-") return recoverToPipe(reference, choices, context);
   const path = file === undefined ? undefined : resolve(file);
@@ -132,7 +146,13 @@ async function recoverFile(
   for (const each of choices.with === undefined ? [path] : [path, second])
     if (each !== undefined) await refuseExisting(each, force);
   const opened = await operations();
-  const stream = await opened.recover({ fleet: options.fleet, model: reference, environment, checkpoint });
+  const stream = await opened.recover({
+    fleet: options.fleet,
+    model: reference,
+    environment,
+    checkpoint,
+    layers,
+  });
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path, await optimizer?.write(second));
@@ -181,7 +201,7 @@ async function openOptimizer(
 /** Writes the model to standard output, and the report to standard error. @throws USAGE on a terminal */
 async function recoverToPipe(
   reference: string,
-  { environment, checkpoint }: RecoverChoices,
+  { environment, checkpoint, layers }: RecoverChoices,
   { operations, options, output }: CommandContext,
 ): Promise<void> {
   if (process.stdout.isTTY)
@@ -191,7 +211,7 @@ async function recoverToPipe(
     );
   const stream = await (
     await operations()
-  ).recover({ fleet: options.fleet, model: reference, environment, checkpoint });
+  ).recover({ fleet: options.fleet, model: reference, environment, checkpoint, layers });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
 }
@@ -295,7 +315,7 @@ function describeRecovery(report: RecoveryReport, path: string | undefined): str
   const differing = environment.differing.map(({ field }) => field).join(", ");
   return [
     `${nameOf(report)}${partText(report)} recovered exactly: ${report.tensors} ` +
-      `tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
+      `${report.partOf === undefined ? "" : `of ${report.partOf} `}tensors, ${formatBytes(report.byteLength)}, root ${report.root.slice(0, 16)}`,
     `load ${formatDuration(steps.loadMs)}, rebuild ${formatDuration(steps.rebuildMs)}, environment ${formatDuration(steps.checkEnvironmentMs)}, verify ${formatDuration(steps.verifyMs)}`,
     `environment: ${environment.verdict}${differing === "" ? "" : ` (${differing})`}`,
     path === undefined

@@ -50,7 +50,8 @@ async function sendRecovery(
     .headers({
       "content-type": operationTable.recover.responseType,
       "content-length": String(stream.byteLength),
-      etag: `"${report.root}"`,
+      // The root is that of the complete model, whichever layers are sent.
+      ...(report.partOf === undefined ? { etag: `"${report.root}"` } : {}),
       "content-disposition": `attachment; filename="${report.name.replace(/[^\w.-]/g, "_")}-${report.version}.safetensors"`,
       "stemma-root": report.root,
       "stemma-version-id": report.versionId,

@@ -15,6 +15,8 @@ import { verifyVersion } from "./verify-version.js";
 export interface RecoverVersionOptions {
   /** Default: the model. */
   readonly part?: RecoveredPart | undefined;
+  /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
+  readonly layers?: readonly string[] | undefined;
   readonly environment?: EnvironmentPolicy | undefined;
   /** The environment to compare with; that of this process when absent. */
   readonly here?: Readonly<Record<string, string>> | undefined;
@@ -29,6 +31,7 @@ export async function recoverVersion(
   requireKept(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
     part: options.part,
+    layers: options.layers,
     here: options.here ?? context.environment,
     ...(options.environment === undefined ? {} : { policy: options.environment }),
   });

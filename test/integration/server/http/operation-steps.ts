@@ -143,6 +143,23 @@ export function steps(backupFolder: string): readonly Step[] {
     { name: "recover", shows: "tfjs", ask: async (at) => drain(await at.recover({ ...tiny, form: "tfjs" })) },
     {
       name: "recover",
+      shows: "some layers",
+      ask: async (at) => drain(await at.recover({ ...tiny, layers: ["*"] })),
+    },
+    {
+      name: "recover",
+      shows: "a layer that it has not",
+      ask: (at) => at.recover({ ...tiny, layers: ["*", "none"] }),
+      fails: "LAYER_NOT_FOUND",
+    },
+    {
+      name: "recover",
+      shows: "some layers for tfjs",
+      ask: (at) => at.recover({ ...tiny, form: "tfjs", layers: ["*"] }),
+      fails: "NOT_ALLOWED",
+    },
+    {
+      name: "recover",
       shows: "a checkpoint that it has not",
       ask: (at) => at.recover({ ...tiny, checkpoint: 3 }),
       fails: "MODEL_PART_MISSING",
