@@ -263,3 +263,9 @@ export function previousOf(vertex: {
 export function isApart(vertex: { readonly detail?: PlannedVertex["detail"] }): boolean {
   return vertex.detail?.["apart"] === true;
 }
+
+/** Of an edge whose references are recreated apart: the part of its cost that was estimated for these, in µs. */
+export function apartUsOf(vertex: { readonly detail?: PlannedVertex["detail"] }): number {
+  const estimate = vertex.detail?.["apartUs"];
+  return typeof estimate === "number" ? estimate : 0;
+}

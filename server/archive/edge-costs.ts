@@ -88,8 +88,8 @@ export interface StorageWay extends Links<Hash> {
   readonly storedBytes: number;
   readonly decoding: EdgeMeasure["decoding"];
   /**
-   * Whether the references after the base are recreated apart from it, so that the edge's cost includes them; else they
-   * are among what the base is decoded from.
+   * Whether the references after the base are recreated apart from it, so that the edge's cost includes an estimate of
+   * theirs (reference-costs.ts); else they are among what the base is decoded from.
    */
   readonly isApart?: boolean;
 }
@@ -104,7 +104,7 @@ export function edgeOf(context: EdgeContext, tensor: ArchiveTensor, way: Storage
     to: tensor.id,
     kind,
     from: base,
-    detail: detailOf(way),
+    detail: detailOf(way, apartUs),
     storageCost: Math.ceil(storedBytes) + entryBytes(tensor.header, way),
     recreationCost:
       apartUs +
@@ -136,13 +136,16 @@ function aloneUs({ rates, tensor }: EdgeContext, id: Hash): number {
   });
 }
 
-/** The references after the base, as a plan's edge names them. */
-function detailOf({ previous, others = [], isApart = false }: StorageWay): EdgeInput["detail"] {
+/** The references after the base, as a plan's edge names them, with the estimate of their cost that it includes. */
+function detailOf(
+  { previous, others = [], isApart = false }: StorageWay,
+  apartUs: number,
+): EdgeInput["detail"] {
   if (previous === undefined) return undefined;
   return {
     previous,
     ...(others.length === 0 ? {} : { others: others.join(" ") }),
-    ...(isApart ? { apart: true } : {}),
+    ...(isApart ? { apart: true, apartUs } : {}),
   };
 }
 

@@ -4,7 +4,7 @@
  * Pure except for the clock that bounds the search.
  */
 import type { Clock } from "../../shared/ports.js";
-import { isWithin, limitsOf } from "../planner/budgets.js";
+import { isWithin as isCostWithin, limitsOf } from "../planner/budgets.js";
 import { minimumArborescence } from "../planner/minimum-arborescence.js";
 import { pasMt } from "../planner/pas-mt.js";
 import { searchTree, type Budgets } from "../planner/plan-storage.js";
@@ -19,6 +19,7 @@ import {
 import { describePlan, type PlanAlgorithm, type StoragePlan } from "../planner/storage-plan.js";
 import { StorageTree } from "../planner/storage-tree.js";
 import { autoBudgetRatio, previousOf, type BudgetRatio } from "./archive-plan.js";
+import { ReferenceCosts } from "./reference-costs.js";
 import { settleTree } from "./settle-tree.js";
 
 export interface PlanRequest {
@@ -58,6 +59,7 @@ export function makePlan(
   onProgress: (line: string) => void = () => undefined,
 ): PlanResult {
   const graph = buildStorageGraph(input);
+  const references = new ReferenceCosts(graph);
   const vertexMinCosts = minRecreationCosts(graph);
   const endMs = clock.monotonic() + 2 * timeLimitMs;
   const isTimeUp = (): boolean => clock.monotonic() >= endMs;
@@ -65,7 +67,7 @@ export function makePlan(
   const currentCosts =
     current === undefined
       ? undefined
-      : snapshotCosts(graph, new StorageTree(graph, current).recreation, scheme);
+      : snapshotCosts(graph, new StorageTree(references.countedIn(current), current).recreation, scheme);
   const found = searchTree(graph, budgetsOf(graph, ratio, { scheme, vertexMinCosts, currentCosts }), {
     scheme,
     minCosts: vertexMinCosts,
@@ -82,23 +84,25 @@ export function makePlan(
       isTimeUp,
       ...(scheme === "parallel" ? { snapshotsOnce: graph.members } : {}),
     });
+  const isWithin = (tree: ParentEdges): boolean =>
+    isWithinBudgets(references.countedIn(tree), tree, budgets, scheme);
   const storage = (tree: ParentEdges): number => new StorageTree(graph, tree).storageCost;
   // The planner's tree may use predictions that cannot all be written together, and settling then replaces
   // some. A tree without predictions is settled too, which adds those that can be written. The better result
   // counts.
   const first = settle(found.tree);
   const second = settle(repair(plainTree(graph)));
-  const settled =
-    isWithinBudgets(graph, second, budgets, scheme) && storage(second) < storage(first) ? second : first;
+  const settled = isWithin(second) && storage(second) < storage(first) ? second : first;
   const near = current === undefined ? undefined : settle(repair(current));
   const isNearEnough =
     near !== undefined &&
-    isWithinBudgets(graph, near, budgets, scheme) &&
+    isWithin(near) &&
     (storage(near) <= storage(settled) ||
       (storage(near) <= (1 + minRearrangingGain) * storage(settled) &&
         writtenBytes(graph, near) < maxWrittenShare * writtenBytes(graph, settled)));
   const algorithm: PlanAlgorithm = isNearEnough ? "current" : found.header.algorithm;
-  const plan = describePlan(graph, isNearEnough ? near : settled, budgets, { ...found.header, algorithm });
+  const chosen = isNearEnough ? near : settled;
+  const plan = describePlan(references.countedIn(chosen), chosen, budgets, { ...found.header, algorithm });
   return {
     plan,
     members: membersOf(graph, plan),
@@ -153,7 +157,7 @@ function isWithinBudgets(
   scheme: PlanningScheme,
 ): boolean {
   return snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme).every((cost, s) =>
-    isWithin(cost, budgets[s]!),
+    isCostWithin(cost, budgets[s]!),
   );
 }
 

@@ -12,7 +12,7 @@ import { limitsOf, LimitMeter } from "../planner/budgets.js";
 import type { PlanningScheme } from "../planner/retrieval.js";
 import type { ParentEdges, StorageGraph } from "../planner/storage-graph.js";
 import { StorageTree } from "../planner/storage-tree.js";
-import { isApart, othersOf, previousOf } from "./archive-plan.js";
+import { ReferenceCosts } from "./reference-costs.js";
 
 /**
  * A tensor is rewritten for speed, or to save more than this share of its bytes. Smaller savings are within
@@ -45,6 +45,7 @@ export function settleTree(
   settler.improve();
   // A move does not look at tensors that need the moved one apart from their source: these may be too deep now.
   settler.repair();
+  settler.keepBudgets();
   return settler.edges;
 }
 
@@ -73,35 +74,27 @@ function limitDepth(graph: StorageGraph, parentEdge: ParentEdges, maxDepth: numb
 class Settler {
   readonly #tree: StorageTree;
   readonly #meter: LimitMeter;
-  /** Of edges that predict from more tensors than their source: the vertices of the others. */
-  readonly #further: ReadonlyMap<number, readonly number[]>;
-  /** Of these edges, the others are recreated apart from the source. */
-  readonly #apart: ReadonlySet<number>;
+  readonly #references: ReferenceCosts;
+  /** Edges that broke a budget with what their references cost in the tree. */
+  readonly #refused = new Set<number>();
   readonly #maxDepth: number;
   readonly #isTimeUp: () => boolean;
 
+  /** Its recreation costs change: edges with references apart cost what these cost in the tree. */
+  private readonly graph: StorageGraph;
+
   constructor(
-    private readonly graph: StorageGraph,
+    graph: StorageGraph,
     parentEdge: ParentEdges,
     { budgets, scheme, maxDepth, isTimeUp = () => false }: SettleOptions,
   ) {
-    this.#meter = new LimitMeter(new StorageTree(graph, parentEdge), limitsOf(graph, budgets, scheme));
+    this.#references = new ReferenceCosts(graph);
+    this.graph = this.#references.hasApart ? { ...graph, recreation: graph.recreation.slice() } : graph;
+    const tree = new StorageTree(this.graph, parentEdge);
+    this.#meter = new LimitMeter(tree, limitsOf(graph, budgets, scheme));
     this.#tree = this.#meter.tree;
     this.#maxDepth = maxDepth;
     this.#isTimeUp = isTimeUp;
-    const vertexNumbers = new Map(graph.vertexIds.map((id, v) => [id, v]));
-    // An edge that needs a tensor which is not a vertex is never sound; `vertexCount` marks it.
-    this.#further = new Map(
-      graph.details.flatMap((detail, edge): readonly (readonly [number, readonly number[]])[] => {
-        const previous = previousOf({ detail });
-        if (previous === undefined) return [];
-        const ids = [previous, ...othersOf({ detail })];
-        return [[edge, ids.map((id) => vertexNumbers.get(id) ?? graph.vertexCount)]];
-      }),
-    );
-    this.#apart = new Set(
-      [...this.#further.keys()].filter((edge) => isApart({ detail: graph.details[edge] })),
-    );
   }
 
   get edges(): ParentEdges {
@@ -163,25 +156,64 @@ class Settler {
 
   /** Moves single vertices to edges that store them in fewer bytes, as long as every vertex stays valid. */
   improve(): void {
-    const { graph } = this;
-    const tree = this.#tree;
     for (let round = 0, hasMoved = true; hasMoved && round < maxRounds; round++) {
       hasMoved = false;
-      for (let v = 1; v < graph.vertexCount; v++) {
+      for (let v = 1; v < this.graph.vertexCount; v++) {
         if (v % 256 === 0 && this.#isTimeUp()) return;
-        const current = tree.parentEdge[v]!;
-        const maxStorage =
-          graph.storage[current]! * (graph.kinds[current] === "current" ? 1 - minSavingShare : 1);
-        hasMoved =
-          this.#edgesInto(v).some(
-            (edge) =>
-              graph.storage[edge]! < maxStorage &&
-              this.#isSound(v, edge) &&
-              this.#meter.admits(v, edge) &&
-              this.#tryMove(v, edge),
-          ) || hasMoved;
+        hasMoved = this.#improveAt(v) || hasMoved;
       }
     }
+  }
+
+  #improveAt(v: number): boolean {
+    const { graph } = this;
+    const current = this.#tree.parentEdge[v]!;
+    const maxStorage =
+      graph.storage[current]! * (graph.kinds[current] === "current" ? 1 - minSavingShare : 1);
+    return this.#edgesInto(v).some(
+      (edge) =>
+        graph.storage[edge]! < maxStorage &&
+        this.#isSound(v, edge) &&
+        this.#meter.admits(v, edge) &&
+        this.#tryMove(v, edge),
+    );
+  }
+
+  /**
+   * Gives up edges whose references, apart from the source, cost more than the budgets leave: of every group over its
+   * limit the dearest one, until none is over. Each round refuses an edge for good, so there is an end.
+   */
+  keepBudgets(): void {
+    if (!this.#references.hasApart) return;
+    for (;;) {
+      this.graph.recreation.set(this.#references.recreationIn(this.#tree.parentEdge));
+      this.#meter.recompute();
+      const dearest = this.#dearestApart();
+      if (dearest.size === 0) return;
+      const vertices = [...dearest].map((edge) => this.graph.to[edge]!);
+      for (const edge of dearest) this.#refused.add(edge);
+      for (const v of vertices) this.#meter.move(v, this.#materializedEdge(v));
+      for (const v of vertices) this.#improveAt(v);
+      this.repair();
+    }
+  }
+
+  /** Of each group over its limit, the edge with references apart that costs most on the paths of its members. */
+  #dearestApart(): ReadonlySet<number> {
+    const { cost, limits } = this.#meter;
+    const found = new Set<number>();
+    cost.forEach((_, group) => {
+      if (!this.#meter.isOver(group)) return;
+      let dearest = -1;
+      for (let index = limits.members.start[group]!; index < limits.members.start[group + 1]!; index++)
+        for (let x = limits.members.items[index]!; x > 0; x = this.#tree.parent(x)) {
+          const edge = this.#tree.parentEdge[x]!;
+          if (!this.#references.isApart(edge)) continue;
+          if (dearest < 0 || this.graph.recreation[edge]! > this.graph.recreation[dearest]!) dearest = edge;
+        }
+      if (dearest >= 0) found.add(dearest);
+    });
+    return found;
   }
 
   /** Edges into v, cheapest to store first. */
@@ -196,12 +228,16 @@ class Settler {
    */
   #isSound(v: number, edge: number): boolean {
     const source = this.graph.from[edge]!;
-    const others = this.#further.get(edge) ?? [];
+    const others = this.#references.further.get(edge) ?? [];
     if (this.#tree.isBelow(source, v) || others.some((other) => other >= this.graph.vertexCount))
       return false;
-    if (!this.#apart.has(edge) && !others.every((other) => source !== 0 && this.#tree.isBelow(source, other)))
+    if (this.#refused.has(edge)) return false;
+    if (
+      !this.#references.isApart(edge) &&
+      !others.every((other) => source !== 0 && this.#tree.isBelow(source, other))
+    )
       return false;
-    return this.#apart.size === 0 || !this.#isNeededBy(v, [source, ...others]);
+    return !this.#references.hasApart || !this.#isNeededBy(v, [source, ...others]);
   }
 
   /** Whether v is one of these vertices, or is decoded before one of them. */
@@ -221,14 +257,14 @@ class Settler {
   /** What is decoded directly before a vertex. */
   #neededBy(v: number): readonly number[] {
     if (v === 0) return [];
-    return [this.#tree.parent(v), ...(this.#further.get(this.#tree.parentEdge[v]!) ?? [])];
+    return [this.#tree.parent(v), ...(this.#references.further.get(this.#tree.parentEdge[v]!) ?? [])];
   }
 
   /** Number of vertices to decode before v, on the longest way. A cycle is infinitely deep. */
   #depth(v: number, known = new Map<number, number>()): number {
     let steps = 0;
     for (let x = v; x > 0; x = this.#tree.parent(x)) {
-      if (this.#apart.has(this.#tree.parentEdge[x]!)) return steps + this.#depthApart(x, known);
+      if (this.#references.isApart(this.#tree.parentEdge[x]!)) return steps + this.#depthApart(x, known);
       steps++;
     }
     return steps - 1;
@@ -257,7 +293,9 @@ class Settler {
   /** The edge from the empty vertex with the lowest recreation cost; it breaks no budget that can be kept. */
   #materializedEdge(v: number): number {
     const { graph } = this;
-    const edges = this.#edgesInto(v).filter((edge) => graph.from[edge] === 0 && !this.#further.has(edge));
+    const edges = this.#edgesInto(v).filter(
+      (edge) => graph.from[edge] === 0 && !this.#references.further.has(edge),
+    );
     return edges.reduce(
       (best, edge) => (graph.recreation[edge]! < graph.recreation[best]! ? edge : best),
       edges[0]!,

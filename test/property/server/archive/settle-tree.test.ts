@@ -144,12 +144,27 @@ describe("a settled tree", () => {
               graph.to[edge] === number.get(vertex) &&
               graph.from[edge] === (from === null ? 0 : number.get(from)) &&
               graph.storage[edge] === storageCost &&
-              graph.recreation[edge] === recreationCost &&
+              (isApart({ detail }) || graph.recreation[edge] === recreationCost) &&
               JSON.stringify(graph.details[edge]) === JSON.stringify(detail),
           );
         }
         assertWritable(graph, edges, maxDepth);
-        const costs = snapshotCosts(graph, new StorageTree(graph, edges).recreation, scheme);
+        /** With every reference that is recreated apart, and its own. */
+        const costOf = (v: number): number => {
+          if (v === 0) return 0;
+          const edge = edges[v]!;
+          const detail = graph.details[edge];
+          const apart = isApart({ detail }) ? costOf(number.get(previousOf({ detail })!)!) : 0;
+          return costOf(graph.from[edge]!) + graph.recreation[edge]! + apart;
+        };
+        const costs = snapshotCosts(
+          graph,
+          Float64Array.from({ length: graph.vertexCount }, (_, v) => costOf(v)),
+          scheme,
+        );
+        plan.snapshots.forEach((snapshot, s) => {
+          assert.ok(Math.abs(snapshot[scheme] - costs[s]!) <= 1e-9 * costs[s]!, "the plan states its costs");
+        });
         costs.forEach((cost, s) => {
           assert.ok(
             ratio === null || isWithin(cost, ratio * minCosts[s]!),
