@@ -21,6 +21,7 @@ import {
   modelDiff,
   modelJson,
   modelsQuery,
+  nearestModel,
   recoveryForm,
   recoveryPart,
   recoveryReport,
@@ -30,6 +31,9 @@ import {
 } from "./version-schemas.js";
 
 export const importContentType = "application/vnd.stemma.import";
+
+/** A model.json of a few thousand layers. */
+const maxArchitectureBodyBytes = 16 * 1024 * 1024;
 
 export const modelOperations = {
   models: call({
@@ -61,6 +65,21 @@ export const modelOperations = {
     path: `${modelPath}/log`,
     params: modelParams,
     output: z.array(versionSummary),
+  }),
+  nearest: call({
+    summary: "The model whose layers an architecture shares the longest, and what it can take over from it",
+    method: "POST",
+    path: `${fleetPath}/nearest`,
+    params: fleetParams,
+    body: {
+      model: modelText.optional().describe("The model that asks; it is not looked at itself"),
+      modelJson: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe("Or an architecture: the content of a model.json with its weightsManifest"),
+    },
+    output: nearestModel,
+    maxBodyBytes: maxArchitectureBodyBytes,
   }),
   diff: call({
     summary: "Which tensors differ between two models; no tensor is read",

@@ -36,6 +36,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   listModels: "models",
   model: "models",
   log: "models",
+  nearest: "models",
   diff: "models",
   asOf: "models",
   modelJson: "models",

@@ -33,6 +33,10 @@ const modelModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/model-show.js")).addModelShowCommands,
   },
   {
+    names: ["nearest"],
+    load: async () => (await import("./commands/model-nearest.js")).addModelNearestCommand,
+  },
+  {
     names: ["recover", "export"],
     load: async () => (await import("./commands/model-recover.js")).addModelRecoverCommands,
   },

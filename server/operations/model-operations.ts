@@ -19,6 +19,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { modelJsonOf } from "./model-json.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
+import { nearestModel } from "./nearest-model.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<
@@ -27,6 +28,7 @@ type ModelOperations = Pick<
   | "listModels"
   | "model"
   | "log"
+  | "nearest"
   | "diff"
   | "modelJson"
   | "recover"
@@ -65,6 +67,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return repository.lineage(summary.versionId);
     },
+    nearest: async ({ fleet, ...question }) => nearestModel(await fleets.get(fleet), question),
     diff: async ({ fleet, a, b, otherFleet = fleet }) => {
       if (fleet !== otherFleet)
         throw new StemmaError(

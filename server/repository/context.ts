@@ -8,6 +8,7 @@ import type { Environment } from "../../shared/model/environment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
+import type { PrefixKeeper } from "./prefix-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";
 import type { ReferenceIndex } from "./state/references.js";
 import type { FleetState, VersionState } from "./state/state.js";
@@ -32,6 +33,9 @@ export interface RepositoryContext {
   readonly queue: FactQueue;
   readonly references: ReferenceIndex;
   readonly catalog: CatalogKeeper;
+  readonly prefixes: PrefixKeeper;
+  /** Called after facts about these versions were applied. */
+  readonly versionsChanged: (versionIds: readonly Hash[]) => void;
   /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */
   readonly maintenanceQueue: SerialQueue;
   /** Highest sequence number used by each device and line; keys are from sequenceKey. */

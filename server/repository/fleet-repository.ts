@@ -2,6 +2,8 @@
  * The repository port: one fleet's models, lineage and storage, with or without a running server. Types only;
  * open-repository.ts implements it. Commands, HTTP and ingest use this port and nothing below it.
  */
+import type { Architecture } from "../../shared/model/model.js";
+import type { NearestVersion } from "./prefix-keeper.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
 import type { Caller } from "../../shared/journal/caller.js";
@@ -251,6 +253,15 @@ export interface FleetRepository {
    * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
    */
   lineage(versionId: Hash): readonly VersionSummary[];
+  /**
+   * The version that has the most layers in common with an architecture, of equal ones the newest (EV1).
+   * @param except a version that is not looked at
+   * @returns also how many versions there were to choose from
+   */
+  nearest(
+    architecture: Architecture,
+    except?: Hash,
+  ): Promise<{ readonly nearest: NearestVersion | undefined; readonly indexed: number }>;
   leaves(versionId: Hash): Promise<readonly Leaf[]>;
 
   save(model: ModelSource | UnhashedModel, options: SaveOptions): Promise<SaveReport>;

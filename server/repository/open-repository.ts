@@ -17,6 +17,7 @@ import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
+import { PrefixKeeper } from "./prefix-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
 import { CommitQueue } from "./commit-queue.js";
@@ -125,6 +126,15 @@ async function openContext(
       noteSequence(lastSequences, record);
       indexByDevice(byDevice, version, record);
     }
+    const table = { state, records, byDevice, damaged };
+    const catalog = new CatalogKeeper({
+      table,
+      objects,
+      // Loaded when first queried: most commands never do.
+      open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
+      log,
+    });
+    const prefixes = new PrefixKeeper({ table, objects, log });
     return {
       fleet,
       folder,
@@ -143,13 +153,12 @@ async function openContext(
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
-      catalog: new CatalogKeeper({
-        table: { state, records, byDevice, damaged },
-        objects,
-        // Loaded when first queried: most commands never do.
-        open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
-        log,
-      }),
+      catalog,
+      prefixes,
+      versionsChanged: (versionIds) => {
+        catalog.changed(versionIds);
+        prefixes.changed(versionIds);
+      },
       maintenanceQueue: new SerialQueue(),
     };
   } catch (error) {
@@ -242,6 +251,7 @@ type Lookups = Pick<
   | "get"
   | "versions"
   | "lineage"
+  | "nearest"
   | "leaves"
   | "list"
   | "asOf"
@@ -262,6 +272,7 @@ function lookups(context: RepositoryContext): Lookups {
     get: (versionId) => findVersion(context, versionId),
     versions: (filter) => listVersions(context, filter),
     lineage: (versionId) => lineageOf(context, versionId),
+    nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {
       const { versionIds, total } = await context.catalog.find(query);

@@ -295,7 +295,7 @@ async function applyRetention(
         }));
       },
       onApplied: () => {
-        context.catalog.changed(batch.map(({ version }) => version.versionId));
+        context.versionsChanged(batch.map(({ version }) => version.versionId));
       },
     });
     retired.push(

@@ -37,7 +37,7 @@ export async function appendFacts(
       return checked;
     },
     onApplied: () => {
-      context.catalog.changed(changed);
+      context.versionsChanged(changed);
     },
   });
 }

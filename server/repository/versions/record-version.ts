@@ -198,7 +198,7 @@ export async function appendRecorded(
       context.recordCache.add(recordBytes);
       context.references.add(versionId, record, leaves);
       noteSequence(context.lastSequences, record);
-      context.catalog.changed([versionId]);
+      context.versionsChanged([versionId]);
     },
   });
   return requireVersion(context, versionId);

@@ -132,6 +132,18 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "log", ask: (at) => at.log({ fleet, model: "tiny:2" }) },
     { name: "diff", ask: (at) => at.diff({ fleet, a: "tiny:1", b: "tiny:2" }) },
+    { name: "nearest", ask: (at) => at.nearest({ fleet, model: "tiny:2" }) },
+    {
+      name: "nearest",
+      shows: "an architecture that was written to a file",
+      ask: async (at) => at.nearest({ fleet, modelJson: { ...(await at.modelJson(tiny)) } }),
+    },
+    {
+      name: "nearest",
+      shows: "no question",
+      ask: (at) => at.nearest({ fleet }),
+      fails: "USAGE",
+    },
     {
       name: "diff",
       shows: "two fleets",
