@@ -4,13 +4,9 @@
  * (by path where the architectures agree, else by name). Pure; reads no tensors.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { LeafIndex, Rows } from "./leaf-index.js";
+import type { ArchiveLeaf, TreeLeaves } from "./tree-leaves.js";
+import { Rows } from "./version-rows.js";
 
-export interface ArchiveLeaf {
-  readonly path: string;
-  readonly name: string;
-  readonly tensor: Hash;
-}
 /** A tree whose tensors are kept: the model of a version, one of its checkpoints, or its optimizer's state. */
 export interface ArchiveVersion {
   /** Of a model: the version's id; of another tree an id of its own. */
@@ -23,7 +19,16 @@ export interface ArchiveVersion {
   /** Position in the journal. */
   readonly position: number;
   readonly architecture: Hash;
-  readonly leaves: readonly ArchiveLeaf[];
+  readonly leaves: TreeLeaves;
+}
+
+/** The tensor of one version at the position that a leaf has in another one. */
+export function tensorAt(
+  version: ArchiveVersion,
+  leaf: ArchiveLeaf,
+  owner: ArchiveVersion,
+): Hash | undefined {
+  return version.leaves.at(leaf, version.architecture === owner.architecture ? "path" : "name");
 }
 /** Returns the bases of a version whose tensors are gone, so that only its lineage is known. */
 export type Lineage = (versionId: Hash) => readonly Hash[];
@@ -67,7 +72,6 @@ class Finder {
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
   readonly #children = new Rows<Hash>();
   readonly #series = new Rows<string>();
-  readonly #leaves = new LeafIndex();
   /** By the tensor to encode, then by the one that it is encoded against. */
   readonly #candidates = new Map<Hash, Map<Hash, CandidateReference>>();
 
@@ -90,14 +94,14 @@ class Finder {
       for (const { sibling, base } of siblings)
         this.#add({
           to: leaf.tensor,
-          from: this.#leaves.find(sibling, leaf, version),
-          previous: base && this.#leaves.find(base, leaf, version),
+          from: tensorAt(sibling, leaf, version),
+          previous: base && tensorAt(base, leaf, version),
           relation: "sibling",
         });
       for (const neighbour of neighbours)
         this.#add({
           to: leaf.tensor,
-          from: this.#leaves.find(neighbour, leaf, version),
+          from: tensorAt(neighbour, leaf, version),
           previous: undefined,
           relation: "neighbour",
         });
@@ -124,7 +128,7 @@ class Finder {
     let versionId: Hash | undefined = base;
     for (let step = 0; versionId !== undefined && step < maxSteps && found.length < 3; step++) {
       const version = this.#byId.get(versionId);
-      const tensor = version === undefined ? undefined : this.#leaves.find(version, leaf, owner);
+      const tensor = version === undefined ? undefined : tensorAt(version, leaf, owner);
       // A version that inherited this tensor adds nothing: the version that trained it is visited too.
       if (step === 0 && tensor === leaf.tensor) return found;
       if (tensor !== undefined && tensor !== last) {

@@ -84,7 +84,7 @@ export async function measureGraph(
     edges: withoutReturns(edges),
     snapshots: versions.map(({ versionId, leaves }) => ({
       id: versionId,
-      members: leaves.map(({ tensor }) => tensor),
+      members: leaves.tensors,
     })),
   };
 }

@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { StorageGraphInput } from "../planner/storage-graph.js";
 import type { PlanResult, PlanRequest } from "./make-plan.js";
+import { numberSnapshots } from "./numbered-snapshots.js";
 import type { FromPlanWorker, ToPlanWorker } from "./plan-worker.js";
 
 const edgesPerMessage = 4000;
@@ -50,7 +51,7 @@ export async function planInWorker(
       send({ edges: edges.slice(start, start + edgesPerMessage) });
       await new Promise(setImmediate);
     }
-    send({ vertices, snapshots, request });
+    send({ vertices, snapshots: numberSnapshots(vertices, snapshots), request });
     return await result;
   } finally {
     await worker.terminate();

@@ -5,13 +5,14 @@ import { stackOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { EdgeInput, StorageGraphInput } from "../planner/storage-graph.js";
 import { makePlan, type PlanResult, type PlanRequest } from "./make-plan.js";
+import { nameSnapshots, type NumberedSnapshots } from "./numbered-snapshots.js";
 
 /** To the worker: edges in parts, then the request. */
 export type ToPlanWorker =
   | { readonly edges: readonly EdgeInput[] }
   | {
       readonly vertices: StorageGraphInput["vertices"];
-      readonly snapshots: StorageGraphInput["snapshots"];
+      readonly snapshots: NumberedSnapshots;
       readonly request: PlanRequest;
     };
 export type FromPlanWorker =
@@ -27,20 +28,33 @@ export type FromPlanWorker =
 
 const port = parentPort;
 const edges: EdgeInput[] = [];
+/** Each message has its own copies of the ids: one of each is kept. */
+const ids = new Map<string, string>();
+function keptId(id: string): string {
+  const known = ids.get(id);
+  if (known === undefined) ids.set(id, id);
+  return known ?? id;
+}
 const send = (message: FromPlanWorker): void => {
   port?.postMessage(message);
 };
 port?.on("message", (message: ToPlanWorker) => {
   if ("edges" in message) {
-    for (const edge of message.edges) edges.push(edge);
+    for (const { from, to, ...edge } of message.edges)
+      edges.push({ ...edge, to: keptId(to), ...(from === undefined ? {} : { from: keptId(from) }) });
     return;
   }
   const { vertices, snapshots, request } = message;
   try {
     send({
-      result: makePlan({ vertices, edges, snapshots }, request, nodeClock(), (progress) => {
-        send({ progress });
-      }),
+      result: makePlan(
+        { vertices, edges, snapshots: nameSnapshots(vertices, snapshots) },
+        request,
+        nodeClock(),
+        (progress) => {
+          send({ progress });
+        },
+      ),
     });
   } catch (error) {
     send({

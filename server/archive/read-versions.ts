@@ -14,6 +14,7 @@ import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-s
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ArchiveVersion, Lineage } from "./candidate-references.js";
+import { TreeTable } from "./tree-leaves.js";
 
 /** The part of a repository that planning uses. */
 export type ArchiveSource = Pick<FleetRepository, "versions" | "liveObjects"> & {
@@ -54,22 +55,20 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
   const tensors = new Map<Hash, ArchiveTensor>();
   const unreadable = new Set<Hash>();
   const versions: ArchiveVersion[] = [];
+  const table = new TreeTable();
   let readCount = 0;
   for (const summary of summaries) {
     // A retired version counts as kept while it is held or in use; its tree is live then.
     if (!live.has(summary.record.objects.tree)) continue;
     for (const tree of treesOf(summary.record)) {
-      const version = await readTree(source.objects, summary, tree);
-      if (
-        version.leaves
-          .map(({ tensor }) => addTensor(source.objects, tensors, unreadable, tensor))
-          .every(Boolean)
-      )
-        versions.push(version);
+      const version = await readTree({ objects: source.objects, table }, summary, tree);
+      const added = version.leaves.tensors.map((id) => addTensor(source.objects, tensors, unreadable, id));
+      if (added.every(Boolean)) versions.push(version);
       if (++readCount % treesBetweenYields === 0) await new Promise(setImmediate);
     }
   }
-  const needed = new Set(versions.flatMap(({ leaves }) => leaves.map(({ tensor }) => tensor)));
+  const needed = new Set<Hash>();
+  for (const { leaves } of versions) for (const id of leaves.tensors) needed.add(id);
   for (const id of tensors.keys()) if (!needed.has(id)) tensors.delete(id);
   const bases = new Map(summaries.map(({ versionId, record }) => [versionId, record.bases]));
   const modelIds = new Set(summaries.map(({ versionId }) => versionId));
@@ -111,7 +110,7 @@ function indexOfTree(trees: readonly TreeReference[], { part, ...tree }: TreeRef
 }
 
 async function readTree(
-  objects: Pick<ObjectReader, "read">,
+  { objects, table }: { readonly objects: Pick<ObjectReader, "read">; readonly table: TreeTable },
   summary: VersionSummary,
   tree: TreeReference,
 ): Promise<ArchiveVersion> {
@@ -130,7 +129,7 @@ async function readTree(
     architecture: tree.part === "optimizer" ? zeroHash : record.architecture,
     // Models are neighbours of models: a checkpoint is near its own model, and optimizers are another series.
     series: JSON.stringify(tree.part === "model" ? series : [...series, tree.part]),
-    leaves: leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names[i] ?? path })),
+    leaves: table.leavesOf(leaves.map(({ path, tensor }, i) => ({ path, tensor, name: names[i] ?? path }))),
   };
 }
 

@@ -4,8 +4,9 @@
  */
 import { maxReferences } from "../../shared/delta/links.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { ArchiveLeaf, ArchiveVersion } from "./candidate-references.js";
-import { LeafIndex, Rows } from "./leaf-index.js";
+import { tensorAt, type ArchiveVersion } from "./candidate-references.js";
+import type { ArchiveLeaf } from "./tree-leaves.js";
+import { Rows } from "./version-rows.js";
 
 /** Where a tensor is for the first time. */
 interface Place {
@@ -18,7 +19,6 @@ export class Relatives {
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
   /** Versions by a base of theirs, in the journal's order. */
   readonly #children = new Rows<Hash>();
-  readonly #leaves = new LeafIndex();
 
   constructor(versions: readonly ArchiveVersion[]) {
     this.#byId = new Map(versions.map((version) => [version.versionId, version]));
@@ -41,7 +41,7 @@ export class Relatives {
       version.bases.length > 1 ? version.bases.map((id) => this.#byId.get(id)) : this.#roundOf(version);
     const found = new Set<Hash>();
     for (const each of versions) {
-      const own = each && this.#leaves.find(each, leaf, version);
+      const own = each && tensorAt(each, leaf, version);
       if (own !== undefined && own !== tensor) found.add(own);
     }
     return found.size > 1 ? [...found].slice(0, maxReferences) : [];
@@ -60,7 +60,7 @@ export class Relatives {
     if (place === undefined) return undefined;
     const { version, leaf } = place;
     const stem = leaf.name.replace(/[._/](weight|qweight|quantized|kernel|packed)(:0)?$/i, "");
-    return version.leaves.find(
+    return [...version.leaves].find(
       ({ name, tensor: other }) =>
         other !== tensor &&
         name.startsWith(stem) &&

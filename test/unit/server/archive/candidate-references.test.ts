@@ -7,6 +7,10 @@ import {
   type ArchiveVersion,
 } from "../../../../server/archive/candidate-references.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { TreeTable } from "../../../../server/archive/tree-leaves.js";
+
+const table = new TreeTable();
+const leavesOf = table.leavesOf.bind(table);
 
 const hash = (text: string): Hash => text as Hash;
 let position = 0;
@@ -23,7 +27,9 @@ function version(
     series: id,
     position: position++,
     architecture: hash("none"),
-    leaves: Object.entries(tensors).map(([path, tensor]) => ({ path, name: path, tensor: hash(tensor) })),
+    leaves: leavesOf(
+      Object.entries(tensors).map(([path, tensor]) => ({ path, name: path, tensor: hash(tensor) })),
+    ),
     ...more,
   };
 }
@@ -93,23 +99,23 @@ describe("candidates of a tensor", () => {
       {},
       {
         architecture: hash("one"),
-        leaves: [
+        leaves: leavesOf([
           { path: "0/0", name: "dense", tensor: hash("a") },
           { path: "1/0", name: "out", tensor: hash("b") },
-        ],
+        ]),
       },
     );
     const same = version(
       "same",
       ["base"],
       {},
-      { architecture: hash("one"), leaves: [{ path: "0/0", name: "renamed", tensor: hash("c") }] },
+      { architecture: hash("one"), leaves: leavesOf([{ path: "0/0", name: "renamed", tensor: hash("c") }]) },
     );
     const other = version(
       "other",
       ["base"],
       {},
-      { architecture: hash("two"), leaves: [{ path: "0/0", name: "out", tensor: hash("d") }] },
+      { architecture: hash("two"), leaves: leavesOf([{ path: "0/0", name: "out", tensor: hash("d") }]) },
     );
     assert.ok(of([base, same], "c").includes("ancestor a"));
     assert.deepEqual(of([base, other], "d"), ["ancestor b"]);

@@ -16,6 +16,10 @@ import {
   type StorageGraph,
 } from "../../../../server/planner/storage-graph.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { TreeTable } from "../../../../server/archive/tree-leaves.js";
+
+const table = new TreeTable();
+const leavesOf = table.leavesOf.bind(table);
 
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 /** More than the planner treats by steps that suit small graphs only. */
@@ -96,7 +100,7 @@ describe("twice as many versions take about twice as many steps", () => {
           series: "s",
           position: v,
           architecture: "a" as Hash,
-          leaves: [{ path: "w", name: "w", tensor: `t${v}` as Hash }],
+          leaves: leavesOf([{ path: "w", name: "w", tensor: `t${v}` as Hash }]),
         }));
         assert.equal(candidateReferences(list).size, versions);
         return reads;

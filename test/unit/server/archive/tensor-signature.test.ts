@@ -15,6 +15,10 @@ import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { floatsOf, groups, inBytes, symmetric } from "../../../helpers/quantised-tensors.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
+import { TreeTable } from "../../../../server/archive/tree-leaves.js";
+
+const table = new TreeTable();
+const leavesOf = table.leavesOf.bind(table);
 
 function sign(tensor: Tensor, chunkBytes = tensor.bytes.length): Signature {
   const builder = new SignatureBuilder(tensor);
@@ -85,7 +89,7 @@ test("of 20,000 versions none is read where lineage is enough, and a bounded num
       series: `line ${v % 100}`,
       position: v,
       architecture: id("a"),
-      leaves: [{ path: "w", name: "w", tensor }],
+      leaves: leavesOf([{ path: "w", name: "w", tensor }]),
     });
   }
   let read = 0;

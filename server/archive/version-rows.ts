@@ -1,23 +1,5 @@
-/** Looks up tensors by their position in a model, and versions by their position in a row. Pure. */
-import type { Hash } from "../../shared/tensor/tensor.js";
-import type { ArchiveLeaf, ArchiveVersion } from "./candidate-references.js";
-
-/** Finds the tensor of one version at the position that a leaf has in another version. */
-export class LeafIndex {
-  readonly #byPath = new Map<Hash, ReadonlyMap<string, Hash>>();
-  readonly #byName = new Map<Hash, ReadonlyMap<string, Hash>>();
-  find(version: ArchiveVersion, leaf: ArchiveLeaf, owner: ArchiveVersion): Hash | undefined {
-    const byPath = version.architecture === owner.architecture;
-    const index = byPath ? this.#byPath : this.#byName;
-    let tensors = index.get(version.versionId);
-    if (tensors === undefined)
-      index.set(
-        version.versionId,
-        (tensors = new Map(version.leaves.map((own) => [byPath ? own.path : own.name, own.tensor]))),
-      );
-    return tensors.get(byPath ? leaf.path : leaf.name);
-  }
-}
+/** Looks up versions by their position in a row. Pure. */
+import type { ArchiveVersion } from "./candidate-references.js";
 
 /** Versions in rows, each in the order in which they were added. */
 export class Rows<Key> {
