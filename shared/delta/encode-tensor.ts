@@ -24,6 +24,7 @@ import { encodeMixed, mixedNeedsBase } from "./mixed.js";
 import { numberKind, planeBytes, type NumberKind } from "./numbers.js";
 import { referencesOf } from "./piece.js";
 import { encodePlanes, minPlanesBytes } from "./planes.js";
+import { estimatePlanes } from "./plane-segments.js";
 import type { DType } from "../tensor/dtype.js";
 import {
   blockPart,
@@ -97,8 +98,10 @@ function shorterDerived(
 
 /** Types of so many bytes per number or more are floats and integers; smaller ones have few values. */
 const wideBytes = 2;
-/** Shorter tensors are tried in planes without looking at their low bytes first. */
-const alwaysTriedBytes = 2 ** 15;
+/** Up to this length an estimate tells whether planes are tried; of longer tensors, the low bytes tell. */
+const estimatedBytes = 2 ** 15;
+/** An estimate of planes may be so much too high. */
+const maxEstimateShare = 1.01;
 
 /** Whether the encoding "packed" of a type may be byte planes, so that these need no re-encoding. */
 export function mayPackInPlanes(dtype: DType): boolean {
@@ -121,9 +124,11 @@ function encodeRepeats(
   const source = { bytes, base: whole.base, width };
   let best = numeric;
   if (width > wideBytes) {
-    const isTried =
-      bytes.length <= alwaysTriedBytes || (!numeric.against.base && hasFewLowBytes(bytes, width));
     const base = numeric.against.base ? whole.base : undefined;
+    const isTried =
+      bytes.length <= estimatedBytes
+        ? estimatePlanes(bytes, base, width) < 8 * maxEstimateShare * best.bytes.length
+        : base === undefined && hasFewLowBytes(bytes, width);
     const planes = isTried ? encodeInPlanes(memory, { ...whole, base }) : undefined;
     if (planes !== undefined && planes.bytes.length < best.bytes.length) best = planes;
   }

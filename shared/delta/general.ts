@@ -215,30 +215,52 @@ const minPrunedShare = 1 / 64;
  * Whether floats look as if a general coder could gain: many equal numbers, or, against a base, numbers that
  * became zero. Integers may always.
  */
-export function mayRepeat({ bytes, base, width }: GeneralSource): boolean {
+export function mayRepeat(source: GeneralSource): boolean {
+  const { bytes, base, width } = source;
   const count = Math.floor(bytes.length / width);
-  const all = Math.max(1, Math.ceil(Math.min(count, probedElements) / probedRun));
+  if (count === 0) return false;
+  const runs = Math.ceil(Math.min(count, probedElements) / probedRun);
+  const length = Math.min(count, probedRun);
+  const starts = Array.from({ length: runs }, (_, run) =>
+    runs === 1 ? 0 : Math.floor(((count - probedRun) * run) / (runs - 1)),
+  );
+  const probed = runs * length;
+  return base === undefined
+    ? distinctWords(source, starts, length) < (maxDistinctShare[width] ?? 0) * probed
+    : prunedWords({ ...source, base }, starts, length) >= minPrunedShare * probed;
+}
+
+/** How many words the probed elements have, of at most four bytes each. */
+function distinctWords({ bytes, width }: GeneralSource, starts: readonly number[], length: number): number {
   const seen = new Set<number>();
-  let probed = 0;
+  const wordBytes = Math.min(4, width);
+  for (const start of starts)
+    for (let i = start; i < start + length; i++) {
+      let word = 0;
+      for (let byte = 0; byte < wordBytes; byte++) word |= bytes[i * width + byte]! << (8 * byte);
+      seen.add(word);
+    }
+  return seen.size;
+}
+
+/** How many of the probed elements became zero. */
+function prunedWords(
+  { bytes, base, width }: GeneralSource & { readonly base: Uint8Array },
+  starts: readonly number[],
+  length: number,
+): number {
   let pruned = 0;
-  for (let run = 0; run < all; run++) {
-    const start = all === 1 ? 0 : Math.floor(((count - probedRun) * run) / (all - 1));
-    for (let i = start; i < Math.min(count, start + probedRun); i++) {
+  for (const start of starts)
+    for (let i = start * width; i < (start + length) * width; i += width) {
       let own = 0;
       let from = 0;
-      for (let byte = 0; byte < Math.min(4, width); byte++) {
-        own |= bytes[i * width + byte]! << (8 * byte);
-        from |= (base?.[i * width + byte] ?? 0) << (8 * byte);
+      for (let at = i; at < i + width; at++) {
+        own |= bytes[at]!;
+        from |= base[at]!;
       }
-      probed++;
       if (own === 0 && from !== 0) pruned++;
-      seen.add(own);
     }
-  }
-  if (probed === 0) return false;
-  return base === undefined
-    ? seen.size < (maxDistinctShare[width] ?? 0) * probed
-    : pruned >= minPrunedShare * probed;
+  return pruned;
 }
 
 /** Elements whose bytes are counted, and the bits of entropy below which a byte counts as having few values. */

@@ -50,6 +50,12 @@ export function encodeSegment(
   return out.finish();
 }
 
+/** Estimated cost of a symbol in a table, and of a segment beyond its symbols and table, in bits. */
+const shareBits = 5;
+const segmentBits = 16 * 8;
+/** Of a plane that is stored raw, beyond its bytes. */
+const rawSegmentBits = 4 * 8;
+
 /** Returns undefined where coding does not pay. */
 function codeSymbols(
   memory: KernelMemory,
@@ -63,7 +69,7 @@ function codeSymbols(
     normaliseFrequencies(row, shares);
     return shares;
   });
-  if (expectedBits(counts, rows) / 8 + 16 > maxCodedShare * symbols.length) return undefined;
+  if (expectedBits(counts, rows) + segmentBits > 8 * maxCodedShare * symbols.length) return undefined;
   for (let i = 0; i < symbols.length; i++) u16[(indices >> 1) + i] = (u8[state + i]! << 8) | symbols[i]!;
   const table = memory.frequencyTables(rows, [], false, { alphabetSize });
   const begin = memory.kernels.ransEncode(indices, symbols.length, table, stream, streamEnd);
@@ -81,10 +87,64 @@ function expectedBits(counts: readonly Uint32Array[], rows: readonly Uint16Array
   let bits = 0;
   rows.forEach((shares, context) =>
     shares.forEach((share, symbol) => {
-      if (share > 0) bits += counts[context]![symbol]! * (11 - roughLog2(share)) + 5;
+      if (share > 0) bits += counts[context]![symbol]! * (11 - roughLog2(share)) + shareBits;
     }),
   );
   return bits;
+}
+
+/** Elements whose bytes are counted for an estimate. */
+const countedElements = 1024;
+/** Bits by which entropy comes out too low for each symbol that was seen. */
+const millerMadow = 0.72;
+const counts = new Uint32Array(2 * alphabetSize);
+const logarithms = Float64Array.from({ length: countedElements + 1 }, (_, count) => roughLog2(count));
+
+/**
+ * About how many bits the planes of elements of `width` bytes take, against a base or without: the entropy of each
+ * plane's bytes in a sample, and its table.
+ */
+export function estimatePlanes(bytes: Uint8Array, base: Uint8Array | undefined, width: number): number {
+  const count = bytes.length / width;
+  const step = spacingFrom(Math.ceil(count / countedElements));
+  const touched = new Uint8Array(Math.ceil(count / step));
+  let bits = 0;
+  for (let plane = width - 1; plane >= 0; plane--) {
+    counts.fill(0);
+    for (let i = 0, at = plane; i < touched.length; i++, at += step * width) {
+      const symbol = (bytes[at]! - (base === undefined ? 0 : base[at]!)) & 255;
+      counts[touched[i]! * alphabetSize + symbol]!++;
+      if (base !== undefined && symbol !== 0) touched[i] = 1;
+    }
+    bits += Math.min(8 * count + rawSegmentBits, segmentBits + countedBits(count / touched.length));
+  }
+  return bits;
+}
+
+/** The next odd number that is not a multiple of 3, so that kernels of 3 × 3 are sampled at every position. */
+function spacingFrom(step: number): number {
+  return step % 2 !== 0 && (step === 1 || step % 3 !== 0) ? step : spacingFrom(step + 1);
+}
+
+/**
+ * Bits of what was counted in both contexts, each time for so many elements, and of the tables. A sample's entropy
+ * comes out too low; the term of Miller and Madow corrects that.
+ */
+function countedBits(each: number): number {
+  let entropy = 0;
+  let used = 0;
+  for (let start = 0; start < counts.length; start += alphabetSize) {
+    let total = 0;
+    for (let at = start; at < start + alphabetSize; at++) {
+      const count = counts[at]!;
+      if (count === 0) continue;
+      used++;
+      total += count;
+      entropy -= count * logarithms[count]!;
+    }
+    entropy += total * logarithms[total]!;
+  }
+  return each * (entropy + (each > 1 ? millerMadow * used : 0)) + shareBits * used;
 }
 
 /** A segment as it is stored. */

@@ -13,6 +13,12 @@ const solvedNumbers = 65_536;
 const triedNumbers = 2_048;
 /** What is left of the distance to the first reference, at most; more is a training, not an average. */
 const maxLeftShare = 0.3;
+/**
+ * Whatever its order of operations, an average of up to eight is so many units in the last place from the exact one;
+ * where less than this share of the numbers are, orders and fractions are not tried.
+ */
+const maxRoundingUnits = 8;
+const minRoundedShare = 0.5;
 /** Denominators of fractions that are tried: counts of samples, decimals. */
 const maxTotal = 4_096;
 const decimals = [1e2, 1e3, 1e4, 1e5, 1e6];
@@ -25,7 +31,7 @@ export interface FoundAverage {
 }
 
 /**
- * A weighted average of two or more of the first references; undefined where the child is none.
+ * A weighted average of two or more of the first references; undefined where it is not one.
  * @param positions a few, from which most others are told
  */
 export function findWeightedAverage(
@@ -37,11 +43,20 @@ export function findWeightedAverage(
   if (first === undefined || !canScale(first.dtype) || !canScale(child.dtype)) return undefined;
   const differing = references.findIndex((each) => !hasSameHeader(each, first));
   const all = differing < 0 ? references : references.slice(0, differing);
-  if (all.length < 2 || solve(child, all, positions) === undefined) return undefined;
+  if (all.length < 2) return undefined;
+  const sampled = solve(child, all, positions);
+  if (sampled === undefined) return undefined;
+  const averaged = all.length;
+  // Near an average, but not one: no order of operations gives its numbers, and a difference from it is coded.
+  if (sampled.roundedShare < minRoundedShare) return near(averaged, asCounts(sampled.weights, anyTotal));
   const count = child.shape.reduce((product, size) => product * size, 1);
-  const weights = solve(child, all, sampledPositions(count, solvedNumbers));
+  const weights = solve(child, all, sampledPositions(count, solvedNumbers))?.weights;
   if (weights === undefined) return undefined;
-  return { averaged: all.length, weighting: bestWeighting(child, all, weights).weighting };
+  return { averaged, weighting: bestWeighting(child, all, weights).weighting };
+}
+
+function near(averaged: number, fractions: Fractions): FoundAverage | undefined {
+  return isEncodable(fractions) ? { averaged, weighting: { ...fractions, form: "double" } } : undefined;
 }
 
 /** Of a mean of all references: the sums that most numbers come out with, where those in float64 are not exact. */
@@ -63,13 +78,17 @@ function bytesOf({ dtype }: Tensor): 2 | 4 {
   return dtype === "F32" ? 4 : 2;
 }
 
-/** Weights that sum to 1 and leave little of the child; undefined where there are none. */
-function solve(
-  child: Tensor,
-  references: readonly Tensor[],
-  positions: Int32Array,
-): readonly number[] | undefined {
-  const [first, ...others] = references.map((each) => valuesOf(pick(each, positions)));
+interface Solution {
+  /** Their sum is 1. */
+  readonly weights: readonly number[];
+  /** Share of the numbers that are as near the average as rounding leaves them. */
+  readonly roundedShare: number;
+}
+
+/** Weights that leave little of the child; undefined where there are none. */
+function solve(child: Tensor, references: readonly Tensor[], positions: Int32Array): Solution | undefined {
+  const samples = references.map((each) => valuesOf(pick(each, positions)));
+  const [first, ...others] = samples;
   const stepsTo = (values: ArrayLike<number>): Float64Array =>
     Float64Array.from(first!, (value, i) => values[i]! - value);
   const steps = others.map(stepsTo);
@@ -82,8 +101,20 @@ function solve(
   );
   const [before, after] = [dot(wanted, wanted), dot(left, left)];
   if (!(after <= maxLeftShare ** 2 * before) || before === 0) return undefined;
-  return [1 - found.reduce((sum, weight) => sum + weight, 0), ...found];
+  const unit = maxRoundingUnits * roundingUnits[child.dtype as keyof typeof roundingUnits];
+  let rounded = 0;
+  left.forEach((value, i) => {
+    const size = samples.reduce((largest, values) => Math.max(largest, Math.abs(values[i]!)), 0);
+    if (Math.abs(value) <= unit * size) rounded++;
+  });
+  return {
+    weights: [1 - found.reduce((sum, weight) => sum + weight, 0), ...found],
+    roundedShare: rounded / left.length,
+  };
 }
+
+/** A unit in the last place of 1, by type. */
+const roundingUnits = { F32: 2 ** -23, BF16: 2 ** -7, F16: 2 ** -10 };
 
 function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0;
@@ -111,14 +142,24 @@ function eliminate(rows: number[][]): readonly number[] | undefined {
   return found.every(Number.isFinite) ? found : undefined;
 }
 
+type Fractions = Omit<Weighting, "form">;
+
+function asCounts(weights: readonly number[], total: number): Fractions {
+  return { counts: weights.map((weight) => Math.round(weight * total)), total };
+}
+
+/** What an encoding can name. */
+function isEncodable({ counts }: Fractions): boolean {
+  return counts.some((count) => count !== 0) && counts.every((count) => Math.abs(count) < 2 ** 41);
+}
+
 /** Fractions near the weights, the simplest first. */
-function fractionsNear(weights: readonly number[]): readonly Omit<Weighting, "form">[] {
-  const found = new Map<number, readonly number[]>();
+function fractionsNear(weights: readonly number[]): readonly Fractions[] {
+  const found = new Map<number, Fractions>();
   const errorOf = (total: number): number =>
     Math.max(...weights.map((weight) => Math.abs(weight - Math.round(weight * total) / total)));
   const add = (total: number): void => {
-    const counts = weights.map((weight) => Math.round(weight * total));
-    found.set(total, counts);
+    found.set(total, asCounts(weights, total));
   };
   for (const tolerance of [1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
     for (let total = 1; total <= maxTotal; total++)
@@ -128,12 +169,7 @@ function fractionsNear(weights: readonly number[]): readonly Omit<Weighting, "fo
       }
   for (const total of decimals) if (errorOf(total) < 0.02 / total || total === 1e4) add(total);
   add(anyTotal);
-  return [...found]
-    .filter(
-      ([, counts]) =>
-        counts.some((count) => count !== 0) && counts.every((count) => Math.abs(count) < 2 ** 41),
-    )
-    .map(([total, counts]) => ({ counts, total }));
+  return [...found.values()].filter(isEncodable);
 }
 
 function bestWeighting(

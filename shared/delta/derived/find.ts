@@ -3,22 +3,20 @@
  * hashes. Tensors that do not follow are told by a sample of their elements. Pure.
  */
 import { dtypeBits, type DType } from "../../tensor/dtype.js";
+import { hasSameHeader } from "../../tensor/same-header.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { derive, sourceOf, type Derivation } from "./derivation.js";
 import { findMeanWeighting, findWeightedAverage } from "./find-average.js";
 import { findQuantisation } from "./find-quantisation.js";
 import { canCast, canScale } from "./float-numbers.js";
-import { axisBytes, transposed, type PositionRun } from "./positions.js";
+import { findTaken } from "./find-taken.js";
+import { transposed } from "./positions.js";
 import { hasCodes, quantised, type Scaling } from "./quantisation.js";
 import { pick, sampledPositions } from "./samples.js";
 
 /** So many elements are compared, and this share of them must be equal. */
 const comparedElements = 512;
 const minEqualShare = 0.5;
-/** Of rows or columns, this share must be those of the base. */
-const minKnownShare = 0.25;
-/** Of each row, column or other position so many elements are hashed first. */
-const elementsPerPosition = 8;
 const maxRank = 4;
 const maxOctaves = 60;
 
@@ -41,14 +39,35 @@ function looksEqual(a: Tensor, b: Tensor): boolean {
   return compared > 0 && equal >= minEqualShare * compared;
 }
 
-/** A child and its references, and the same elements of each of them. */
-interface Compared {
-  readonly child: Tensor;
-  readonly references: readonly Tensor[];
-  readonly positions: Int32Array;
-  readonly sample: Tensor;
-  /** The sample of the base, in the child's type; undefined where the shapes differ. */
-  readonly baseSample: Tensor | undefined;
+/** A child and its references, and the same elements of each of them, picked when first needed. */
+class Compared {
+  readonly base: Tensor;
+  readonly hasBaseShape: boolean;
+  #positions: Int32Array | undefined;
+  #sample: Tensor | undefined;
+  constructor(
+    readonly child: Tensor,
+    readonly references: readonly Tensor[],
+  ) {
+    this.base = references[0]!;
+    this.hasBaseShape = sameShape(child.shape, this.base.shape);
+  }
+
+  get positions(): Int32Array {
+    const { dtype, bytes } = this.child;
+    return (this.#positions ??= sampledPositions((8 * bytes.length) / dtypeBits(dtype), comparedElements));
+  }
+  get sample(): Tensor {
+    return (this.#sample ??= pick(this.child, this.positions));
+  }
+  /** Whether most numbers of the sample are the base's, after this and a cast; the shapes are the same. */
+  followsBy(change: Omit<Derivation, "averaged" | "dtype">): boolean {
+    const { dtype } = this.child;
+    return looksEqual(
+      this.sample,
+      derive([pick(this.base, this.positions)], { ...change, averaged: 1, dtype }),
+    );
+  }
 }
 
 /** A derivation, and what each group of a quantisation is scaled by. */
@@ -65,20 +84,17 @@ export function findDerivation(child: Tensor, references: readonly Tensor[]): Fo
   if (base === undefined || child.bytes.length === 0 || base.bytes.length === 0 || !areBytes)
     return undefined;
   if (!canCast(base.dtype, dtype)) return findQuantised(child, references);
-  const positions = sampledPositions((8 * child.bytes.length) / dtypeBits(dtype), comparedElements);
-  const sample = pick(child, positions);
-  const baseSample = sameShape(child.shape, base.shape)
-    ? derive([pick(base, positions)], { averaged: 1, dtype })
-    : undefined;
-  if (base.dtype !== dtype && baseSample !== undefined && looksEqual(sample, baseSample))
+  const compared = new Compared(child, references);
+  if (base.dtype !== dtype && compared.hasBaseShape && compared.followsBy({}))
     return { derivation: { averaged: 1, dtype } };
-  const compared: Compared = { child, references, positions, sample, baseSample };
   const found =
     findAverage(compared) ??
     findScale(compared) ??
     findTaken(child, base) ??
     findAxes(compared) ??
-    (baseSample === undefined ? undefined : findWeightedAverage(child, references, positions));
+    (compared.hasBaseShape && references.length > 1
+      ? findWeightedAverage(child, references, compared.positions)
+      : undefined);
   return found === undefined ? undefined : { derivation: { averaged: 1, ...found, dtype } };
 }
 
@@ -111,53 +127,74 @@ function findQuantised(child: Tensor, [base, reference]: readonly Tensor[]): Fou
 
 type Found = Partial<Derivation>;
 
-function findAverage({ child, references, positions, sample, baseSample }: Compared): Found | undefined {
-  const { dtype, shape } = references[0]!;
-  if (baseSample === undefined || !canScale(dtype)) return undefined;
-  if (!references.every((each) => each.dtype === dtype && sameShape(each.shape, shape))) return undefined;
-  const samples = references.map((each) => pick(each, positions));
+function findAverage(compared: Compared): Found | undefined {
+  const { child, references, base } = compared;
+  if (references.length < 2 || !compared.hasBaseShape || !canScale(base.dtype)) return undefined;
+  if (!references.every((each) => hasSameHeader(each, base))) return undefined;
+  const samples = references.map((each) => pick(each, compared.positions));
   for (let averaged = references.length; averaged > 1; averaged--)
-    if (looksEqual(sample, derive(samples, { averaged, dtype: child.dtype })))
+    if (looksEqual(compared.sample, derive(samples, { averaged, dtype: child.dtype })))
       return { averaged, weighting: findMeanWeighting(child, references.slice(0, averaged)) };
   return undefined;
 }
 
-/** A power of two between the numbers, by the exponents of a few of them. */
-function findScale({ child, sample, baseSample }: Compared): Found | undefined {
-  if (!canScale(child.dtype) || baseSample === undefined) return undefined;
-  const bits = { F32: [4, 23, 255], BF16: [2, 7, 255], F16: [2, 10, 31] }[
-    child.dtype as "F32" | "BF16" | "F16"
-  ];
-  const [width, mantissa, mask] = bits as [number, number, number];
-  const exponents = ({ bytes }: Tensor): Int32Array => {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    return Int32Array.from({ length: bytes.length / width }, (_, i) => {
-      const word = width === 4 ? view.getUint32(4 * i, true) : view.getUint16(2 * i, true);
-      return (word >>> mantissa) & mask;
-    });
+/** Where a type's exponent is: bytes of a number, bits below it in the highest two of them, its largest value. */
+const exponentFields: Partial<Record<DType, readonly [number, number, number]>> = {
+  F32: [4, 7, 255],
+  BF16: [2, 7, 255],
+  F16: [2, 10, 31],
+};
+
+/** Reads exponents; a single one is undefined where it cannot be scaled. */
+function exponentReader({ dtype, bytes }: Tensor): ((index: number) => number | undefined) | undefined {
+  const field = exponentFields[dtype];
+  if (field === undefined) return undefined;
+  const [width, below, mask] = field;
+  return (index) => {
+    const end = (index + 1) * width;
+    const exponent = ((bytes[end - 2]! | (bytes[end - 1]! << 8)) >>> below) & mask;
+    return exponent === 0 || exponent === mask ? undefined : exponent - (mask >> 1);
   };
-  const from = exponents(baseSample);
-  for (const [i, to] of exponents(sample).entries()) {
-    if (to === 0 || from[i] === 0 || to === mask || from[i] === mask || to === from[i]) continue;
-    const octaves = to - from[i]!;
-    return Math.abs(octaves) <= maxOctaves &&
-      looksEqual(sample, derive([baseSample], { averaged: 1, octaves, dtype: child.dtype }))
-      ? { octaves }
-      : undefined;
-  }
-  return undefined;
 }
 
-function findAxes({ child, references, positions, sample }: Compared): Found | undefined {
-  const base = references[0]!;
+/** Numbers whose exponents tell by which power of two a tensor was scaled, if it was. */
+const votingElements = 64;
+
+/** A power of two between the numbers: the one that most of a few numbers have between their exponents. */
+function findScale(compared: Compared): Found | undefined {
+  const { child, base, hasBaseShape } = compared;
+  const exponentOf = exponentReader(child);
+  const baseExponentOf = exponentReader(base);
+  if (!hasBaseShape || exponentOf === undefined || baseExponentOf === undefined) return undefined;
+  const count = child.shape.reduce((product, size) => product * size, 1);
+  const step = Math.max(1, Math.floor(count / votingElements));
+  // Boyer and Moore's majority vote.
+  let octaves = 0;
+  let votes = 0;
+  for (let i = 0; i < count; i += step) {
+    const to = exponentOf(i);
+    const from = baseExponentOf(i);
+    if (to === undefined || from === undefined) continue;
+    if (votes === 0) octaves = to - from;
+    votes += to - from === octaves ? 1 : -1;
+  }
+  const isPossible = votes > 0 && octaves !== 0 && Math.abs(octaves) <= maxOctaves;
+  return isPossible && compared.followsBy({ octaves }) ? { octaves } : undefined;
+}
+
+function findAxes(compared: Compared): Found | undefined {
+  const { child, base } = compared;
   const rank = child.shape.length;
   if (rank < 2 || rank > maxRank || base.shape.length !== rank) return undefined;
   for (const axes of permutations(rank)) {
-    const isSame = axes.every((axis, i) => axis === i);
+    // Axes of one position may change places without any effect.
+    const isSame = axes
+      .filter((axis) => base.shape[axis] !== 1)
+      .every((axis, i, moved) => i === 0 || axis > moved[i - 1]!);
     const shape = axes.map((axis) => base.shape[axis]!);
     if (isSame || !sameShape(shape, child.shape)) continue;
-    const from = pick(base, beforeTransposing(positions, child.shape, axes));
-    if (looksEqual(sample, derive([from], { averaged: 1, dtype: child.dtype }))) return { axes };
+    const from = pick(base, beforeTransposing(compared.positions, child.shape, axes));
+    if (looksEqual(compared.sample, derive([from], { averaged: 1, dtype: child.dtype }))) return { axes };
   }
   return undefined;
 }
@@ -190,81 +227,4 @@ function permutations(count: number): readonly (readonly number[])[] {
   return permutations(count - 1).flatMap((rest) =>
     Array.from({ length: count }, (_, at) => [...rest.slice(0, at), count - 1, ...rest.slice(at)]),
   );
-}
-
-/** Rows, columns or other positions of one axis that are the base's, in any order, with new ones between. */
-function findTaken(child: Tensor, base: Tensor): Found | undefined {
-  const rank = child.shape.length;
-  if (rank === 0 || base.shape.length !== rank || base.bytes.length === 0) return undefined;
-  const differing = child.shape.flatMap((size, axis) => (size === base.shape[axis] ? [] : [axis]));
-  const axes =
-    differing.length === 0 ? child.shape.map((_, axis) => axis) : differing.length === 1 ? differing : [];
-  let own = base.dtype === child.dtype ? base : undefined;
-  for (const axis of axes) {
-    // An order says nothing where there is one position, or where each is a single element.
-    if (child.shape[axis] === base.shape[axis] && (rank === 1 || child.shape[axis] === 1)) continue;
-    const minKnown = Math.max(1, minKnownShare * Math.min(child.shape[axis]!, base.shape[axis]!));
-    // A few elements of each position tell whether it is worth hashing all of them.
-    for (const isSampled of [true, false]) {
-      if (!isSampled) own ??= derive([base], { averaged: 1, dtype: child.dtype });
-      const from = isSampled ? sampledAlong(base, axis, child.dtype) : own!;
-      const runs = runsOf(isSampled ? sampledAlong(child, axis, child.dtype) : child, from, axis);
-      const known = runs.reduce((sum, run) => sum + (run.from < 0 ? 0 : run.length), 0);
-      if (known < minKnown) break;
-      if (!isSampled) return { taken: { axis, runs } };
-    }
-  }
-  return undefined;
-}
-
-/** The tensor with only a few positions of its other axes, cast. */
-function sampledAlong(tensor: Tensor, axis: number, dtype: DType): Tensor {
-  const { shape } = tensor;
-  let left = elementsPerPosition;
-  const kept = shape.map((size, i) => {
-    if (i === axis) return size;
-    const count = Math.min(size, left);
-    left = Math.max(1, Math.floor(left / Math.max(1, count)));
-    return count;
-  });
-  const positions = new Int32Array(kept.reduce((product, count) => product * count, 1));
-  let filled = 1;
-  shape.forEach((size, i) => {
-    const count = kept[i]!;
-    // From the last to the first, so that none is overwritten before it is read.
-    for (let before = filled - 1; before >= 0; before--) {
-      const start = positions[before]! * size;
-      for (let k = count - 1; k >= 0; k--)
-        positions[before * count + k] = start + Math.floor((k * size) / count);
-    }
-    filled *= count;
-  });
-  return { ...derive([pick(tensor, positions)], { averaged: 1, dtype }), shape: kept };
-}
-
-function runsOf(child: Tensor, own: Tensor, axis: number): readonly PositionRun[] {
-  const places = new Map<number, number>();
-  positionHashes(own, axis).forEach((hash, position) => places.set(hash, position));
-  const runs: { from: number; length: number }[] = [];
-  for (const hash of positionHashes(child, axis)) {
-    const from = places.get(hash) ?? -1;
-    const last = runs.at(-1);
-    if (last !== undefined && (from < 0 ? last.from < 0 : last.from >= 0 && from === last.from + last.length))
-      last.length++;
-    else runs.push({ from, length: 1 });
-  }
-  return runs;
-}
-
-/** A hash of the bytes at each position of an axis. */
-function positionHashes({ dtype, shape, bytes }: TensorHeader & Tensor, axis: number): Uint32Array {
-  const { outer, size, innerBytes } = axisBytes(dtype, shape, axis);
-  const hashes = new Uint32Array(size).fill(0x811c9dc5);
-  for (let group = 0, at = 0; group < outer; group++)
-    for (let position = 0; position < size; position++) {
-      let hash = hashes[position]!;
-      for (let byte = 0; byte < innerBytes; byte++, at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193);
-      hashes[position] = hash;
-    }
-  return hashes;
 }

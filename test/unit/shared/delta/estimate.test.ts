@@ -3,6 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
+import { KernelMemory } from "../../../../shared/delta/kernel-memory.js";
+import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
+import { estimatePlanes } from "../../../../shared/delta/plane-segments.js";
+import { encodePlanes } from "../../../../shared/delta/planes.js";
 import {
   fineTuned,
   continueTuning,
@@ -100,5 +104,29 @@ test("numbers that are equal depending on their magnitude, as after training, ta
       bits < 0.85 * entropy && bits / own.length <= limit,
       `${bits / own.length} bits a parameter, ${entropy / own.length} by one distribution`,
     );
+  }
+});
+
+test("byte planes are estimated within a tenth, without coding them", () => {
+  const memory = new KernelMemory(plainKernels());
+  for (const shape of [[40], [300], [512], [72, 1, 3, 3], [96, 40], [64, 128]]) {
+    const own = weights(shape, 3);
+    const integers = { ...own, bytes: own.bytes.map((byte, i) => (i % 4 === 0 ? byte & 15 : 0)) };
+    const cases = [
+      own,
+      fineTuned(own, 1e-4, 4),
+      nearlyEqual(own, 0.9, 5),
+      integers,
+      noiseTensor("F32", shape, 6),
+    ];
+    for (const { bytes } of cases)
+      for (const from of [undefined, own.bytes]) {
+        const coded = 8 * encodePlanes(memory, bytes, 4, from).length;
+        const estimated = estimatePlanes(bytes, from, 4);
+        assert.ok(
+          Math.abs(estimated - coded) <= 0.1 * coded + 400,
+          `${estimated} for ${coded}: ${shape.join()}`,
+        );
+      }
   }
 });

@@ -58,3 +58,30 @@ test("a relation of tensors larger than the samples is found", () => {
   const turned = derive([four], { averaged: 1, axes: [2, 0, 3, 1], dtype: "BF16" });
   assert.deepEqual(findDerivation(turned, [four])?.derivation.axes, [2, 0, 3, 1]);
 });
+
+test("near an average, but not one: weights are taken as they are solved, without trying orders of operations", () => {
+  const third = fineTuned(previous, 1e-3, 7);
+  const average = derive([base, previous, third], {
+    averaged: 3,
+    weighting: { form: "double", counts: [1, 2, 1], total: 4 },
+    dtype: "F32",
+  });
+  const own = counted(fineTuned(average, 1e-5, 8));
+  const references = [base, previous, third].map(counted);
+  const found = findDerivation(
+    own.tensor,
+    references.map(({ tensor }) => tensor),
+  );
+  assert.equal(found?.derivation.weighting?.total, 2 ** 40);
+  found.derivation.weighting.counts.forEach((count, k) =>
+    assert.ok(Math.abs(count / 2 ** 40 - [0.25, 0.5, 0.25][k]!) < 0.05, String(count / 2 ** 40)),
+  );
+  for (const { read } of [own, ...references]) assert.ok(read() < base.bytes.length / 8);
+  const exact = findDerivation(average, [base, previous, third])?.derivation.weighting;
+  assert.deepEqual(exact, { form: "double", counts: [1, 2, 1], total: 4 });
+});
+
+test("axes of one position that change places are no relation", () => {
+  const small = weights([96, 40, 1, 1], 9);
+  assert.equal(findDerivation(fineTuned(small, 1e-9, 10), [small])?.derivation.axes, undefined);
+});
