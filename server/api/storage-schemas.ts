@@ -91,10 +91,13 @@ export const collected = z
       .object({
         files: count,
         bytes: count,
+        rewrittenBytes: count.describe("Of the removed bytes, those that are still needed, in new files now"),
         unreachable: z.array(z.object({ tier: text, message: text })),
       })
       .exactOptional()
-      .describe("Low files that were removed because nothing needs them; tiers that could not be looked at"),
+      .describe(
+        "Low files that were removed because nothing, or less than half of them, is needed; tiers that could not be looked at",
+      ),
   })
   .meta({ id: "Collected" }) satisfies z.ZodType<Collected>;
 /** A collection plan names every dead object, so its body may be large. */

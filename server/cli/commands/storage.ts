@@ -199,13 +199,22 @@ async function collectCommand(
 function describeTiers(tiers: CallOutput<"collect">["tiers"]): string {
   if (tiers === undefined) return "";
   return [
-    ...(tiers.files === 0 ? [] : [`freed ${formatBytes(tiers.bytes)} in tiers (${tiers.files} low files)`]),
+    ...(tiers.files === 0 ? [] : [describeLowFiles(tiers)]),
     ...tiers.unreachable.map(
       ({ tier, message }) => `not looked at: the tier ${tier} is unreachable. ${message}`,
     ),
   ]
     .map((line) => `\n${line}`)
     .join("");
+}
+
+function describeLowFiles({
+  files,
+  bytes,
+  rewrittenBytes,
+}: NonNullable<CallOutput<"collect">["tiers"]>): string {
+  const rewritten = rewrittenBytes === 0 ? "" : `, ${formatBytes(rewrittenBytes)} of them written again`;
+  return `freed ${formatBytes(bytes - rewrittenBytes)} in tiers (${files} low files${rewritten})`;
 }
 
 async function reindexCommand({ output, operations, options }: CommandContext): Promise<void> {

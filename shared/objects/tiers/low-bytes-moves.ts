@@ -4,7 +4,6 @@
  * collection. So a crash at any point leaves the bytes in a pack, in the tier, or in both; low files that no pack
  * names are removed by `removeUnused`.
  */
-import { mapConcurrent } from "../../concurrency/map-concurrent.js";
 import type { DeltaCodec } from "../../delta/codec.js";
 import { planeBytes } from "../../delta/numbers.js";
 import { isStemmaError, StemmaError } from "../../errors.js";
@@ -19,6 +18,7 @@ import type { PackIndex } from "../pack-format.js";
 import type { FilePackRewriter } from "../pack-rewriter.js";
 import type { PackTensors } from "../pack-tensors.js";
 import type { ReferenceLock } from "../reference-lock.js";
+import { compactTier, type CompactionParts } from "./low-file-compaction.js";
 import { isLowFileIntact } from "./low-file.js";
 import { LowFileWriter, writeVerified } from "./low-file-writer.js";
 import type { LowFiles } from "./low-files.js";
@@ -71,6 +71,8 @@ export interface LowBytesTotals extends MovedLowBytes {
 export interface RemovedLowFiles {
   readonly files: number;
   readonly bytes: number;
+  /** Bytes of removed files that are still needed and were written into new ones. */
+  readonly rewrittenBytes: number;
   /** Tiers that could not be looked at, with the reason. */
   readonly unreachable: readonly { readonly tier: string; readonly message: string }[];
 }
@@ -317,27 +319,34 @@ export class LowBytesMoves {
   }
 
   /**
-   * Removes the low files that no pack names, and what interrupted writes left. Removes nothing while packs are
-   * damaged: one of them may name a file.
+   * Removes the low files that no pack names, and what interrupted writes left. Files of which little is needed are
+   * rewritten first (low-file-compaction.ts). Does nothing while packs are damaged: one of them may name a file.
    */
   async removeUnused(): Promise<RemovedLowFiles> {
-    const { index, tensors, lowFiles, run } = this.#parts;
+    const { index, tensors, lowFiles, random, run } = this.#parts;
     return await run(async () => {
-      const removed = { files: 0, bytes: 0 };
+      const removed = { files: 0, bytes: 0, rewrittenBytes: 0 };
       const unreachable: { tier: string; message: string }[] = [];
       if (tensors.problems().length > 0) return { ...removed, unreachable };
-      const used = index.lowFiles();
       const { near, nearNames, tiers } = lowFiles.places;
-      await mapConcurrent([{ name: undefined, files: near }, ...tiers()], 1, async ({ name, files }) => {
+      const replace: CompactionParts["replace"] = (packs, change) => this.#replace(packs, change);
+      const compaction = { index, lowFiles, random, replace };
+      const remove = async (files: TierFiles): Promise<void> => {
+        const { files: count, bytes } = await removeUnusedIn(files, index.lowFiles());
+        removed.files += count;
+        removed.bytes += bytes;
+      };
+      await remove(near);
+      for (const tier of tiers()) {
         try {
-          const { files: count, bytes } = await removeUnusedIn(files, used);
-          removed.files += count;
-          removed.bytes += bytes;
+          removed.rewrittenBytes += await compactTier(compaction, tier);
+          await remove(tier.files);
         } catch (error) {
-          if (name === undefined || !isStemmaError(error, "TIER_UNREACHABLE")) throw error;
-          unreachable.push({ tier: name, message: error.message });
+          if (!isStemmaError(error, "TIER_UNREACHABLE")) throw error;
+          unreachable.push({ tier: tier.name, message: error.message });
         }
-      });
+      }
+      const used = index.lowFiles();
       for (const name of nearNames) if (!used.has(name)) nearNames.delete(name);
       return { ...removed, unreachable };
     });

@@ -254,6 +254,62 @@ it("removes low files once no tensor in them is needed, also half written ones",
   assert.equal((await store.lowBytes.removeUnused()).files, 0);
   assert.equal(await files.stat(`/cold/${file?.name}.low.tmp`), undefined);
   await collect(store, new Set([idOfTensor(first), idOfTensor(newest)]));
-  assert.deepEqual(await store.lowBytes.removeUnused(), { files: 1, bytes: file?.bytes, unreachable: [] });
+  assert.deepEqual(await store.lowBytes.removeUnused(), {
+    files: 1,
+    bytes: file?.bytes,
+    rewrittenBytes: 0,
+    unreachable: [],
+  });
+  await store.close();
+});
+
+it("rewrites a low file of which less than half is needed, and removes it", async () => {
+  const { store, tier } = await filled();
+  const members = [4, 5, 6, 7].map((member) => memberOf(1, member, [40, 60]));
+  await writePack(
+    store,
+    members.map((tensor) => codedAgainst(tensor, undefined, undefined, "planes")),
+  );
+  await store.lowBytes.move(new Set(members.map(idOfTensor)), tier);
+  const [before] = await tier.files.list();
+  const most = new Set([...live, ...members.slice(0, 3).map(idOfTensor)]);
+  await collect(store, most);
+  const kept = await store.lowBytes.removeUnused();
+  assert.deepEqual([kept.files, kept.rewrittenBytes], [0, 0], "most of it is needed");
+
+  const one = new Set([...live, idOfTensor(members[0]!)]);
+  await collect(store, one);
+  tier.before = (operation) =>
+    operation === "write" ? Promise.reject(new StemmaError("DISK_FULL", "full")) : Promise.resolve();
+  assert.equal((await store.lowBytes.removeUnused()).files, 0, "a full tier keeps the old file");
+  tier.before = () => Promise.resolve();
+  const { files, bytes, rewrittenBytes } = await store.lowBytes.removeUnused();
+  const [after] = await tier.files.list();
+  assert.deepEqual([files, bytes], [1, before?.bytes]);
+  assert.equal(after?.bytes, rewrittenBytes + 16);
+  assert.ok(rewrittenBytes < 0.3 * before!.bytes, `${rewrittenBytes} of ${before?.bytes}`);
+  await assertReadable(store, ...all, members[0]!);
+
+  const { write } = tier.counts;
+  assert.equal((await store.lowBytes.removeUnused()).files, 0);
+  assert.equal(tier.counts.write, write, "a file that is needed is not written again");
+  const collected = await collect(store, live);
+  assert.ok(collected.freedBytes > 0);
+  await store.lowBytes.removeUnused();
+  assert.deepEqual(await tier.files.list(), []);
+  await store.close();
+});
+
+it("leaves a low file with a damaged part as it is", async () => {
+  const { files, store, tier } = await filled();
+  await store.lowBytes.move(oldIds, tier);
+  const [file] = await tier.files.list();
+  await collect(store, new Set([idOfTensor(first), idOfTensor(second)]));
+  const path = `/cold/${file!.name}.low`;
+  const bytes = (await files.read(path)).slice();
+  bytes.fill(0xff, 16);
+  await rewrite(files, path, bytes);
+  assert.equal((await store.lowBytes.removeUnused()).files, 0);
+  assert.deepEqual(await tier.files.list(), [file]);
   await store.close();
 });

@@ -1,0 +1,119 @@
+/**
+ * Rewrites low files of which little is still needed: needed parts go into new low files of the same tier, then the
+ * packs that name them are replaced, and the old files have no use any more. As with a move, a part is in a file that
+ * a pack names at every moment; the caller removes unused files last.
+ */
+import { isStemmaError } from "../../errors.js";
+import type { Random } from "../../ports.js";
+import { stepBytes } from "../collector.js";
+import type { Located, ObjectIndex } from "../object-index.js";
+import type { PackEntry } from "../pack-entry.js";
+import type { PackIndex } from "../pack-format.js";
+import { LowFileWriter } from "./low-file-writer.js";
+import type { LowFiles } from "./low-files.js";
+import type { Tier, TierFile } from "./tier-files.js";
+
+/** A low file is rewritten when less than this share of it is needed; so a tier keeps at most twice what it needs. */
+const minLiveShare = 0.5;
+
+export interface CompactionParts {
+  readonly index: ObjectIndex;
+  readonly lowFiles: LowFiles;
+  readonly random: Random;
+  /** Replaces packs by ones in which entries are changed. */
+  readonly replace: (packs: readonly PackIndex[], change: (entry: PackEntry) => PackEntry) => Promise<void>;
+}
+
+/** A low file that is rewritten: the copies that need it, and all packs that name it. */
+interface SparseFile {
+  readonly needed: readonly Located[];
+  readonly packs: ReadonlySet<PackIndex>;
+}
+
+/**
+ * Rewrites the sparse low files of one tier. One with a damaged part stays as it is, and what the disks have no space
+ * for waits for the next time.
+ * @returns bytes of the parts that were written again
+ * @throws TIER_UNREACHABLE, FILE_FAILED where the tier returns other bytes than were written
+ */
+export async function compactTier(parts: CompactionParts, tier: Tier): Promise<number> {
+  let written = 0;
+  for (const step of inSteps(sparseFiles(parts.index, await tier.files.list()))) {
+    try {
+      written += await rewrite(parts, tier, step);
+    } catch (error) {
+      if (!isStemmaError(error, "DISK_FULL")) throw error;
+      break;
+    }
+  }
+  return written;
+}
+
+function sparseFiles(index: ObjectIndex, files: readonly TierFile[]): readonly SparseFile[] {
+  const found = new Map<string, { needed: Located[]; packs: Set<PackIndex>; neededBytes: number }>();
+  for (const { name } of files) found.set(name, { needed: [], packs: new Set(), neededBytes: 0 });
+  for (const pack of index.packs.values()) {
+    for (const { low } of pack.entries) if (low !== undefined) found.get(low.file)?.packs.add(pack);
+    for (const located of index.kept(pack, new Set())) {
+      const { low } = located.entry;
+      const own = low === undefined ? undefined : found.get(low.file);
+      if (low === undefined || own === undefined) continue;
+      own.needed.push(located);
+      own.neededBytes += low.bytes;
+    }
+  }
+  return files.flatMap(({ name, bytes }) => {
+    const own = found.get(name);
+    return own === undefined || own.packs.size === 0 || own.neededBytes >= minLiveShare * bytes ? [] : [own];
+  });
+}
+
+/** Files whose packs are replaced together. */
+function inSteps(files: readonly SparseFile[]): readonly SparseFile[][] {
+  const steps: SparseFile[][] = [];
+  let packs = new Set<PackIndex>();
+  for (const file of files) {
+    const all = new Set([...packs, ...file.packs]);
+    const isFull = [...all].reduce((sum, { bytes }) => sum + bytes, 0) > stepBytes;
+    if (steps.length === 0 || isFull) steps.push([]);
+    packs = isFull ? new Set(file.packs) : all;
+    steps.at(-1)!.push(file);
+  }
+  return steps;
+}
+
+async function rewrite(
+  { index, lowFiles, random, replace }: CompactionParts,
+  tier: Tier,
+  files: readonly SparseFile[],
+): Promise<number> {
+  const changed = new Map<PackEntry, PackEntry>();
+  const writer = new LowFileWriter(tier.files, random, changed);
+  const packs = new Set<PackIndex>();
+  for (const file of files) {
+    const read = await readParts(lowFiles, file.needed);
+    if (read === undefined) continue;
+    for (const { entry, bytes } of read) await writer.add(entry, bytes);
+    for (const pack of file.packs) packs.add(pack);
+  }
+  await writer.flush();
+  const current = [...packs].filter(({ name }) => index.packs.has(name));
+  if (current.length === 0) return 0;
+  await replace(current, (entry) => changed.get(entry) ?? entry);
+  return [...changed.values()].reduce((sum, { low }) => sum + (low?.bytes ?? 0), 0);
+}
+
+/** Undefined where a part is damaged. @throws TIER_UNREACHABLE */
+async function readParts(
+  lowFiles: LowFiles,
+  needed: readonly Located[],
+): Promise<readonly { readonly entry: PackEntry; readonly bytes: Uint8Array }[] | undefined> {
+  const read: { entry: PackEntry; bytes: Uint8Array }[] = [];
+  for (const { entry } of needed) {
+    if (entry.low === undefined) continue;
+    const found = await lowFiles.read(entry.low);
+    if (found.isDamaged) return undefined;
+    read.push({ entry, bytes: found.bytes });
+  }
+  return read;
+}
