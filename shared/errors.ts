@@ -103,6 +103,8 @@ const trainCodes = {
   DATASET_UNKNOWN: notFound,
   DATASET_MALFORMED: failed,
   DATASET_EMPTY: failed,
+  DATASET_IN_USE: failed,
+  DATA_MANIFEST_INVALID: failed,
   ENGINE_HASH_MISMATCH: verification,
   ENGINE_INVALID: failed,
   ENGINE_IN_USE: failed,

@@ -23,6 +23,60 @@ export const dataset = z
   .meta({ id: "Dataset" });
 export type DatasetSummary = ValueOf<typeof dataset>;
 
+const dataFormat = {
+  samples: count.describe("Of all parts"),
+  format: z.unknown().optional(),
+  columns: z.unknown().optional().describe("Columns and their roles"),
+  transformations: z.unknown().optional(),
+  split: z.unknown().optional(),
+};
+/** A registered data set in detail. */
+export const datasetDetails = dataset
+  .extend({
+    stored: z
+      .object({
+        object: hash.describe("The stored manifest, which versions name"),
+        bytes: count,
+        chunks: count,
+      })
+      .nullable()
+      .describe("Null where the samples are not in the server's store"),
+    source: z
+      .object({
+        state: z
+          .enum(["unchanged", "changed", "unreadable"])
+          .describe("Whether what is at the location now has the registered hash"),
+        message: text.exactOptional(),
+        ...dataFormat,
+        samples: dataFormat.samples.nullable(),
+      })
+      .describe("What the reader finds at the location now"),
+    usedBy: z.array(namedVersion).describe("Kept versions that were trained with it"),
+  })
+  .meta({ id: "DatasetDetails" });
+export type DatasetDetails = ValueOf<typeof datasetDetails>;
+
+export const pushedData = z
+  .object({
+    name: text,
+    hash,
+    object: hash,
+    bytes: count,
+    chunks: count,
+    newBytes: count.describe("Bytes that the store did not have"),
+    newChunks: count,
+  })
+  .meta({ id: "PushedData" });
+
+export const fetchedData = z
+  .object({ name: text, hash, object: hash, byteLength: count })
+  .meta({ id: "FetchedData" });
+export type FetchedData = ValueOf<typeof fetchedData>;
+
+export const removedData = z
+  .object({ name: text, versions: count.describe("Kept versions that were trained with it") })
+  .meta({ id: "RemovedData" });
+
 export const datasetCheck = z
   .object({ ok: z.boolean(), samples: count, hash: text, expected: text.nullable(), message: text })
   .meta({ id: "DatasetCheck" });

@@ -1,7 +1,6 @@
-/** The stream of a recovery. Its bytes count as verified only when it has ended. */
+/** The stream of a recovery, or of a data set. Its bytes count as verified only when it has ended. */
 import { StemmaError } from "../../shared/errors.js";
-import type { RecoveryStream } from "./server-operations.js";
-import type { RecoveryReport } from "./version-schemas.js";
+import type { ProvenStream } from "./server-operations.js";
 
 /**
  * @param chunks the bytes; the iteration throws where they differ from the recorded ones, so that all are
@@ -9,13 +8,13 @@ import type { RecoveryReport } from "./version-schemas.js";
  * @returns a stream whose report resolves with `expected` at that end, and rejects when the stream fails or
  * its reader stops early
  */
-export function provenStream({
+export function provenStream<Report>({
   expected,
   byteLength,
   chunks,
-}: Pick<RecoveryStream, "expected" | "byteLength" | "chunks">): RecoveryStream {
-  let settle: { resolve(report: RecoveryReport): void; reject(error: unknown): void } | undefined;
-  const report = new Promise<RecoveryReport>((resolve, reject) => {
+}: Pick<ProvenStream<Report>, "expected" | "byteLength" | "chunks">): ProvenStream<Report> {
+  let settle: { resolve(report: Report): void; reject(error: unknown): void } | undefined;
+  const report = new Promise<Report>((resolve, reject) => {
     settle = { resolve, reject };
   });
   report.catch(() => undefined); // its reader may come later, or never
@@ -31,7 +30,7 @@ export function provenStream({
         settle?.reject(error);
         throw error;
       } finally {
-        settle?.reject(new StemmaError("RECOVERY_INCOMPLETE", "The recovery was not read to its end."));
+        settle?.reject(new StemmaError("RECOVERY_INCOMPLETE", "The stream was not read to its end."));
       }
     })(),
   };

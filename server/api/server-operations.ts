@@ -10,7 +10,7 @@ import type { ArchivePlan } from "../archive/archive-plan.js";
 import type { ServerEvent } from "./event-schemas.js";
 import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
-import type { TrainProgress, TrainReport } from "./evaluation-schemas.js";
+import type { FetchedData, TrainProgress, TrainReport } from "./evaluation-schemas.js";
 import type { StorageApplied } from "./planning-schemas.js";
 import type { importOptions, ImportReport, localFile, RecoveryReport } from "./version-schemas.js";
 
@@ -42,15 +42,17 @@ type CallMethod<Name extends CallName> =
 /** The operations of the table that are one request and one JSON answer. */
 export type CallOperations = { readonly [Name in CallName]: CallMethod<Name> };
 
-/** A recovered model as one stream of bytes. */
-export interface RecoveryStream {
+/** A recovered model or a stored data set as one stream of bytes. */
+export interface ProvenStream<Report> {
   readonly byteLength: number;
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Resolves when the stream has ended and the root was verified. */
-  readonly report: Promise<RecoveryReport>;
+  /** Resolves when the stream has ended and its root or hash was verified. */
+  readonly report: Promise<Report>;
   /** The report that `report` resolves with if the bytes are the recorded ones. */
-  readonly expected: RecoveryReport;
+  readonly expected: Report;
 }
+export type RecoveryStream = ProvenStream<RecoveryReport>;
+export type DataStream = ProvenStream<FetchedData>;
 
 export interface ImportOptions extends Readonly<
   Omit<z.input<typeof importOptions>, "attachments" | "localFile">
@@ -71,6 +73,7 @@ export interface ImportStream {
 
 export interface ServerOperations extends CallOperations {
   recover(input: OperationInput<"recover">): Promise<RecoveryStream>;
+  fetchDataset(input: OperationInput<"fetchDataset">): Promise<DataStream>;
   import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
   train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;
   /**

@@ -1,9 +1,8 @@
-/** Writes a recovery to a file, which appears only once it is complete and verified. */
+/** Writes a recovery or a data set to a file, which appears only once it is complete and verified. */
 import { link, lstat, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import type { RecoveryReport } from "../api/version-schemas.js";
-import type { RecoveryStream } from "../api/server-operations.js";
+import type { ProvenStream } from "../api/server-operations.js";
 
 function exists(path: string): StemmaError {
   return new StemmaError(
@@ -27,12 +26,12 @@ export async function refuseExisting(path: string, overwrite: boolean): Promise<
  * path the bytes are only read and verified.
  * @throws FILE_EXISTS without `overwrite`, where a file of that name appeared meanwhile
  */
-export async function writeStreamDurably(
-  stream: RecoveryStream,
+export async function writeStreamDurably<Report>(
+  stream: ProvenStream<Report>,
   path: string | undefined,
   { overwrite }: { readonly overwrite: boolean },
   onBytes: (done: number) => void,
-): Promise<RecoveryReport> {
+): Promise<Report> {
   // The report may reject while the stream is still being read; the await below handles that rejection.
   stream.report.catch(() => undefined);
   let done = 0;
@@ -85,10 +84,10 @@ async function renameToFree(temporary: string, path: string): Promise<void> {
  * Writes to a pipe. The last chunk is written once the model is verified, so that what comes out of the pipe is
  * either correct or incomplete.
  */
-export async function writeStreamTo(
-  stream: RecoveryStream,
+export async function writeStreamTo<Report>(
+  stream: ProvenStream<Report>,
   target: NodeJS.WritableStream,
-): Promise<RecoveryReport> {
+): Promise<Report> {
   stream.report.catch(() => undefined);
   const write = (chunk: Uint8Array): Promise<void> =>
     new Promise((resolve, reject) => {

@@ -16,6 +16,8 @@ export function connectOperations(address: ServerAddress, pollMs = 500): ServerO
     ...callsOver(connection),
     recover: async (input) =>
       (await import("./recovery-over-http.js")).recoverOver(connection, input, longMs),
+    fetchDataset: async (input) =>
+      (await import("./data-over-http.js")).fetchDatasetOver(connection, input, longMs),
     import: async (stream, options) =>
       (await import("./import-over-http.js")).importOver(connection, stream, options),
     train: async (input, options) => (await jobs()).trainOver(connection, { input, pollMs, ...options }),

@@ -1,14 +1,35 @@
-/** Operations on named data: list; add, which keeps its hash; check, which reads it again and compares. */
-import { StemmaError } from "../../shared/errors.js";
+/**
+ * Operations on named data: list, add (which keeps its hash), check and show (which read it again), push and fetch
+ * (its samples into and out of the store), remove.
+ */
+import { readData } from "../../shared/data/stored-data.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
 import { isHash } from "../../shared/tensor/hash.js";
-import { requireDataset } from "../context/named-data.js";
+import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import { referenceOf, requireDataset } from "../context/named-data.js";
 import { checkDatasetAt } from "../context/check-dataset.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import { requireDiskSpace } from "../context/disk-space.js";
+import { provenStream } from "../api/proven-stream.js";
+import type { DatasetDetails, DatasetSummary } from "../api/evaluation-schemas.js";
+import type { DataStream, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
-export function datasetOperations(
-  context: OperationsContext,
-): Pick<ServerOperations, "datasets" | "addDataset" | "checkDataset"> {
+type DatasetOperations = Pick<
+  ServerOperations,
+  | "datasets"
+  | "addDataset"
+  | "checkDataset"
+  | "showDataset"
+  | "pushDataset"
+  | "fetchDataset"
+  | "removeDataset"
+>;
+
+export function datasetOperations(context: OperationsContext): DatasetOperations {
   const { fleets, home } = context;
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
@@ -36,10 +57,98 @@ export function datasetOperations(
         samples,
         hash,
         expected: dataset.hash,
-        message: ok
-          ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}`
-          : `The files of ${name} at ${dataset.location} have changed: their hash is ${hash.slice(0, 16)}, and ${dataset.hash?.slice(0, 16) ?? "-"} was registered. Restore the files to repeat earlier trainings, or register them under a new name with \`stemma data add\`.`,
+        message: ok ? `${samples} samples of ${name}, hash ${hash.slice(0, 16)}` : changedText(dataset, hash),
       };
     },
+    showDataset: async ({ fleet, name }) =>
+      detailsOf(await fleets.get(fleet), await requireDataset(context, fleet, name)),
+    pushDataset: async ({ fleet, name }, options) => {
+      const repository = await fleets.get(fleet);
+      const dataset = await requireDataset(context, fleet, name);
+      await requireDiskSpace(home);
+      const { set, hash } = await loadDataset(referenceOf(dataset), nodeFiles());
+      const pushed = await repository.pushDataset(name, canonicalSamples(set), { signal: options?.signal });
+      const { object, manifest, newBytes, newChunks } = pushed;
+      const { byteLength: bytes, chunks } = manifest;
+      return { name, hash, object, bytes, chunks: chunks.length, newBytes, newChunks };
+    },
+    fetchDataset: async ({ fleet, name }) =>
+      openStored(await fleets.get(fleet), await requireDataset(context, fleet, name)),
+    removeDataset: async ({ fleet, name, evenIfUsed = false }) =>
+      (await fleets.get(fleet)).removeDataset(name, { evenIfUsed }),
   };
+}
+
+function changedText({ name, location, hash: registered }: DatasetSummary, hash: string): string {
+  return (
+    `The files of ${name} at ${location} have changed: their hash is ${hash.slice(0, 16)}, and ` +
+    `${registered?.slice(0, 16) ?? "-"} was registered. Restore the files to repeat earlier trainings, or ` +
+    "register them under a new name with `stemma data add`."
+  );
+}
+
+async function detailsOf(repository: FleetRepository, dataset: DatasetSummary): Promise<DatasetDetails> {
+  const { hash } = dataset;
+  const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
+  return {
+    ...dataset,
+    stored:
+      stored === undefined
+        ? null
+        : {
+            object: stored.object,
+            bytes: stored.manifest.byteLength,
+            chunks: stored.manifest.chunks.length,
+          },
+    source: await readSource(dataset),
+    usedBy: isHash(hash)
+      ? repository
+          .versionsWithData(hash)
+          .map(({ versionId, name, version }) => ({ versionId, name, version }))
+      : [],
+  };
+}
+
+/** What the reader finds at the location now. */
+async function readSource(dataset: DatasetSummary): Promise<DatasetDetails["source"]> {
+  try {
+    const { kind: reader, parameters, location } = dataset;
+    const { set, hash } = await loadDataset(
+      { reader, parameters, ...(location === "" ? {} : { location }) },
+      nodeFiles(),
+    );
+    const samples = set.train.count + set.validation.count + set.heldOut.count;
+    const { format, columns, transformations, split } = set.description;
+    const isSame = dataset.hash === null || dataset.hash === hash;
+    return {
+      state: isSame ? "unchanged" : "changed",
+      ...(isSame ? {} : { message: changedText(dataset, hash) }),
+      samples,
+      format,
+      columns,
+      transformations,
+      split,
+    };
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return { state: "unreadable", message: messageOf(error), samples: null };
+  }
+}
+
+/** @throws NOT_FOUND where its samples are not stored */
+async function openStored(repository: FleetRepository, { name, hash }: DatasetSummary): Promise<DataStream> {
+  const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
+  if (stored === undefined || !isHash(hash))
+    throw new StemmaError(
+      "NOT_FOUND",
+      `The samples of ${name} are not in the server's store. Store them with \`stemma data push ${name}\`.`,
+      { name },
+    );
+  const { object, manifest } = stored;
+  const { byteLength } = manifest;
+  return provenStream({
+    expected: { name, hash, object, byteLength },
+    byteLength,
+    chunks: readData(repository.objects, manifest),
+  });
 }

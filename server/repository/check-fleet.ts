@@ -8,6 +8,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { objectsOf, smallObjectsOf, type RecordObject } from "../../shared/model/record-objects.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
+import { usedDataOf } from "../../shared/data/stored-data.js";
 import type { StoredObject } from "../../shared/objects/object-store.js";
 import type { PackStore } from "../../shared/objects/pack-store.js";
 import { mayBeAbsent } from "../../shared/objects/references.js";
@@ -151,6 +152,17 @@ async function checkOne(
         message:
           `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it ` +
           "is not in this store. Put it back from a backup, or let a device that has it send it again.",
+      });
+    }
+    for (const chunk of (await usedDataOf(context.objects, record.uses?.data)).chunks) {
+      if (context.objects.stat(chunk) !== undefined || reported.has(chunk)) continue;
+      reported.add(chunk);
+      problems.push({
+        what: "data: OBJECT_MISSING",
+        id: chunk,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) was trained with a data set that has this chunk, and it ` +
+          "is not in this store. Push the data set again, or put the chunk back from a backup.",
       });
     }
     if (absent.some(({ kind }) => decodedKinds.has(kind))) return;

@@ -12,10 +12,12 @@ import type { VersionQuery, VersionStateName } from "../catalog/version-query.js
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
+import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { EngineApproval } from "./engines.js";
 import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
 import type { VersionFilter } from "./state/version-table.js";
 import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
+import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
 import type { ErrorCode } from "../../shared/errors.js";
@@ -346,6 +348,17 @@ export interface FleetRepository {
   /** Whether a fact states that an object is redacted: it must not be shown, even while it is still stored. */
   isRedacted(object: Hash): boolean;
   datasets(): readonly DatasetState[];
+  /** The stored data set with this content; undefined where the store does not have it. @throws OBJECT_HASH_MISMATCH */
+  dataObject(content: Hash): Promise<DataObject | undefined>;
+  /** Kept versions that name data of this content. */
+  versionsWithData(content: Hash): readonly VersionSummary[];
+  /**
+   * Stores the samples of registered data as chunks; `pieces` are their canonical bytes.
+   * @throws DATASET_UNKNOWN, DATASET_MALFORMED, DISK_FULL
+   */
+  pushDataset(name: string, pieces: Iterable<Uint8Array>, options?: StoreDataOptions): Promise<PushedData>;
+  /** Forgets a registration. @throws DATASET_UNKNOWN, DATASET_IN_USE */
+  removeDataset(name: string, options: { readonly evenIfUsed: boolean }): Promise<RemovedData>;
   /** Training engines that may be run here, oldest first. */
   engines(): readonly EngineSummary[];
   /** Stores an engine's archive and states that it may be run here. @throws ENGINE_INVALID */

@@ -27,6 +27,7 @@ import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
+import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
@@ -208,6 +209,10 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),
+    dataObject: (content) => findDataObject(context, content),
+    versionsWithData: (content) => versionsWithData(context, content),
+    pushDataset: (name, pieces, options) => pushDataset(context, name, pieces, options),
+    removeDataset: (name, options) => removeDataset(context, name, options),
     liveObjects: () => liveObjects(context),
     planCollection: () => planCollection(context),
     collect: (plan) => freeing(() => collect(context, plan)),

@@ -10,6 +10,7 @@ import { maxCheckpoints } from "../../shared/model/record-uses.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
+import type { UsedObject } from "../../shared/save/save-uses.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -20,6 +21,7 @@ import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import {
   jobFormat,
+  type DatasetReference,
   type EngineNotice,
   type TrainingJob,
   type TrainingProgress,
@@ -34,6 +36,8 @@ import { requireDiskSpace } from "../context/disk-space.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
+import { dataOfTraining } from "../data/data-of-training.js";
+import { locateData } from "../data/locate-data.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
 
@@ -106,14 +110,17 @@ async function trainAndSave(
   };
   const kept = await openTraining(home, identity);
   let wasCutShort = false;
+  let release: (() => Promise<void>) | undefined;
   try {
     const { recipe, parameters, invocation } = identity;
+    const readable = await readableDataset(context, request.fleet, dataset);
+    release = readable.release;
     await rm(join(kept.folder, "base"), { recursive: true, force: true });
     const job: TrainingJob = {
       format: jobFormat,
       recipe,
       parameters,
-      dataset,
+      dataset: readable.dataset,
       seed: kept.seed,
       invocation,
       ...(base === undefined
@@ -140,6 +147,7 @@ async function trainAndSave(
       request,
       base,
       outcome,
+      data: await dataOfTraining(repository, outcome.result.datasetHash, dataset.reader),
     });
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     return { summary, result: outcome.result };
@@ -148,8 +156,22 @@ async function trainAndSave(
     if (wasCutShort && kept.canContinue) throw await withProgress(error, kept.folder);
     throw error;
   } finally {
+    await release?.();
     await kept.release(wasCutShort);
   }
+}
+
+/** Registered data as they are; where their files are gone, their samples from the store, if it has them. */
+async function readableDataset(
+  context: OperationsContext,
+  fleet: string,
+  dataset: DatasetReference,
+): Promise<{ readonly dataset: DatasetReference; readonly release?: () => Promise<void> }> {
+  const { location, hash } = dataset;
+  if (location === undefined || hash === undefined) return { dataset };
+  if ((await nodeFiles().stat(location)) !== undefined) return { dataset };
+  const located = await locateData(context, { fleet, hash });
+  return located.from === "nowhere" ? { dataset } : located;
 }
 
 /** Adds to the error of an interrupted training how far its saved state goes. */
@@ -186,11 +208,12 @@ interface FinishedTraining {
   readonly request: OperationInput<"train">;
   readonly base: VersionSummary | undefined;
   readonly outcome: TrainingOutcome;
+  readonly data: UsedObject;
 }
 
 async function saveOutcome(
   { home, caller }: OperationsContext,
-  { repository, engine, request, base, outcome }: FinishedTraining,
+  { repository, engine, request, base, outcome, data }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
   const files = nodeFiles();
@@ -224,7 +247,7 @@ async function saveOutcome(
         home.ports.random,
       ),
       metadata: { ...metadataOfResult(result, dropped) },
-      uses: { ...uses, ...(engine === undefined ? {} : { engine }) },
+      uses: { ...uses, data: [data], ...(engine === undefined ? {} : { engine }) },
     });
     return report.summary;
   } finally {

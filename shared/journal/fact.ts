@@ -118,6 +118,8 @@ export type Fact =
       readonly location: string;
       readonly parameters?: Readonly<Record<string, string | number | boolean | readonly string[]>>;
       readonly hash: Hash | null;
+      /** Manifest of the stored data set (kind "data"), where its samples were stored. */
+      readonly object?: Hash;
       readonly removed?: boolean;
     })
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */

@@ -18,6 +18,8 @@ export type ReferringVersion =
       readonly record: ReferringRecord;
       /** Of all trees of the version. */
       readonly leaves: readonly Pick<LeafTable[number], "tensor">[];
+      /** Of the data sets that it uses. */
+      readonly dataChunks: readonly Hash[];
     }
   /**
    * A retired version keeps only its record (name, parents, times). Its other objects are collected when no
@@ -31,6 +33,7 @@ export function referencesOf(version: ReferringVersion): ReadonlySet<Hash> {
   if (version.state === "retired") return needed;
   for (const { id } of objectsOf(version.record)) needed.add(id);
   for (const { tensor } of version.leaves) needed.add(tensor);
+  for (const chunk of version.dataChunks) needed.add(chunk);
   return needed;
 }
 
@@ -50,5 +53,6 @@ export function requiredReferencesOf(
   const needed = new Set<Hash>([version.versionId]);
   for (const object of objectsOf(version.record)) if (!isOptional(object)) needed.add(object.id);
   for (const { tensor } of version.leaves) needed.add(tensor);
+  for (const chunk of version.dataChunks) needed.add(chunk);
   return needed;
 }

@@ -1,7 +1,8 @@
-/** `stemma data add|list|check`: named data that recipes train on. */
+/** `stemma data add|list|check|show|push|fetch|rm`: named data that recipes train on. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { exitStatus } from "../../../shared/errors.js";
+import { addStoredDataCommands } from "./data-stored.js";
 import { withContext, type CommandContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 
@@ -74,6 +75,7 @@ export function addDataCommands(data: Command): void {
         });
       }),
     );
+  addStoredDataCommands(data);
 }
 
 async function addCommand(

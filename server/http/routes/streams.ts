@@ -5,7 +5,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { importContentType } from "../../api/model-definitions.js";
 import { operationTable } from "../../api/operation-table.js";
 import type { ImportReport } from "../../api/version-schemas.js";
-import type { RecoveryStream, ServerOperations } from "../../api/server-operations.js";
+import type { ProvenStream, ServerOperations } from "../../api/server-operations.js";
 import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
 import type { OperationsFor } from "./calls.js";
@@ -23,9 +23,12 @@ export function addStreamRoutes(
   operationsFor: OperationsFor,
   { stopping, mayNameFiles }: StreamRouteOptions,
 ): void {
-  const { recover, import: importing, events } = operationTable;
+  const { recover, fetchDataset, import: importing, events } = operationTable;
   app.get(recover.path, { exposeHeadRoute: false }, (request, reply) =>
     sendRecovery(operationsFor(request), request, reply),
+  );
+  app.get(fetchDataset.path, { exposeHeadRoute: false }, (request, reply) =>
+    sendDataset(operationsFor(request), request, reply),
   );
   app.post(importing.path, (request) => importModel(operationsFor(request), request, mayNameFiles));
   app.get(events.path, { exposeHeadRoute: false }, (request, reply) => {
@@ -67,11 +70,30 @@ async function sendRecovery(
     .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
 }
 
+async function sendDataset(
+  operations: ServerOperations,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { fetchDataset } = operationTable;
+  const stream = await operations.fetchDataset(readInput(fetchDataset, request));
+  const report = stream.expected;
+  return reply
+    .headers({
+      "content-type": fetchDataset.responseType,
+      "content-length": String(stream.byteLength),
+      etag: `"${report.hash}"`,
+      "content-disposition": `attachment; filename="${report.name.replace(/[^\w.-]/g, "_")}.samples.bin"`,
+      "stemma-data": Buffer.from(JSON.stringify(report)).toString("base64url"),
+    })
+    .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
+}
+
 /**
- * Holds each chunk back until the next has come, and the last until the report states that the root is the
- * recorded one. So a body that arrives completely is correct.
+ * Holds each chunk back until the next has come, and the last until everything is verified. So a body
+ * that arrives completely is correct.
  */
-async function* lastChunkAfterVerification(stream: RecoveryStream): AsyncGenerator<Uint8Array> {
+async function* lastChunkAfterVerification(stream: ProvenStream<unknown>): AsyncGenerator<Uint8Array> {
   let held: Uint8Array | undefined;
   for await (const chunk of stream.chunks) {
     if (held !== undefined) yield held;

@@ -90,6 +90,7 @@ const factSchemas = {
     location: text,
     parameters: readerParameters.optional(),
     hash: hash.nullable(),
+    object: hash.optional(),
     removed: z.boolean().optional(),
     ...by,
   },

@@ -7,6 +7,7 @@
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
+import { readManifest, usedDataOf, type UsedData } from "../../../shared/data/stored-data.js";
 import { objectsOf, type RecordObject } from "../../../shared/model/record-objects.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js";
@@ -37,25 +38,43 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
   return kept;
 }
 
+/** What a version needs, as the store has it. */
+interface ReadVersion {
+  readonly record: SaveRecord;
+  /** Of all its trees. */
+  readonly leaves: LeafTable;
+  readonly data: UsedData;
+}
+
+type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream">;
+
 export class ReferenceIndex {
   readonly #counts = new Map<Hash, number>();
+  /** Content hash of a data set that is not in the chunks of the version itself → versions that name it. */
+  readonly #contents = new Map<Hash, number>();
+  /** Manifest of a stored data set → its chunks: those that are registered, or that versions name by content. */
+  readonly #storedData = new Map<Hash, readonly Hash[]>();
   readonly #counted = new Set<Hash>();
   /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
   readonly #optional = new Map<Hash, RecordObject>();
   readonly #queue = new SerialQueue();
   #inUse = false;
   constructor(
-    private readonly objects: Pick<ObjectReader, "read" | "has">,
+    private readonly objects: IndexedObjects,
     private readonly state: FleetState,
     private readonly records: ReadonlyMap<Hash, SaveRecord>,
   ) {}
 
   /**
-   * Counts a version that was just recorded; `leaves` are those of all its trees. Does nothing before the
-   * index is first used.
+   * Counts a version that was just recorded. Does nothing before the index is first used.
    */
-  add(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
-    if (this.#inUse) this.#count(versionId, record, leaves);
+  add(versionId: Hash, version: ReadVersion): void {
+    if (this.#inUse) this.#count(versionId, version);
+  }
+
+  /** Call when the fact is applied that names the manifest of a stored data set. */
+  addStoredData(object: Hash, chunks: readonly Hash[]): void {
+    this.#storedData.set(object, chunks);
   }
 
   /**
@@ -71,19 +90,60 @@ export class ReferenceIndex {
     const kept = keptVersions(this.state);
     for (const versionId of kept) {
       if (this.#counted.has(versionId)) continue;
-      const { record, leaves } = await this.#read(versionId);
-      this.#count(versionId, record, leaves);
+      this.#count(versionId, await this.#read(versionId));
     }
     for (const versionId of this.#counted) {
       // A version that is not retired stays counted: it was recorded after `kept` was computed.
       if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
-      const { record, leaves } = await this.#read(versionId);
-      this.#discount(versionId, record, leaves);
+      this.#discount(versionId, await this.#read(versionId));
     }
+    await this.#readStoredData();
+  }
+
+  /** Reads the chunks of the stored data sets that must stay. */
+  async #readStoredData(): Promise<void> {
+    const wanted = this.#wantedData(this.#contents);
+    for (const object of this.#storedData.keys()) if (!wanted.has(object)) this.#storedData.delete(object);
+    for (const object of wanted) {
+      if (this.#storedData.has(object)) continue;
+      const manifest = await readManifest(this.objects, object);
+      if (manifest !== undefined)
+        this.#storedData.set(
+          object,
+          manifest.chunks.map(({ id }) => id),
+        );
+    }
+  }
+
+  /** Manifests of stored data sets that are registered or that versions name by their content. */
+  #wantedData(contents: Iterable<readonly [Hash, number]>): ReadonlySet<Hash> {
+    const { datasets, dataObjects } = this.state;
+    const hashes = [...datasets.values()].flatMap(({ hash }) => hash ?? []);
+    return new Set(
+      [...hashes, ...[...contents].map(([content]) => content)].flatMap(
+        (hash) => dataObjects.get(hash) ?? [],
+      ),
+    );
+  }
+
+  /**
+   * Stored data sets may be lost without damage to a version that names them by content only, so what is not here
+   * keeps no collection from running.
+   */
+  #addStoredData(live: Set<Hash>, contents: Iterable<readonly [Hash, number]>): void {
+    for (const object of this.#wantedData(contents))
+      for (const id of [object, ...(this.#storedData.get(object) ?? [])])
+        if (this.objects.has(id)) live.add(id);
   }
 
   /** The live objects according to the current counts; call `settle` first. */
   live(): ReadonlySet<Hash> {
+    const live = this.#liveVersions();
+    this.#addStoredData(live, this.#contents);
+    return live;
+  }
+
+  #liveVersions(): Set<Hash> {
     const live = new Set<Hash>(this.#counts.keys());
     for (const versionId of this.state.versions.keys()) live.add(versionId);
     this.#dropOptional(live);
@@ -106,26 +166,33 @@ export class ReferenceIndex {
    */
   async liveWithout(retired: readonly Hash[]): Promise<ReadonlySet<Hash>> {
     const gone = new Map<Hash, number>();
+    const goneContents = new Map<Hash, number>();
     for (const versionId of new Set(retired)) {
-      const { record, leaves } = await this.#read(versionId);
-      for (const id of referencesOf({ state: "kept", versionId, record, leaves }))
-        gone.set(id, (gone.get(id) ?? 0) + 1);
+      const version = await this.#read(versionId);
+      for (const id of neededBy(versionId, version)) change(gone, id, 1);
+      for (const content of version.data.elsewhere) change(goneContents, content, 1);
     }
     await this.settle();
-    const live = new Set(this.live());
+    const live = this.#liveVersions();
     for (const [id, count] of gone)
       if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
+    const contents = [...this.#contents].filter(([id, count]) => count > (goneContents.get(id) ?? 0));
+    this.#addStoredData(live, contents);
     return live;
   }
 
-  async #read(versionId: Hash): Promise<{ readonly record: SaveRecord; readonly leaves: LeafTable }> {
+  async #read(versionId: Hash): Promise<ReadVersion> {
     try {
       const record = this.records.get(versionId);
       if (record === undefined)
         throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
           id: versionId,
         });
-      return { record, leaves: await readDistinctLeaves(this.objects, record) };
+      return {
+        record,
+        leaves: await readDistinctLeaves(this.objects, record),
+        data: await usedDataOf(this.objects, record.uses?.data),
+      };
     } catch (cause) {
       throw new StemmaError(
         "COLLECTION_REFUSED",
@@ -135,21 +202,28 @@ export class ReferenceIndex {
     }
   }
 
-  #count(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
+  #count(versionId: Hash, version: ReadVersion): void {
     if (this.#counted.has(versionId)) return;
     this.#counted.add(versionId);
-    for (const object of objectsOf(record))
+    for (const object of objectsOf(version.record))
       if (object.presence !== "required") this.#optional.set(object.id, object);
-    for (const id of referencesOf({ state: "kept", versionId, record, leaves }))
-      this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
+    for (const id of neededBy(versionId, version)) change(this.#counts, id, 1);
+    for (const content of version.data.elsewhere) change(this.#contents, content, 1);
   }
 
-  #discount(versionId: Hash, record: SaveRecord, leaves: LeafTable): void {
+  #discount(versionId: Hash, version: ReadVersion): void {
     if (!this.#counted.delete(versionId)) return;
-    for (const id of referencesOf({ state: "kept", versionId, record, leaves })) {
-      const count = (this.#counts.get(id) ?? 0) - 1;
-      if (count > 0) this.#counts.set(id, count);
-      else this.#counts.delete(id);
-    }
+    for (const id of neededBy(versionId, version)) change(this.#counts, id, -1);
+    for (const content of version.data.elsewhere) change(this.#contents, content, -1);
   }
+}
+
+function neededBy(versionId: Hash, { record, leaves, data }: ReadVersion): ReadonlySet<Hash> {
+  return referencesOf({ state: "kept", versionId, record, leaves, dataChunks: data.chunks });
+}
+
+function change(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {
+  const count = (counts.get(id) ?? 0) + by;
+  if (count > 0) counts.set(id, count);
+  else counts.delete(id);
 }

@@ -99,6 +99,8 @@ export interface FleetState {
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
   readonly datasets: Map<string, DatasetState>;
+  /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
+  readonly dataObjects: Map<Hash, Hash>;
   /** Objects that a fact states to be redacted. Their absence is not damage. */
   readonly redacted: Set<Hash>;
   /** Versions that were ever assigned to a device. */
@@ -127,6 +129,7 @@ export function emptyState(): FleetState {
     tags: new Map(),
     devices: new Map(),
     datasets: new Map(),
+    dataObjects: new Map(),
     redacted: new Set(),
     distributed: new Set(),
     retention: new Map(),
@@ -270,7 +273,8 @@ function applyToDevice(
 }
 
 function applyData(state: FleetState, fact: FactOf<"data">): void {
-  const { name, kind, location, parameters = {}, hash } = fact;
+  const { name, kind, location, parameters = {}, hash, object } = fact;
+  if (hash !== null && object !== undefined) state.dataObjects.set(hash, object);
   if (fact.removed === true) state.datasets.delete(name);
   else state.datasets.set(name, { name, kind, location, parameters, hash });
 }

@@ -14,6 +14,7 @@ import { decodeSaveRecord, versionIdOf } from "../../../shared/model/save-record
 import { treeRoot } from "../../../shared/model/tree.js";
 import { invalidProvenance } from "../../../shared/provenance/encode-provenance.js";
 import { openProvenance } from "../../../shared/provenance/openings.js";
+import { usedDataOf, type UsedData } from "../../../shared/data/stored-data.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import { mayBeAbsent, requiredReferencesOf } from "../../../shared/objects/references.js";
 import { DistinctLeaves, distinctTrees, type DistinctTree } from "../../../shared/objects/version-trees.js";
@@ -35,6 +36,11 @@ export interface CheckedVersion {
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it. */
   readonly generation?: number | undefined;
+}
+
+/** A version whose data manifests were read, too. */
+export interface RecordableVersion extends CheckedVersion {
+  readonly data: UsedData;
 }
 
 /**
@@ -143,6 +149,8 @@ export async function recordVersion(
   if (known !== undefined) return known;
   const checked = { ...(await checkVersion(context.objects, recordBytes)), generation };
   const { record, versionId } = checked;
+  const data = await usedDataOf(context.objects, record.uses?.data);
+  if (generation !== undefined) requireOwnChunks(record, data);
   if (record.fleet !== context.fleet)
     throw new StemmaError(
       "IDENTITY_FOREIGN",
@@ -151,7 +159,24 @@ export async function recordVersion(
     );
   checkName("model", record.name);
   await keepRecordBytes(context, versionId, recordBytes);
-  return await appendRecorded(context, checked, recordBytes);
+  return await appendRecorded(context, { ...checked, data }, recordBytes);
+}
+
+/**
+ * A device names the chunks of its data next to their manifest, so that it sends them itself: a manifest alone could
+ * name those of another device.
+ * @throws RECORD_INVALID
+ */
+function requireOwnChunks({ uses }: SaveRecord, { chunks }: UsedData): void {
+  const named = new Set(uses?.data);
+  const foreign = chunks.find((id) => !named.has(id));
+  if (foreign !== undefined)
+    throw new StemmaError(
+      "RECORD_INVALID",
+      `A data manifest of the record lists the chunk ${foreign.slice(0, 16)}, which the record does not name. ` +
+        "Have the device name every chunk of its data.",
+      { id: foreign },
+    );
 }
 
 /** The fact that records a version. It does not name packs, because packs are rewritten. */
@@ -178,11 +203,11 @@ export function recordedFact(
  */
 export async function appendRecorded(
   context: RepositoryContext,
-  checked: CheckedVersion,
+  checked: RecordableVersion,
   recordBytes: Uint8Array,
 ): Promise<VersionSummary> {
-  const { versionId, record, allLeaves: leaves } = checked;
-  const version = { state: "kept", versionId, record, leaves } as const;
+  const { versionId, record, allLeaves: leaves, data } = checked;
+  const version = { state: "kept", versionId, record, leaves, dataChunks: data.chunks } as const;
   await context.queue.submit({
     requiredObjects: [...requiredReferencesOf(version, mayBeAbsent(context.state.redacted))],
     decide: (draft) => {
@@ -196,7 +221,7 @@ export async function appendRecorded(
       context.records.set(versionId, record);
       indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
-      context.references.add(versionId, record, leaves);
+      context.references.add(versionId, { record, leaves, data });
       noteSequence(context.lastSequences, record);
       context.versionsChanged([versionId]);
     },

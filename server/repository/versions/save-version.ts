@@ -4,6 +4,7 @@ import type { ModelSource, UnhashedModel } from "../../../shared/model/model.js"
 import type { SaveBase } from "../../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../../shared/save/save-model.js";
 import { leavesOfSave, usedObjectIds } from "../../../shared/save/save-uses.js";
+import { usedDataOf } from "../../../shared/data/stored-data.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import { checkExactness } from "../state/exactness.js";
@@ -30,12 +31,17 @@ export async function saveVersion(
   // Tensors that are already in the store are not written again, so they must not be collected before the
   // fact refers to them. Those of an unhashed model are pinned as they are hashed.
   const known = "unhashedLeaves" in model ? { leaves: [] } : model;
+  const usedData = await usedDataOf(
+    context.objects,
+    options.uses?.data?.flatMap(({ id }) => id ?? []),
+  );
   const lease = context.objects.lease(
     [
       ...[...leavesOfSave(known, options.uses), ...bases.flatMap(({ leaves }) => leaves)].map(
         ({ tensor }) => tensor,
       ),
       ...usedObjectIds(options.uses),
+      ...usedData.chunks,
     ].filter((id) => context.objects.has(id)),
     saveLeaseMs,
   );
@@ -102,6 +108,7 @@ async function saveOnce(
       allLeaves: leavesOfSave(saved, options.uses),
       tensorBytes: saved.tensorBytes,
       ownBytes,
+      data: await usedDataOf(context.objects, saved.record.uses?.data),
     },
     saved.recordBytes,
   );

@@ -3,6 +3,7 @@ import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Environment } from "../../../shared/model/environment.js";
 import { objectsOf, treesOf } from "../../../shared/model/record-objects.js";
+import { readData, readManifest } from "../../../shared/data/stored-data.js";
 import { mayBeAbsent } from "../../../shared/objects/references.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import { describePart, type RecoveredPart } from "../../../shared/recover/recovered-part.js";
@@ -58,10 +59,17 @@ export async function verifyVersion(
     if (object.kind === "tree" || (isOptional(object) && !context.objects.has(object.id))) continue;
     await prove(`the object ${object.id.slice(0, 16)} of kind ${object.kind}`, async () => {
       for await (const piece of context.objects.openStream(object.kind, object.id).chunks()) void piece;
+      if (object.kind === "data") await readStoredData(context.objects, object.id);
     });
   }
   if (damaged.length > 0 || model === undefined) throw damageError(version, damaged);
   return { model, parts: proven };
+}
+
+/** Reads the chunks of a stored data set, if the object is its manifest, and compares the content hash. */
+async function readStoredData(objects: RepositoryContext["objects"], id: Hash): Promise<void> {
+  const manifest = await readManifest(objects, id);
+  if (manifest?.kept === "chunks") for await (const piece of readData(objects, manifest)) void piece;
 }
 
 async function recoverFromDisk(

@@ -31,6 +31,11 @@ function datasetReader(name: string): DatasetReader {
   return reader;
 }
 
+/** Whether a reader makes its samples itself, from its parameters alone. False for an unknown name. */
+export function isGenerator(name: string): boolean {
+  return datasetReaders.some((each) => each.name === name && !each.needsLocation);
+}
+
 interface LoadedDataset {
   readonly set: SampleSet;
   readonly hash: ReturnType<typeof sampleSetHash>;

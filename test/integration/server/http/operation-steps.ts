@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import { mkdtemp } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { operationTable } from "../../../../server/api/operation-table.js";
-import type { RecoveryStream, ServerOperations } from "../../../../server/api/server-operations.js";
+import type {
+  DataStream,
+  RecoveryStream,
+  ServerOperations,
+} from "../../../../server/api/server-operations.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
 import { packEngine } from "../../../../shared/train/unpack-engine.js";
@@ -61,7 +65,7 @@ async function ownArchive(): Promise<string> {
 }
 
 /** A recovery's report and its bytes. */
-async function drain(stream: RecoveryStream): Promise<unknown> {
+async function drain(stream: RecoveryStream | DataStream): Promise<unknown> {
   const bytes = await collectBytes(stream.chunks);
   assert.equal(bytes.length, stream.byteLength);
   assert.deepEqual(await stream.report, stream.expected);
@@ -240,6 +244,17 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "datasets", ask: (at) => at.datasets({ fleet }) },
     { name: "checkDataset", ask: (at) => at.checkDataset({ fleet, name: "cells" }) },
+    {
+      name: "fetchDataset",
+      shows: "one that is not stored",
+      ask: (at) => at.fetchDataset({ fleet, name: "cells" }),
+      fails: "NOT_FOUND",
+    },
+    { name: "pushDataset", ask: (at) => at.pushDataset({ fleet, name: "cells" }) },
+    {
+      name: "fetchDataset",
+      ask: async (at) => drain(await at.fetchDataset({ fleet, name: "cells" })),
+    },
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
     {
       name: "redact",
@@ -267,6 +282,26 @@ export function steps(backupFolder: string): readonly Step[] {
       shows: "a regression",
       ask: (at) => at.evaluateProgressively({ fleet, model: "soh", data: "cells", limit: 10 }),
       fails: "USAGE",
+    },
+    {
+      name: "showDataset",
+      ask: async (at) => {
+        const details = await at.showDataset({ fleet, name: "cells" });
+        return { ...details, usedBy: details.usedBy.map((each) => ({ ...each, versionId: "0".repeat(64) })) };
+      },
+    },
+    {
+      name: "removeDataset",
+      shows: "one that a version was trained with",
+      ask: (at) => at.removeDataset({ fleet, name: "cells" }),
+      fails: "DATASET_IN_USE",
+    },
+    {
+      name: "removeDataset",
+      ask: async (at) => {
+        await at.addDataset({ fleet, name: "spare", kind: "battery-simulated", location: "" });
+        return at.removeDataset({ fleet, name: "spare" });
+      },
     },
     { name: "knownDamage", ask: (at) => at.knownDamage({ fleet }) },
     { name: "stats", ask: async (at) => ({ ...(await at.stats({ fleet })), journalBytes: 0 }) },

@@ -24,6 +24,7 @@ const kept = (
   versionId: hash(versionId),
   record: { objects: objects(more) },
   leaves: tensors.map((name) => ({ tensor: hash(name) })),
+  dataChunks: [],
 });
 const base = ["tree", "names", "owner map", "environment"];
 
