@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createDeltaCodec } from "../../shared/delta/codec.js";
 import { plainKernels } from "../../shared/delta/kernels/plain.js";
 import type { EncodeOptions } from "../../shared/delta/encoded.js";
+import { linksTo, listReferences, neededLinks } from "../../shared/delta/links.js";
 import type { CodedTensor, ObjectWriter } from "../../shared/objects/object-store.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
@@ -42,6 +43,18 @@ export function codedAgainst(
     bytes: bytes.slice(),
     ...(against.base && base && { base: idOfTensor(base) }),
     ...(against.previous && previous && { previous: idOfTensor(previous) }),
+  };
+}
+
+/** A tensor coded as what follows from others, or on its own where there are none. */
+export function codedFrom(tensor: Tensor, references: readonly Tensor[]): CodedTensor {
+  const { code, bytes, against } = codec.encodeTensor(tensor, tensor.bytes, linksTo(references));
+  return {
+    id: idOfTensor(tensor),
+    header: { dtype: tensor.dtype, shape: tensor.shape },
+    code,
+    bytes: bytes.slice(),
+    ...linksTo(listReferences(neededLinks(linksTo(references), against) ?? {}).map(idOfTensor)),
   };
 }
 

@@ -8,8 +8,16 @@ import { isStemmaError } from "../../../../shared/errors.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
-import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
-import { checkCrashStates } from "../../../helpers/crash-states.js";
+import {
+  codedAgainst,
+  codedFrom,
+  idOfTensor,
+  memberOf,
+  readBack,
+  writePack,
+} from "../../../helpers/coded-tensors.js";
+import { checkCrashStates, crashStateCount } from "../../../helpers/crash-states.js";
+import { derivedTensors } from "../../../helpers/derived-models.js";
 import { manualClock, seededNumbers, seededRandom } from "../../../helpers/manual-clock.js";
 
 const folder = "/home/packs";
@@ -110,6 +118,54 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
 
 it("keeps every live tensor exact in any crash state of recoding and collecting", async () => {
   await checkCrashStates<Mark>({ name: "recoding", run: work, check });
+});
+
+/** Each with what it is recoded from: an average of several, a cast, codes, other rows and axes. */
+const derived = derivedTensors();
+const clients = ["client-0", "client-1", "client-2"];
+const recodings: readonly (readonly [string, readonly string[]])[] = [
+  ["average", clients],
+  ...["half", "turned", "sorted", "grown", "int8", ...clients].map((name) => [name, ["base"]] as const),
+  ["newest", ["average"]],
+  ["average", []],
+  ["average", clients],
+];
+
+it("keeps tensors exact in any crash state of storing them as what they follow from", async () => {
+  const of = (name: string): Tensor => derived.get(name) ?? assert.fail(name);
+  const coded = new Map(
+    recodings.map(([name, from]) => [`${name} ${from.join()}`, codedFrom(of(name), from.map(of))]),
+  );
+  const live = new Set([...derived.values()].map(idOfTensor));
+  const assertAll = async (store: PackStore): Promise<void> => {
+    for (const [name, tensor] of derived) assert.deepEqual(await readBack(store, tensor), tensor.bytes, name);
+  };
+  await checkCrashStates<"saved">({
+    name: "relations",
+    run: async (files, mark) => {
+      const store = await open(files, "relations");
+      await writePack(store, [...derived.values()]);
+      mark("saved");
+      for (const [index, [name, from]] of recodings.entries()) {
+        const own = coded.get(`${name} ${from.join()}`) ?? assert.fail(name);
+        await writePack(store, [own], { recode: true });
+        if (index % 4 === 3) await store.collect(store.planCollection(live), () => live);
+      }
+      assert.equal(store.encodingOf(idOfTensor(of("average")))?.others?.length, 1);
+      await store.close();
+    },
+    check: async (files, marks) => {
+      const store = await open(files, "after the crash");
+      assert.deepEqual(store.problems(), []);
+      if (marks.length > 0) {
+        await assertAll(store);
+        await store.collect(store.planCollection(live), () => live);
+        await assertAll(store);
+      }
+      await store.close();
+    },
+    states: Math.ceil(crashStateCount() / 16),
+  });
 });
 
 it("would notice if a recoding's pack became visible before its name was durable", async () => {
