@@ -63,7 +63,7 @@ export const pushedData = z
     object: hash,
     bytes: count,
     chunks: count,
-    newBytes: count.describe("Bytes that the store did not have"),
+    newBytes: count.describe("Coded bytes that the store did not have"),
     newChunks: count,
   })
   .meta({ id: "PushedData" });

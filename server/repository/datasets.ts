@@ -22,7 +22,7 @@ export interface DataObject {
 }
 
 export interface PushedData extends DataObject {
-  /** Chunks that the store did not have, and their bytes. */
+  /** Chunks that the store did not have, and the bytes that they take coded. */
   readonly newChunks: number;
   readonly newBytes: number;
 }

@@ -8,6 +8,8 @@ import { sha256 } from "../tensor/hash.js";
 
 const minBytes = 8 * 1024;
 const maxBytes = 128 * 1024;
+/** No chunk has more bytes. */
+export const maxChunkLength = maxBytes;
 /** Chunks have about `minBytes` + 2^15 bytes on average. */
 const boundaryShift = 32 - 15;
 

@@ -4,7 +4,8 @@
  * form for each place, so equal data sets are one object. Pure.
  *
  * "STEMDATA" ‖ format u32 = 1 ‖ kept u8 ‖ content hash, 32 bytes ‖ bytes u64 ‖ chunks u32 ‖ for each chunk: object
- * id, 32 bytes ‖ length u32. Numbers are little-endian.
+ * id, 32 bytes ‖ length u32 of its samples. Numbers are little-endian. `kept` is the position in `dataPlaces`, or 4
+ * for chunks that are coded (chunk-coding.ts).
  */
 import { StemmaError } from "../errors.js";
 import { hashBytes, hexOf } from "../tensor/hash.js";
@@ -21,6 +22,7 @@ export type DataPlace = (typeof dataPlaces)[number];
 /** A piece of the canonical bytes of a data set, an object of kind "data". */
 export interface DataChunk {
   readonly id: Hash;
+  /** Of the piece, not of the object. */
   readonly byteLength: number;
 }
 
@@ -32,10 +34,13 @@ export interface DataManifest {
   readonly byteLength: number;
   /** In the order of the bytes; empty unless they are kept as chunks. */
   readonly chunks: readonly DataChunk[];
+  /** Whether the chunks are coded; Stemma writes no others. */
+  readonly isCoded?: boolean;
 }
 
 const magic = Buffer.from("STEMDATA");
 const format = 1;
+const codedChunks = dataPlaces.length;
 const headerBytes = magic.length + 4 + 1 + 32 + 8 + 4;
 const chunkBytes = 36;
 /** About 32 GiB of samples. */
@@ -48,7 +53,8 @@ export function isManifestStart(bytes: Uint8Array): boolean {
 }
 
 /** @throws SIZE_OVER_LIMIT for more than 2^20 chunks */
-export function encodeDataManifest({ kept, content, byteLength, chunks }: DataManifest): Uint8Array {
+export function encodeDataManifest(manifest: DataManifest): Uint8Array {
+  const { kept, content, byteLength, chunks, isCoded = false } = manifest;
   if (chunks.length > maxChunks)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
@@ -59,7 +65,7 @@ export function encodeDataManifest({ kept, content, byteLength, chunks }: DataMa
   const view = new DataView(bytes.buffer);
   bytes.set(magic);
   view.setUint32(8, format, true);
-  bytes[12] = dataPlaces.indexOf(kept);
+  bytes[12] = isCoded ? codedChunks : dataPlaces.indexOf(kept);
   bytes.set(hashBytes(content), 13);
   view.setBigUint64(45, BigInt(byteLength), true);
   view.setUint32(53, chunks.length, true);
@@ -83,7 +89,9 @@ export function decodeDataManifest(bytes: Uint8Array): DataManifest {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const found = view.getUint32(8, true);
   if (found !== format) refuse(`it has the format ${found}; this Stemma knows ${format}`);
-  const kept = dataPlaces[bytes[12] ?? 255] ?? refuse(`it is kept in the unknown place ${bytes[12]}`);
+  const isCoded = bytes[12] === codedChunks;
+  const place = isCoded ? "chunks" : dataPlaces[bytes[12] ?? 255];
+  const kept = place ?? refuse(`it is kept in the unknown place ${bytes[12]}`);
   const byteLength = Number(view.getBigUint64(45, true));
   if (!Number.isSafeInteger(byteLength)) refuse("its length is not a length");
   const count = view.getUint32(53, true);
@@ -97,7 +105,8 @@ export function decodeDataManifest(bytes: Uint8Array): DataManifest {
   if (kept === "chunks" ? sum !== byteLength : count !== 0)
     refuse(`its chunks have ${sum} bytes, and it states ${kept} and ${byteLength}`);
   if (chunks.some((chunk) => chunk.byteLength === 0)) refuse("a chunk is empty");
-  return { kept, content: hexOf(bytes.subarray(13, 45)), byteLength, chunks };
+  const content = hexOf(bytes.subarray(13, 45));
+  return { kept, content, byteLength, chunks, ...(isCoded ? { isCoded } : {}) };
 }
 
 function refuse(problem: string): never {

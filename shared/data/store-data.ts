@@ -2,6 +2,7 @@
 import type { ObjectPruner, PackWriter } from "../objects/object-store.js";
 import { objectId, Sha256 } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
+import { codeChunk } from "./chunk-coding.js";
 import { cutChunks } from "./cut-chunks.js";
 import { encodeDataManifest, type DataChunk, type DataManifest } from "./data-manifest.js";
 
@@ -16,7 +17,7 @@ export interface StoredData {
   /** Object id of the manifest. */
   readonly object: Hash;
   readonly manifest: DataManifest;
-  /** Chunks that the store did not have, and their bytes. */
+  /** Chunks that the store did not have, and the bytes that they take coded. */
   readonly newChunks: number;
   readonly newBytes: number;
   /** Ends the pins on the chunks. Call it once something refers to them. */
@@ -47,10 +48,16 @@ export async function storeData(
       signal?.throwIfAborted();
       content.update(bytes);
       byteLength += bytes.length;
-      chunks.push({ id: await writer.put(bytes), byteLength: bytes.length });
+      chunks.push({ id: await writer.put(await codeChunk(bytes)), byteLength: bytes.length });
     }
     const { newChunks, newBytes } = writer;
-    const manifest: DataManifest = { kept: "chunks", content: content.digest(), byteLength, chunks };
+    const manifest: DataManifest = {
+      kept: "chunks",
+      content: content.digest(),
+      byteLength,
+      chunks,
+      isCoded: true,
+    };
     const object = await writer.put(encodeDataManifest(manifest));
     await writer.commit();
     return { object, manifest, newChunks, newBytes, release: () => writer.release() };

@@ -1,4 +1,5 @@
 /** Reads data sets from an object store, and finds what of them a version uses. */
+import { decodeChunk } from "./chunk-coding.js";
 import { messageOf } from "../error-text.js";
 import { isStemmaError, StemmaError } from "../errors.js";
 import type { ObjectReader } from "../objects/object-store.js";
@@ -51,11 +52,12 @@ export async function usedDataOf(objects: DataReader, data: readonly Hash[] = []
  */
 export async function* readData(
   objects: Pick<ObjectReader, "read">,
-  { content, chunks }: DataManifest,
+  { content, chunks, isCoded = false }: DataManifest,
 ): AsyncGenerator<Uint8Array> {
   const hash = new Sha256();
   for (const [index, { id, byteLength }] of chunks.entries()) {
-    const bytes = await readChunk(objects, id, `chunk ${index + 1} of ${chunks.length}`, content);
+    const stored = await readChunk(objects, id, `chunk ${index + 1} of ${chunks.length}`, content);
+    const bytes = isCoded ? await decodeChunk(stored, byteLength) : stored;
     if (bytes.length !== byteLength)
       throw mismatch(content, id, `has ${bytes.length} bytes, not ${byteLength}`);
     hash.update(bytes);

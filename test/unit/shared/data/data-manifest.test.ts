@@ -20,8 +20,10 @@ const chunks = [
 ];
 const stored = { kept: "chunks", content, byteLength: 7, chunks } as const;
 
+const coded = { ...stored, isCoded: true } as const;
+
 test("stored data and data that are elsewhere are read as they were written", () => {
-  assert.deepEqual(decodeDataManifest(encodeDataManifest(stored)), stored);
+  for (const each of [stored, coded]) assert.deepEqual(decodeDataManifest(encodeDataManifest(each)), each);
   for (const kept of dataPlaces.filter((place) => place !== "chunks"))
     assert.deepEqual(decodeDataManifest(placeManifest(content, kept)), {
       kept,
@@ -33,7 +35,11 @@ test("stored data and data that are elsewhere are read as they were written", ()
 
 test("are the bytes of the golden vectors", () => {
   const golden = JSON.parse(readFileSync(vectors, "utf8")) as Record<string, string>;
-  const bytes = { chunks: encodeDataManifest(stored), device: placeManifest(content, "device") };
+  const bytes = {
+    chunks: encodeDataManifest(stored),
+    coded: encodeDataManifest(coded),
+    device: placeManifest(content, "device"),
+  };
   for (const [name, each] of Object.entries(bytes))
     assert.equal(Buffer.from(each).toString("hex"), golden[name], name);
 });
