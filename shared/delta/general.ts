@@ -31,6 +31,8 @@ const bestQualityShare = 0.95;
 /** Longer ones of single bytes get the next best, up to this length: a megabyte takes 1 to 2 seconds. */
 const goodQuality = 10;
 const goodQualityBytes = 2 ** 23;
+/** Streams up to this length are also tried without the setting for repeats of elements. */
+const shortStreamBytes = 64;
 /** A stream must promise to be so much shorter than what it replaces, because it takes longer. */
 const minGain = 0.002;
 
@@ -60,7 +62,14 @@ export function encodeGeneral(source: GeneralSource, limit: number): Uint8Array 
   const more = (sample.bytes.length === bytes.length ? 1 : 0.98) * (level === quality ? 1 : bestQualityShare);
   const expected = (best.length / sample.bytes.length) * bytes.length * more;
   if (expected > (1 - minGain) * limit) return undefined;
-  const stream = compressed(arranged(source, best.form), { form: best.form, width, level });
+  const input = arranged(source, best.form);
+  const settings = { form: best.form, width, level };
+  let stream = compressed(input, settings);
+  // The setting for repeats of elements takes a byte, which only longer streams win back.
+  if (stream.length <= shortStreamBytes) {
+    const plain = compressed(input, { ...settings, width: 1 });
+    if (plain.length < stream.length) stream = plain;
+  }
   if (stream.length + 1 >= limit) return undefined;
   const out = new Uint8Array(stream.length + 1);
   out[0] = best.form;

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { brotliCompressSync, constants } from "node:zlib";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
-import { typeCases, type TypeCase } from "./type-cases.js";
+import { largeTypeCases, typeCases, type TypeCase } from "./type-cases.js";
 
 export interface TypeResult {
   readonly name: string;
@@ -48,19 +48,23 @@ export function shortestPeer(one: TypeCase): number {
   return Math.min(...inputs.map(shortestOf));
 }
 
-export function compareTypes(codec: DeltaCodec): readonly TypeResult[] {
-  return typeCases().map((one) => {
-    const { name, tensor, base, width } = one;
-    const { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base });
-    const bitsEach = (length: number): number => (8 * length * width) / tensor.bytes.length;
-    return { name, stemma: bitsEach(bytes.length), best: bitsEach(shortestPeer(one)) };
-  });
+/** @param withLarge also cases of 16 MiB, which take some minutes */
+export function* compareTypes(codec: DeltaCodec, withLarge: boolean): Iterable<TypeResult> {
+  for (const one of typeCases()) yield compareType(codec, one);
+  if (withLarge) for (const one of largeTypeCases()) yield compareType(codec, one);
 }
 
-export function printTypes(results: readonly TypeResult[]): void {
+function compareType(codec: DeltaCodec, one: TypeCase): TypeResult {
+  const { name, tensor, base, width } = one;
+  const { bytes } = codec.encodeTensor(tensor, tensor.bytes, { base });
+  const bitsEach = (length: number): number => (8 * length * width) / tensor.bytes.length;
+  return { name, stemma: bitsEach(bytes.length), best: bitsEach(shortestPeer(one)) };
+}
+
+export function printTypes(results: Iterable<TypeResult>): void {
   console.log("bits per number: Stemma, best of zstd -19, xz -6, brotli 9 with and without byte planes");
   for (const { name, stemma, best } of results)
     console.log(
-      `${name.padEnd(28)} ${stemma.toFixed(3).padStart(8)} ${best.toFixed(3).padStart(8)}  ${(stemma / best).toFixed(3)}`,
+      `${name.padEnd(36)} ${stemma.toFixed(3).padStart(8)} ${best.toFixed(3).padStart(8)}  ${(stemma / best).toFixed(3)}`,
     );
 }

@@ -6,7 +6,8 @@
  * compressed with zstd when a zstd is on the path. Speeds are processor time, best of STEMMA_BENCH_ROUNDS (7),
  * as shares of SHA-256 over the same bytes in the same run. Pairs are measured without and with low-rank
  * predictions; merged LoRAs and bfloat16 pairs are made from the fine-tunes. Asserts nothing; `-o json` prints
- * JSON, `--svg FILE` draws the fine-tunes, `--types` compares every type with general compressors instead.
+ * JSON, `--svg FILE` draws the fine-tunes, `--types` compares every type with general compressors instead,
+ * also at 16 MiB unless `--quick`.
  */
 import { writeFile } from "node:fs/promises";
 import { comparisonsOf } from "./codec-comparisons.js";
@@ -23,8 +24,8 @@ const svgFile = args[args.indexOf("--svg") + 1 || args.length];
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (quick ? 2 : 7));
 
 if (args.includes("--types")) {
-  const results = compareTypes(codec);
-  if (asJson) console.log(JSON.stringify({ bench: "codec", types: results }, undefined, 2));
+  const results = compareTypes(codec, !quick);
+  if (asJson) console.log(JSON.stringify({ bench: "codec", types: [...results] }, undefined, 2));
   else printTypes(results);
 } else if (files.length === 1 || files.length > 3) {
   console.error("usage: stemma bench codec [BASE.safetensors CHILD.safetensors [PREVIOUS.safetensors]]");

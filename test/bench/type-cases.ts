@@ -66,24 +66,77 @@ function edited(tensor: Tensor, width: number): Tensor {
   return { ...tensor, bytes };
 }
 
-/** @param rows of 512 numbers each */
-export function typeCases(rows = 256): readonly TypeCase[] {
+/** About one number of fifty is another one, as by a tokenizer with new words. */
+function editedAtRandom(tensor: Tensor): Tensor {
+  const draw = uniform(5);
+  const bytes = tensor.bytes.slice();
+  for (let at = 0; at < bytes.length; at += 8)
+    if (draw() < 0.02) {
+      const id = Math.floor(30_000 * draw() ** 3);
+      bytes[at] = id;
+      bytes[at + 1] = id >> 8;
+    }
+  return { ...tensor, bytes };
+}
+
+/** A case that is drawn only where it is asked for: large ones take memory and time. */
+interface PlannedCase {
+  readonly name: string;
+  readonly width: number;
+  readonly tensor: () => Tensor;
+  readonly base?: () => Tensor;
+}
+
+/** The same numbers before and after a training, drawn once. */
+function movedWeights(
+  shape: readonly number[],
+): () => { readonly floats: Float32Array; readonly moved: Float32Array } {
+  let drawn: { readonly floats: Float32Array; readonly moved: Float32Array } | undefined;
+  return () => {
+    if (drawn !== undefined) return drawn;
+    const draw = uniform(1);
+    const floats = new Float32Array(weights(shape, 1).bytes.buffer);
+    drawn = { floats, moved: floats.map((value) => value + 1e-4 * normal(draw)) };
+    return drawn;
+  };
+}
+
+/**
+ * @param rows of 512 numbers each
+ * @param isWanted by name; all where it is not given
+ */
+export function typeCases(rows = 256, isWanted: (name: string) => boolean = () => true): readonly TypeCase[] {
+  return plannedCases(rows)
+    .filter(({ name }) => isWanted(name))
+    .map(({ name, width, tensor, base }) => ({
+      name,
+      width,
+      tensor: tensor(),
+      ...(base === undefined ? {} : { base: base() }),
+    }));
+}
+
+function plannedCases(rows: number): readonly PlannedCase[] {
   const shape = [rows, 512];
   const count = 512 * rows;
-  const integers = (dtype: "I32" | "I64", next: (i: number) => number): Tensor =>
-    integersOf(shape, dtype, next);
-  const draw = uniform(1);
-  const base = weights(shape, 1);
-  const floats = new Float32Array(base.bytes.slice().buffer);
-  const moved = floats.map((value) => value + 1e-4 * normal(draw));
-  const eight = (dtype: DType, of: (value: number) => number): readonly TypeCase[] => {
-    const own = bytesTensor(dtype, shape, (i) => of(moved[i]!));
-    const from = bytesTensor(dtype, shape, (i) => of(floats[i]!));
-    return [
-      { name: `${dtype} alone`, tensor: own, width: 1 },
-      { name: `${dtype} fine-tuned`, tensor: own, base: from, width: 1 },
-    ];
-  };
+  const values = movedWeights(shape);
+  const base = (): Tensor => weights(shape, 1);
+  /** Both models in a type, alone and as a pair. */
+  const both = (
+    name: string,
+    width: number,
+    of: (values: Float32Array) => Tensor,
+  ): readonly PlannedCase[] => [
+    { name: `${name} alone`, width, tensor: () => of(values().moved) },
+    {
+      name: `${name} fine-tuned`,
+      width,
+      tensor: () => of(values().moved),
+      base: () => of(values().floats),
+    },
+  ];
+  const eight = (dtype: DType, of: (value: number) => number): readonly PlannedCase[] =>
+    both(dtype, 1, (from) => bytesTensor(dtype, shape, (i) => of(from[i]!)));
   const level = (value: number, most: number): number =>
     Math.max(-most, Math.min(most - 1, Math.round((value / 0.15) * most)));
   const nibbles = (from: Float32Array): Tensor =>
@@ -92,41 +145,76 @@ export function typeCases(rows = 256): readonly TypeCase[] {
       [count],
       (i) => (level(from[(2 * i) % count]!, 8) + 8) | ((level(from[(2 * i + 1) % count]!, 8) + 8) << 4),
     );
-  const half = (dtype: "F16" | "BF16", from: Float32Array): Tensor => roundedTo(dtype, shape, from.slice());
   return [
-    { name: "F32 alone", tensor: base, width: 4 },
+    { name: "F32 alone", width: 4, tensor: base },
     {
       name: "F32 fine-tuned",
-      tensor: { ...base, bytes: new Uint8Array(moved.slice().buffer) },
-      base,
       width: 4,
+      tensor: () => ({ dtype: "F32", shape, bytes: new Uint8Array(values().moved.slice().buffer) }),
+      base,
     },
-    { name: "F32 pruned 2:4 alone", tensor: pruned(base), width: 4 },
-    { name: "F32 pruned 2:4 given dense", tensor: pruned(base), base, width: 4 },
-    ...(["F16", "BF16"] as const).flatMap((dtype) => [
-      { name: `${dtype} alone`, tensor: half(dtype, moved), width: 2 },
-      { name: `${dtype} fine-tuned`, tensor: half(dtype, moved), base: half(dtype, floats), width: 2 },
-    ]),
+    { name: "F32 pruned 2:4 alone", width: 4, tensor: () => pruned(base()) },
+    { name: "F32 pruned 2:4 given dense", width: 4, tensor: () => pruned(base()), base },
+    ...(["F16", "BF16"] as const).flatMap((dtype) =>
+      both(dtype, 2, (from) => roundedTo(dtype, shape, from.slice())),
+    ),
     ...eight("F8_E4M3", (value) => fp8(value, 4)),
     ...eight("F8_E5M2", (value) => fp8(value, 5)),
     ...eight("I8", (value) => level(value, 128)),
     ...eight("BOOL", (value) => (value > 0.1 ? 1 : 0)),
-    { name: "U8 int4 pairs alone", tensor: nibbles(moved), width: 1 },
-    { name: "U8 int4 pairs fine-tuned", tensor: nibbles(moved), base: nibbles(floats), width: 1 },
-    { name: "I32 counters alone", tensor: integers("I32", (i) => i >> 3), width: 4 },
-    { name: "I32 tokens alone", tensor: integers("I32", tokens(2)), width: 4 },
-    { name: "I64 tokens alone", tensor: integers("I64", tokens(3)), width: 8 },
+    ...both("U8 int4 pairs", 1, nibbles),
+    ...integerCases(shape),
+  ];
+}
+
+function integerCases(shape: readonly number[]): readonly PlannedCase[] {
+  const integers = (dtype: "I32" | "I64", next: (i: number) => number) => (): Tensor =>
+    integersOf(shape, dtype, next);
+  return [
+    { name: "I32 counters alone", width: 4, tensor: integers("I32", (i) => i >> 3) },
+    { name: "I32 tokens alone", width: 4, tensor: () => integers("I32", tokens(2))() },
+    { name: "I64 tokens alone", width: 8, tensor: () => integers("I64", tokens(3))() },
     ...(["I32", "I64"] as const).map((dtype) => ({
       name: `${dtype} tokens edited`,
-      tensor: edited(integers(dtype, tokens(4)), dtype === "I32" ? 4 : 8),
-      base: integers(dtype, tokens(4)),
       width: dtype === "I32" ? 4 : 8,
+      tensor: () => edited(integers(dtype, tokens(4))(), dtype === "I32" ? 4 : 8),
+      base: () => integers(dtype, tokens(4))(),
     })),
     {
+      name: "I64 tokens edited at random",
+      width: 8,
+      tensor: () => editedAtRandom(integers("I64", tokens(4))()),
+      base: () => integers("I64", tokens(4))(),
+    },
+    {
       name: "I64 counters fine-tuned",
+      width: 8,
       tensor: integers("I64", (i) => 1000 * i + 7),
       base: integers("I64", (i) => 1000 * i),
-      width: 8,
     },
   ];
+}
+
+/** Cases that are also compared at 16 MiB: what the codec treats otherwise when it is long. */
+const largeBytes = 2 ** 24;
+const largeNames = [
+  "F8_E4M3 alone",
+  "F8_E5M2 alone",
+  "F8_E4M3 fine-tuned",
+  "I8 alone",
+  "I8 fine-tuned",
+  "U8 int4 pairs alone",
+  "U8 int4 pairs fine-tuned",
+  "I64 tokens alone",
+  "I64 tokens edited",
+  "I64 tokens edited at random",
+] as const;
+
+/** The large cases, one after the other. */
+export function* largeTypeCases(): Iterable<TypeCase> {
+  for (const name of largeNames) {
+    const width = plannedCases(1).find((each) => each.name === name)!.width;
+    const [found] = typeCases(largeBytes / 512 / width, (each) => each === name);
+    yield { ...found!, name: `${name}, 16 MiB` };
+  }
 }
