@@ -13,7 +13,7 @@ import type {
 } from "./broker/broker-port.js";
 import type { SessionReport } from "./broker/external-sessions.js";
 import type { ServerConfig } from "./configuration/config.js";
-import { hasDiskSpace } from "./context/disk-space.js";
+import { sharedDiskCheck } from "./context/disk-space.js";
 import type { OpenFleets } from "./context/open-fleets.js";
 import type { EventHub } from "./events/event-hub.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";
@@ -109,7 +109,7 @@ export class FleetIngests {
       spoolFolder: join(home.fleetFolder(fleet), "spool"),
       releasePolicy: config.releaseAfter,
       serverVersion: programVersion(),
-      hasDiskSpace: () => hasDiskSpace(home),
+      hasDiskSpace: sharedDiskCheck(home),
       onFatal: (error) => {
         this.#fail(error);
       },

@@ -14,6 +14,15 @@ export async function hasDiskSpace({ path, ports: { files } }: HomeDisk): Promis
   return (await files.freeBytes(path)) >= reservedBytes;
 }
 
+/** The same check for many callers: those that ask while one is under way share its answer. */
+export function sharedDiskCheck(home: HomeDisk): () => Promise<boolean> {
+  let underWay: Promise<boolean> | undefined;
+  return () =>
+    (underWay ??= hasDiskSpace(home).finally(() => {
+      underWay = undefined;
+    }));
+}
+
 /**
  * Call before a model is written.
  * @param bytes of the model, where they are known

@@ -36,6 +36,7 @@ import type {
 } from "./journal.js";
 import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 import type { JournalIndex } from "./journal-index.js";
+import { RecentEntries } from "./recent-entries.js";
 import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
 
 /** A journal on files, with the members that only its owner needs. */
@@ -88,6 +89,10 @@ export class OpenedJournal<F> implements FileJournal<F> {
   #length: number;
   #chain: Uint8Array;
   readonly #index: JournalIndex;
+  readonly #recent = new RecentEntries();
+  /** The newest head; undefined or of a smaller length: to be computed. */
+  #newestHead: JournalHead | undefined;
+  #newestSignedHead: SignedHead | undefined;
   #queue: PendingAppend[] = [];
   #flushing: Promise<void> | undefined;
   #stopped: StemmaError | undefined;
@@ -185,9 +190,10 @@ export class OpenedJournal<F> implements FileJournal<F> {
       );
       const bytes = encodeFrames(frames, first);
       await this.#write(bytes);
-      for (const { payload } of frames) {
+      for (const [i, { payload }] of frames.entries()) {
         this.#chain = nextChain(this.#chain, payload);
         this.#index.append(payload, this.#fileBytes);
+        this.#recent.add(first + i, payload);
         this.#fileBytes += frameHeaderBytes + payload.length;
       }
       this.#length += frames.length;
@@ -295,7 +301,9 @@ export class OpenedJournal<F> implements FileJournal<F> {
   }
 
   head(): JournalHead {
-    return { length: this.#length, chain: hexOf(this.#chain), root: this.#index.root() };
+    if (this.#newestHead?.length !== this.#length)
+      this.#newestHead = { length: this.#length, chain: hexOf(this.#chain), root: this.#index.root() };
+    return this.#newestHead;
   }
 
   signedHead(): SignedHead {
@@ -304,12 +312,18 @@ export class OpenedJournal<F> implements FileJournal<F> {
         "KEY_INVALID",
         `The journal in ${this.#folder} was opened without a key, so its head cannot be signed. Open it with the server's key.`,
       );
+    const { publicKey } = this.#signer;
     const head = this.head();
-    return { ...head, publicKey: this.#signer.publicKey, signature: this.#signer.sign(headMessage(head)) };
+    // Every receipt carries a head: those that are sent between two commits share one.
+    if (this.#newestSignedHead?.length !== head.length)
+      this.#newestSignedHead = { ...head, publicKey, signature: this.#signer.sign(headMessage(head)) };
+    return this.#newestSignedHead;
   }
 
   async readEntry(position: number): Promise<Uint8Array> {
     this.#requireEntry(position);
+    const recent = this.#recent.get(position);
+    if (recent !== undefined) return recent;
     const offset = this.#index.offset(position);
     return await readEntryAt(this.#files, this.#segments, { position, offset });
   }

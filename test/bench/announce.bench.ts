@@ -40,10 +40,19 @@ type Order =
   | { readonly do: "connect"; readonly enrolments: readonly Enrolment[] }
   | { readonly do: "prepare"; readonly round: number }
   | { readonly do: "announce"; readonly round: number }
+  | { readonly do: "settle" }
   | { readonly do: "end" };
 interface Answer {
   readonly latenciesMs: readonly number[];
   readonly wallMs: number;
+  /** Processor time of the devices' process. */
+  readonly cpuMs: number;
+}
+
+/** Processor time of this process since `from`, all threads. */
+function cpuMsSince(from: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(from);
+  return (user + system) / 1000;
 }
 
 const seedOf = (round: number, device: number): number => 1 + round * 100_003 + device;
@@ -55,6 +64,7 @@ function runDevices(): void {
   let prepared: SavedModel[] = [];
   const perform = async (order: Order): Promise<Answer> => {
     const began = performance.now();
+    const cpu = process.cpuUsage();
     if (order.do === "connect") {
       for (const enrolment of order.enrolments) {
         const device = await ScriptedDevice.connect(enrolment, { session: 1 });
@@ -80,12 +90,16 @@ function runDevices(): void {
           return performance.now() - from;
         }),
       );
-      return { latenciesMs, wallMs: performance.now() - began };
+      return { latenciesMs, wallMs: performance.now() - began, cpuMs: cpuMsSince(cpu) };
+    } else if (order.do === "settle") {
+      await Promise.all(
+        connected.map((device, index) => device.receipt("released", prepared[index]!.versionId)),
+      );
     } else {
       await Promise.all(connected.map((device) => device.close()));
       connected = [];
     }
-    return { latenciesMs: [], wallMs: performance.now() - began };
+    return { latenciesMs: [], wallMs: performance.now() - began, cpuMs: cpuMsSince(cpu) };
   };
   process.on("message", (order: Order) => {
     perform(order).then(
@@ -131,11 +145,19 @@ async function main(): Promise<void> {
     const floorWall: number[] = [];
     const latencies: number[] = [];
     const floorLatencies: number[] = [];
+    const cpu = { recorded: 0, confirmed: 0, floor: 0, devices: 0 };
     for (let round = 0; round < rounds; round++) {
       await perform({ do: "prepare", round });
+      const serverCpu = process.cpuUsage();
       const answer = await perform({ do: "announce", round });
+      cpu.recorded += cpuMsSince(serverCpu);
+      cpu.devices += answer.cpuMs;
       wall.push(answer.wallMs);
       latencies.push(...answer.latenciesMs);
+      // The server reads back what it recorded: not beside the floor.
+      await perform({ do: "settle" });
+      cpu.confirmed += cpuMsSince(serverCpu);
+      const floorCpu = process.cpuUsage();
       const began = performance.now();
       floorLatencies.push(
         ...(await Promise.all(
@@ -157,9 +179,10 @@ async function main(): Promise<void> {
         )),
       );
       floorWall.push(performance.now() - began);
+      cpu.floor += cpuMsSince(floorCpu);
     }
     await perform({ do: "end" });
-    report({ connectMs, wall, floorWall, latencies, floorLatencies });
+    report({ connectMs, wall, floorWall, latencies, floorLatencies, cpu });
   } finally {
     if (child.exitCode === null) child.kill();
     await floor.close();
@@ -175,13 +198,19 @@ interface Figures {
   readonly floorWall: readonly number[];
   readonly latencies: readonly number[];
   readonly floorLatencies: readonly number[];
+  /**
+   * Milliseconds of processor time of all rounds: of the server until all are recorded, and until all are read
+   * back and released; of the floor's saves; of the devices until all are recorded.
+   */
+  readonly cpu: Readonly<Record<"recorded" | "confirmed" | "floor" | "devices", number>>;
 }
-function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figures): void {
+function report({ connectMs, wall, floorWall, latencies, floorLatencies, cpu }: Figures): void {
   const percentile = (values: readonly number[], share: number): number =>
     [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN;
   const rate = (walls: readonly number[]): number =>
     Math.round(deviceCount / (percentile(walls, 0.5) / 1000));
   const round = (value: number): number => Number(value.toFixed(2));
+  const perModel = (ms: number): number => round(ms / rounds / deviceCount);
   const result = {
     devices: deviceCount,
     rounds,
@@ -192,6 +221,13 @@ function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figur
     ratio: round(percentile(wall, 0.5) / percentile(floorWall, 0.5)),
     p50Ratio: round(percentile(latencies, 0.5) / percentile(floorLatencies, 0.5)),
     p99Ratio: round(percentile(latencies, 0.99) / percentile(floorLatencies, 0.99)),
+    cpuMsPerModel: {
+      recorded: perModel(cpu.recorded),
+      confirmed: perModel(cpu.confirmed),
+      floor: perModel(cpu.floor),
+      devices: perModel(cpu.devices),
+    },
+    cpuRatio: round(cpu.recorded / cpu.floor),
     p50Ms: Math.round(percentile(latencies, 0.5)),
     p99Ms: Math.round(percentile(latencies, 0.99)),
   };
@@ -204,6 +240,10 @@ function report({ connectMs, wall, floorWall, latencies, floorLatencies }: Figur
   );
   console.log(
     `  recorded ${result.recordedPerSecond}/s, floor ${result.floorPerSecond}/s, ratio ${result.ratio}; connects ${result.connectsPerSecond}/s`,
+  );
+  const { cpuMsPerModel } = result;
+  console.log(
+    `  processor time per model: server ${cpuMsPerModel.recorded} ms until recorded (${cpuMsPerModel.confirmed} ms until released), floor ${cpuMsPerModel.floor} ms (ratio ${result.cpuRatio}), devices ${cpuMsPerModel.devices} ms`,
   );
   console.log(
     `  latency p50 ${result.p50Ms} ms (${result.p50Ratio} of the floor's), p99 ${result.p99Ms} ms (${result.p99Ratio})`,

@@ -88,8 +88,10 @@ describe("a journal's proofs", () => {
         });
       },
     };
+    const written = await open(counting);
+    await written.append(Array.from({ length: 500 }, (_, n) => ({ n })));
+    await written.close();
     const journal = await open(counting);
-    await journal.append(Array.from({ length: 500 }, (_, n) => ({ n })));
     opened = readBytes = 0;
     for (let device = 0; device < 20_000; device++) {
       journal.proveStart(device % 501);
@@ -99,6 +101,45 @@ describe("a journal's proofs", () => {
     for (let device = 0; device < 100; device++) await journal.readEntry((device * 7) % 500);
     assert.equal(opened, 100);
     assert.ok(readBytes < 100 * 100, `${readBytes} bytes`);
+    await journal.close();
+  });
+
+  it("read no entry that was just written, and an older one from the disk, with the same bytes", async () => {
+    const files = memoryFiles();
+    let opened = 0;
+    const counting: Files = {
+      ...files,
+      open: (path, mode) => {
+        if (mode === "read") opened++;
+        return files.open(path, mode);
+      },
+    };
+    const journal = await openJournal<{ text: string }>(counting, folder);
+    const texts = ["a", "b", "c"].map((letter) => letter.repeat(500_000));
+    opened = 0;
+    for (const text of texts) {
+      const [position = -1] = await journal.append([{ text }]);
+      assert.deepEqual(JSON.parse(Buffer.from(await journal.readEntry(position)).toString()), { text });
+    }
+    assert.equal(opened, 0);
+    for (const [position, text] of texts.entries())
+      assert.deepEqual(JSON.parse(Buffer.from(await journal.readEntry(position)).toString()), { text });
+    assert.equal(opened, 1, "the newest MiB is in memory");
+    await journal.close();
+  });
+
+  it("share one signature of a head between all that ask before the next entry", async () => {
+    let signatures = 0;
+    const signer = { publicKey: "key", sign: () => `signature ${++signatures}` };
+    const journal = await openJournal<Numbered>(memoryFiles(), folder, { signer });
+    for (let n = 0; n < 3; n++) {
+      await journal.append([{ n }]);
+      const head = journal.signedHead();
+      for (let receipt = 0; receipt < 10; receipt++) assert.equal(journal.signedHead(), head);
+      assert.deepEqual(head, { ...journal.head(), publicKey: "key", signature: `signature ${signatures}` });
+      assert.equal(head.length, n + 1);
+    }
+    assert.ok(signatures <= 4, `${signatures} signatures for four heads`);
     await journal.close();
   });
 });
