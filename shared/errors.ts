@@ -87,6 +87,8 @@ const recoverCodes = {
   ROOT_MISMATCH: verification,
   ENVIRONMENT_DIFFERENT: verification,
   RECOVERY_INCOMPLETE: partly,
+  REPLAY_REFUTED: verification,
+  REPLAY_INCOMPLETE: partly,
   MODEL_HELD: failed,
   MODEL_IN_USE: failed,
   MODEL_REDUCED: usage,

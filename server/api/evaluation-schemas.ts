@@ -4,7 +4,16 @@ import type { Difference } from "../../shared/schemes/difference.js";
 import type { Evaluation } from "../../shared/train/evaluation.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import type { TrainingResult } from "../../shared/train/training.js";
-import { count, hash, modelText, namedVersion, parameters, readerParameters, shortText } from "./fields.js";
+import {
+  count,
+  hash,
+  modelText,
+  namedVersion,
+  parameters,
+  readerParameters,
+  replayGrade,
+  shortText,
+} from "./fields.js";
 import type { ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
 
@@ -215,6 +224,54 @@ export const evaluationReport = z
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;
+
+export const replayReport = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    verdict: z
+      .enum(["proved", "refuted", "unreplayable"])
+      .describe("proved: the story gives these very bytes; refuted: it gives others; unreplayable: not here"),
+    grade: replayGrade.exactOptional(),
+    reason: z
+      .enum([
+        "no-provenance",
+        "other-trainer",
+        "redacted",
+        "unsupported",
+        "engine-missing",
+        "base-missing",
+        "data-missing",
+        "other-class",
+        "failed",
+      ])
+      .exactOptional()
+      .describe("Why it is unreplayable here"),
+    text: text.describe("The verdict in a sentence"),
+    difference: z
+      .object({
+        tensors: count.describe("Tensors with other bytes"),
+        first: text.describe("The first of them"),
+        largest: z
+          .object({ tensor: text, difference: z.number() })
+          .exactOptional()
+          .describe("The largest difference of a float32 number"),
+      })
+      .exactOptional(),
+    members: z
+      .array(text)
+      .exactOptional()
+      .describe("Members of the provenance that the replay did not repeat, such as random.streams.shuffle"),
+    engineId: hash.exactOptional().describe("What ran"),
+    dataFrom: z
+      .enum(["stored", "registered", "generator"])
+      .exactOptional()
+      .describe("Where the data were found"),
+    workMs: z.number().exactOptional().describe("Milliseconds of training"),
+  })
+  .meta({ id: "ReplayReport" });
+export type ReplayReport = ValueOf<typeof replayReport>;
 
 /** stored: tensors as they are in the store. fixed: tensors encoded in fixed planes for this evaluation. */
 export const progressiveLayouts = ["stored", "fixed"] as const;

@@ -53,6 +53,13 @@ export const ended = z
   })
   .meta({ id: "Ended" });
 
+/** How much of a training a replay repeated. */
+export const replayGrade = z
+  .enum(["bit-exact", "execution-exact", "different"])
+  .describe(
+    "bit-exact; execution-exact: the same operations, numbers and measures, other bits; or different",
+  );
+
 /** A version named for a person. */
 export const namedVersion = z.object({ versionId: hash, name: z.string(), version: z.number() });
 

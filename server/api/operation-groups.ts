@@ -46,6 +46,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   retire: "models",
   redact: "models",
   reduce: "training",
+  replay: "training",
   evaluate: "training",
   evaluateProgressively: "training",
   datasets: "datasets",

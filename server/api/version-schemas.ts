@@ -12,6 +12,7 @@ import {
   hash,
   namedVersion,
   parameterValue,
+  replayGrade,
   shortText,
   timeMs,
   unreadableVersions,
@@ -79,6 +80,17 @@ const versionMembers = {
     .exactOptional()
     .describe("The caller that holds it, and why"),
   retired: ended.exactOptional(),
+  replayed: z
+    .object({
+      atMs: timeMs,
+      verdict: z.enum(["proved", "refuted"]),
+      grade: replayGrade,
+      engineId: hash,
+      because: text,
+      by: text.exactOptional(),
+    })
+    .exactOptional()
+    .describe("How the latest replay of its training ended"),
   by: text.exactOptional().describe("The caller that recorded it; absent where a device did"),
   tensorBytes: count.describe("Bytes of all its tensors"),
   ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),

@@ -2,29 +2,16 @@
 import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { diffProvenance, viewOf } from "../../shared/provenance/diff-provenance.js";
-import { isProvenance1 } from "../../shared/provenance/encode-provenance.js";
-import { openProvenance, type OpenedProvenance } from "../../shared/provenance/openings.js";
 import type { ProvenanceDiffJson } from "../api/version-schemas.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-
-type Objects = Pick<FleetRepository, "objects" | "isRedacted">;
-
-/** Opened, where it has format 1; undefined where there is none, or one of an older form. */
-async function readOpened(
-  { objects, isRedacted }: Objects,
-  { provenance, openings }: SaveRecord["objects"],
-): Promise<OpenedProvenance | undefined> {
-  if (provenance === undefined || !objects.has(provenance)) return undefined;
-  const bytes = await objects.read("provenance", provenance);
-  if (!isProvenance1(bytes)) return undefined;
-  // A redacted opening may still be there until the next collection.
-  const isOpen = openings !== undefined && !isRedacted(openings) && objects.has(openings);
-  return openProvenance(bytes, isOpen ? await objects.read("openings", openings) : undefined);
-}
+import { readOpenedProvenance, type ProvenanceStore } from "../context/opened-provenance.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
 
 /** All that can be seen of a version's provenance; undefined where it has none. @throws OPENINGS_MISMATCH */
-export async function provenanceJson(repository: Objects, own: SaveRecord["objects"]): Promise<unknown> {
-  const opened = await readOpened(repository, own);
+export async function provenanceJson(
+  repository: ProvenanceStore,
+  own: SaveRecord["objects"],
+): Promise<unknown> {
+  const opened = await readOpenedProvenance(repository, own);
   if (opened !== undefined) return { format: 1, ...(plainOf(viewOf(opened) as CanonicalValue) as object) };
   return own.provenance === undefined
     ? undefined
@@ -33,13 +20,13 @@ export async function provenanceJson(repository: Objects, own: SaveRecord["objec
 
 /** Undefined where one of the versions has no provenance of format 1. @throws OPENINGS_MISMATCH */
 export async function provenanceDiffJson(
-  repository: Objects,
+  repository: ProvenanceStore,
   a: VersionSummary,
   b: VersionSummary,
 ): Promise<ProvenanceDiffJson | undefined> {
   const [first, second] = [
-    await readOpened(repository, a.record.objects),
-    await readOpened(repository, b.record.objects),
+    await readOpenedProvenance(repository, a.record.objects),
+    await readOpenedProvenance(repository, b.record.objects),
   ];
   if (first === undefined || second === undefined) return undefined;
   const { differences, redacted, sameStory } = diffProvenance(first, second, { a: "a", b: "b" });

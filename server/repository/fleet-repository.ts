@@ -20,6 +20,7 @@ import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
+import type { ReplayGrade } from "../../shared/journal/fact.js";
 import type { ErrorCode } from "../../shared/errors.js";
 import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
@@ -41,6 +42,8 @@ export interface VersionSummary {
   /** The hold, with its author, time and reason. */
   readonly hold?: Hold;
   readonly retired?: Ended;
+  /** How its latest replay ended; absent where none gave a verdict. */
+  readonly replayed?: Replayed;
   /** Who recorded it; absent where a device did, and in older journals. */
   readonly by?: string;
   /** Bytes of all tensors. */
@@ -49,6 +52,16 @@ export interface VersionSummary {
   readonly ownBytes: number;
   /** Generation of the device that sent every byte of it; absent where no device did. */
   readonly generation?: number;
+}
+
+/** How a replay of a version ended, when, and who began it. */
+export interface Replayed {
+  readonly atMs: number;
+  readonly verdict: "proved" | "refuted";
+  readonly grade: ReplayGrade;
+  readonly engineId: Hash;
+  readonly because: string;
+  readonly by?: string;
 }
 
 /** A version that the journal knows and that cannot be read, since its save record is missing or damaged. */

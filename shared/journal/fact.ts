@@ -8,7 +8,6 @@
  * |---|---|---|
  * | `recorded` with `claim: true` | yes | a version whose tensors a replay has yet to give |
  * | `proved`, `refuted`, `unreplayable` | no | how the replay of a claim ended |
- * | `replayed` | no | a replay that was not of a claim |
  * | `low-bits-asked`, `low-bits-answered` | no | questions for low bits |
  * | `published`, `withdrawn` | yes | releases of a model |
  * | `rollout`, `wave`, `rollout-ended` | yes | rollouts of a release |
@@ -28,6 +27,9 @@ interface Timed {
 interface Caused extends Timed {
   readonly by?: Caller | string;
 }
+
+/** How much of a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */
+export type ReplayGrade = "bit-exact" | "execution-exact" | "different";
 
 export type Fact =
   /**
@@ -121,6 +123,16 @@ export type Fact =
       /** Manifest of the stored data set (kind "data"), where its samples were stored. */
       readonly object?: Hash;
       readonly removed?: boolean;
+    })
+  /** A version was made once more from its provenance (not a claim, whose tensors were never sent). */
+  | (Caused & {
+      readonly type: "replayed";
+      readonly versionId: Hash;
+      readonly verdict: "proved" | "refuted";
+      readonly grade: ReplayGrade;
+      /** What ran. */
+      readonly engineId: Hash;
+      readonly because: string;
     })
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */
   | (Caused & { readonly type: "redacted"; readonly object: Hash; readonly because: string })

@@ -79,6 +79,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/ingest",
     "server/evaluation",
     "server/training",
+    "server/replay",
     "server/progressive",
     "server/configuration",
     "server/operations",

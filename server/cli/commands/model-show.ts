@@ -65,7 +65,7 @@ async function showCommand(reference: string, _: unknown, command: Command): Pro
 }
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, measurements } = description;
+  const { record, hold, retired, replayed, measurements } = description;
   const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
@@ -81,6 +81,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["state", stateOf(description)],
     ...fact("held", hold && describeHold(hold)),
     ...fact("retired", retired && describeEnd(retired)),
+    ...fact("replayed", replayed && describeReplay(replayed)),
     [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
     ["saved", formatTime(record.savedAtMs)],
@@ -95,6 +96,16 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["environment", describeEnvironment(description.environment)],
     ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
   ];
+}
+
+function describeReplay({
+  verdict,
+  grade,
+  atMs,
+  because,
+  by,
+}: NonNullable<ModelDescription["replayed"]>): string {
+  return `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}`;
 }
 
 /** Checkpoints and the optimizer's state, and what a replay of the training needs. */

@@ -94,6 +94,15 @@ const factSchemas = {
     removed: z.boolean().optional(),
     ...by,
   },
+  replayed: {
+    ...at,
+    versionId: hash,
+    verdict: z.enum(["proved", "refuted"]),
+    grade: z.enum(["bit-exact", "execution-exact", "different"]),
+    engineId: hash,
+    because: text,
+    ...by,
+  },
   redacted: { ...at, object: hash, because: text, ...by },
   "engine-approved": {
     ...at,

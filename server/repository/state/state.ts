@@ -23,7 +23,7 @@ import {
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
-import type { Ended } from "../fleet-repository.js";
+import type { Ended, Replayed } from "../fleet-repository.js";
 import type { Hold } from "./hold.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -45,6 +45,8 @@ export interface VersionState {
   released?: { readonly atMs: number; readonly because: string };
   retired?: Ended;
   held?: Hold;
+  /** How its latest replay ended. */
+  replayed?: Replayed;
   readonly tags: Set<string>;
 }
 
@@ -159,6 +161,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "stored":
     case "released":
     case "retired":
+    case "replayed":
     case "held":
     case "unheld":
       return applyToVersion(state, fact);
@@ -214,7 +217,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
 
 function applyToVersion(
   state: FleetState,
-  fact: FactOf<"stored" | "released" | "retired" | "held" | "unheld">,
+  fact: FactOf<"stored" | "released" | "retired" | "replayed" | "held" | "unheld">,
 ): void {
   const version = state.versions.get(fact.versionId);
   if (version === undefined) {
@@ -232,6 +235,11 @@ function applyToVersion(
     case "retired":
       version.retired ??= { atMs, because: fact.because, ...byOf(fact) };
       return;
+    case "replayed": {
+      const { verdict, grade, engineId, because } = fact;
+      version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact) };
+      return;
+    }
     case "held":
       version.held = { atMs, because: fact.because, ...byOf(fact) };
       return;

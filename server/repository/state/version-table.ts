@@ -39,6 +39,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     held: version.held !== undefined,
     ...(version.held === undefined ? {} : { hold: version.held }),
     ...(version.retired === undefined ? {} : { retired: version.retired }),
+    ...(version.replayed === undefined ? {} : { replayed: version.replayed }),
     ...(version.by === undefined ? {} : { by: version.by }),
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,

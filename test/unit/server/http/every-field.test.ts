@@ -94,6 +94,7 @@ const inputs = {
   hold: { fleet, model, held: true, because: "a question" },
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
+  replay: { fleet, model },
   evaluate: { fleet, model, data: "cells", top: 3, limit: 7 },
   evaluateProgressively: {
     fleet,

@@ -1,0 +1,78 @@
+/** `stemma replay run`: trains versions once more from their provenance, and compares them bit for bit. */
+import type { Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
+import { formatDuration } from "../../../shared/cli/output.js";
+import type { ReplayReport } from "../../api/evaluation-schemas.js";
+import { withContext, type CommandContext } from "../context.js";
+import { nameOf } from "../version-text.js";
+
+const help = `
+The engine that the version names trains again on this machine, from the same base, data,
+parameters and random numbers. The verdict is kept with the version (stemma model show):
+
+  proved        every tensor has the recorded bytes, and the record tells how it was made
+  refuted       the story gives other bytes, or other numbers than it states
+  unreplayable  not here, with the reason: data or engine missing, redacted, another trainer
+
+The command ends with status 4 where a version is refuted, and with 5 where one is
+unreplayable. Ctrl-C ends the replay; nothing of it is kept.
+
+  stemma replay run pack-soh:3
+  stemma replay run pack-soh:1 pack-soh:2 -o json
+`;
+
+export function addReplayRunCommand(replay: Command): void {
+  replay
+    .command("run")
+    .argument("<models...>", "name, name:version, name:tag or id")
+    .description("train versions once more from their provenance and compare them bit for bit")
+    .addHelpText("after", help)
+    .action(async (models: readonly string[], _: unknown, command: Command) =>
+      withContext(command, (context) => runCommand(models, context)),
+    );
+}
+
+async function runCommand(
+  models: readonly string[],
+  { operations, options, output, signal }: CommandContext,
+): Promise<void> {
+  const opened = await operations();
+  const reports: ReplayReport[] = [];
+  for (const model of models) {
+    output.progress(`replaying ${model}`);
+    reports.push(await opened.replay({ fleet: options.fleet, model }, { signal }));
+  }
+  output.endProgress();
+  output.print({
+    data: reports,
+    names: reports.map(({ versionId }) => versionId),
+    text: reports.map(describe).join("\n"),
+  });
+  const refuted = reports.filter(({ verdict }) => verdict === "refuted");
+  if (refuted.length > 0)
+    throw new StemmaError(
+      "REPLAY_REFUTED",
+      `Refuted: ${refuted.map(nameOf).join(", ")}. Do not trust how these say that they were made; compare their ` +
+        "provenance with what the device or its owner knows.",
+    );
+  const missing = reports.filter(({ verdict }) => verdict === "unreplayable");
+  if (missing.length > 0)
+    throw new StemmaError(
+      "REPLAY_INCOMPLETE",
+      `Not replayable here: ${missing.map(nameOf).join(", ")}. The reasons are above.`,
+    );
+}
+
+function describe(report: ReplayReport): string {
+  const { verdict, grade, text, difference, workMs, dataFrom } = report;
+  const largest = difference?.largest;
+  return [
+    `${nameOf(report)} ${verdict}${grade === undefined ? "" : ` (${grade})`}: ${text}`,
+    ...(largest === undefined
+      ? []
+      : [`  largest difference ${largest.difference.toPrecision(3)}, in ${largest.tensor}`]),
+    ...(workMs === undefined
+      ? []
+      : [`  trained again in ${formatDuration(workMs)}, data ${dataFrom ?? "-"}`]),
+  ].join("\n");
+}

@@ -1,0 +1,58 @@
+/**
+ * Which members of a provenance a replay should have repeated and did not: numbers drawn from the random streams,
+ * the course, the samples. What a replay need not repeat is left out: times, machine, caller, notes, and where the
+ * data and parameters came from. Pure.
+ */
+import type { OpenedProvenance } from "../../shared/provenance/openings.js";
+import { valueOf } from "./story.js";
+
+/** At most this many are named. */
+const maxNamed = 20;
+
+/**
+ * Paths of the members that differ, such as `random.streams.shuffle`. A member that was redacted in the original is
+ * not compared.
+ */
+export function differingMembers(original: OpenedProvenance, replayed: OpenedProvenance): readonly string[] {
+  const found: string[] = [];
+  for (const name of ["recipe", "parameters", "random", "state", "course", "samples"] as const) {
+    const expected = comparable(original, name);
+    if (expected !== undefined) collect(name, expected, comparable(replayed, name), found);
+  }
+  return found.slice(0, maxNamed);
+}
+
+function comparable(opened: OpenedProvenance, name: string): unknown {
+  if (name === "recipe") return opened.provenance.recipe;
+  const value: unknown = valueOf(opened, name === "samples" ? "data" : name);
+  if (name === "samples") return Array.isArray(value) ? value.map((set) => memberOf(set, "samples")) : value;
+  if (name !== "parameters" || value === undefined) return value;
+  return Object.fromEntries(
+    Object.entries(value as object).map(([parameter, given]) => [parameter, memberOf(given, "value")]),
+  );
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return isObject(value) ? value[name] : undefined;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function collect(path: string, expected: unknown, actual: unknown, found: string[]): void {
+  if (isObject(expected) && isObject(actual)) {
+    for (const name of new Set([...Object.keys(expected), ...Object.keys(actual)]))
+      collect(`${path}.${name}`, expected[name], actual[name], found);
+    return;
+  }
+  // A number may be an integer on one side and a double of the same value on the other.
+  const isSame =
+    Object.is(expected, actual) ||
+    (isNumber(expected) && isNumber(actual) && Number(expected) === Number(actual));
+  if (!isSame) found.push(path);
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === "number" || typeof value === "bigint";
+}

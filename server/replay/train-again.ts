@@ -1,0 +1,130 @@
+/** Lets the engine that a story names train once more, in a child process, from the same base and data. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { isStemmaError } from "../../shared/errors.js";
+import { messageOf } from "../../shared/error-text.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { optimizerFileName } from "../../shared/recover/optimizer-file.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { ownEngine } from "../../shared/train/own-engine.js";
+import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
+import { jobFormat } from "../../shared/train/training.js";
+import { unpackEngine } from "../../shared/train/unpack-engine.js";
+import { writeModelFolder } from "../context/model-folder.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { locateData, type LocatedData } from "../data/locate-data.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Story, Unreplayable } from "./story.js";
+
+export interface Replay {
+  readonly context: OperationsContext;
+  readonly repository: FleetRepository;
+  readonly summary: VersionSummary;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface TrainedAgain {
+  readonly outcome: TrainingOutcome;
+  readonly dataFrom: Exclude<LocatedData["from"], "nowhere">;
+}
+
+/**
+ * @param workFolder an empty folder of the caller's own, which removes it
+ * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
+ */
+export async function trainAgain(
+  { context, repository, summary, signal }: Replay,
+  story: Story,
+  workFolder: string,
+): Promise<TrainedAgain | Unreplayable> {
+  const engine = await engineFolderOf(repository, { summary, story, folder: join(workFolder, "engine") });
+  if ("reason" in engine) return engine;
+  const base = await baseFolderOf(repository, story, join(workFolder, "base"));
+  if (base !== undefined && "reason" in base) return base;
+  const data = await locateData(context, {
+    fleet: repository.fleet,
+    ...story.data,
+    uses: summary.record.uses?.data,
+  });
+  if (data.from === "nowhere") return { reason: "data-missing", text: data.text };
+  try {
+    const outcome = await trainInChild(
+      {
+        format: jobFormat,
+        recipe: story.recipe,
+        parameters: story.parameters,
+        dataset: data.dataset,
+        seed: story.seed,
+        invocation: story.invocation,
+        ...(base === undefined ? {} : { base }),
+      },
+      {
+        workFolder,
+        expectedEngine: story.engineId,
+        ...engine,
+        ...(signal === undefined ? {} : { signal }),
+      },
+    );
+    return { outcome, dataFrom: data.from };
+  } catch (error) {
+    if (!isStemmaError(error) || error.code === "TRAINING_STOPPED" || error.code === "DISK_FULL") throw error;
+    return { reason: "failed", text: `the training ended with an error here: ${messageOf(error)}` };
+  } finally {
+    await data.release();
+  }
+}
+
+/** The folder of the engine that the story names: this build's, or one that is stored and approved. */
+async function engineFolderOf(
+  repository: FleetRepository,
+  {
+    summary,
+    story,
+    folder,
+  }: { readonly summary: VersionSummary; readonly story: Story; readonly folder: string },
+): Promise<{ readonly engineFolder?: string } | Unreplayable> {
+  if ((await ownEngine().catch(() => undefined))?.engineId === story.engineId) return {};
+  const named = summary.record.uses?.engine;
+  const found = repository
+    .engines()
+    .find(
+      ({ engine, engineId, isStored }) =>
+        isStored && engineId === story.engineId && (named ?? engine) === engine,
+    );
+  if (found === undefined)
+    return {
+      reason: "engine-missing",
+      text:
+        `the engine ${story.engineId.slice(0, 12)} that trained it is not approved here. Approve it with ` +
+        "`stemma replay engine approve FOLDER`, from a build that has it.",
+    };
+  const archive = Buffer.concat(
+    await collect(repository.objects.openStream("engine", found.engine).chunks()),
+  );
+  await unpackEngine(nodeFiles(), archive, { folder, expected: story.engineId });
+  return { engineFolder: folder };
+}
+
+async function collect(chunks: AsyncIterable<Uint8Array>): Promise<readonly Uint8Array[]> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return all;
+}
+
+async function baseFolderOf(
+  repository: FleetRepository,
+  { base, continuesOptimizer }: Story,
+  folder: string,
+): Promise<{ readonly folder: string; readonly versionId: Hash } | Unreplayable | undefined> {
+  if (base === undefined) return undefined;
+  const missing = (why: string): Unreplayable => ({
+    reason: "base-missing",
+    text: `its base ${base.slice(0, 12)} ${why}, and the training began from it.`,
+  });
+  const version = repository.get(base);
+  if (version === undefined) return missing("is not known here");
+  if (version.state === "retired") return missing(`(${version.name}:${version.version}) was retired`);
+  await writeModelFolder(repository, version, folder);
+  if (!continuesOptimizer) await rm(join(folder, optimizerFileName), { force: true });
+  return { folder, versionId: base };
+}
