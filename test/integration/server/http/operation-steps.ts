@@ -192,6 +192,13 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.recover({ ...tiny, part: "optimizer", checkpoint: 3 }),
       fails: "NOT_ALLOWED",
     },
+    { name: "replay", ask: (at) => at.replay(tiny) },
+    {
+      name: "replay",
+      shows: "an unknown one",
+      ask: (at) => at.replay({ fleet, model: "none" }),
+      fails: "MODEL_NOT_FOUND",
+    },
     { name: "verify", ask: (at) => at.verify(tiny) },
     { name: "tag", ask: (at) => at.tag({ ...tiny, tag: "best" }) },
     { name: "hold", ask: (at) => at.hold({ ...tiny, held: true, because: "a question" }) },

@@ -1,0 +1,188 @@
+/** Replays of true stories, and of stories that lie: other bytes, seed, counts, data or engine. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { ReplayReport } from "../../../../server/api/evaluation-schemas.js";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
+import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
+import { readOpenedProvenance } from "../../../../server/context/opened-provenance.js";
+import { localOperations } from "../../../../server/operations/local-operations.js";
+import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { Home } from "../../../../server/repository/home.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
+import type { CommittedMembers, Provenance } from "../../../../shared/provenance/provenance.js";
+import { modelSourceOfTensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
+import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+
+const fleet = "cars";
+
+interface Lie {
+  readonly plain?: Partial<Provenance>;
+  /** Changes the committed members; undefined removes one. */
+  readonly committed?: (members: Record<string, unknown>) => Record<string, unknown>;
+  /** Flips a bit of this tensor. */
+  readonly flipped?: number;
+}
+
+describe("a replay", () => {
+  let path: string;
+  let home: Home;
+  let fleets: OpenFleets;
+  let operations: ServerOperations;
+  let repository: FleetRepository;
+  const open = async (): Promise<void> => {
+    home = await openNodeHome(path);
+    fleets = openFleets(home);
+    operations = localOperations({ home, fleets, version: "test" });
+    repository = await fleets.get(fleet, { create: true });
+  };
+  const close = async (): Promise<void> => {
+    await fleets.close();
+    await home.close();
+  };
+  const replay = (model: string): Promise<ReplayReport> => operations.replay({ fleet, model });
+
+  before(async () => {
+    path = await mkdtemp(join(tmpdir(), "stemma-replay-"));
+    await open();
+    await operations.addDataset({
+      fleet,
+      name: "cells",
+      kind: "battery-simulated",
+      location: "",
+      parameters: { vehicle: 1 },
+    });
+    const training = { fleet, recipe: "battery-soh", data: "cells", name: "soh", parameters: { epochs: 1 } };
+    await operations.train({ ...training, seed: "7" });
+    await operations.train({ ...training, seed: "8", base: "soh:1" });
+  });
+  after(async () => {
+    await close();
+    await rm(path, { recursive: true, force: true });
+  });
+
+  /** The second model under another name, with something in it that is not true. */
+  async function saveLie(
+    name: string,
+    { plain = {}, committed = (all) => all, flipped }: Lie,
+  ): Promise<string> {
+    const truth = repository.resolve("soh:2");
+    const opened = await readOpenedProvenance(repository, truth.record.objects);
+    assert.ok(opened !== undefined);
+    const members = Object.fromEntries(
+      Object.entries(opened.openings).map(([member, { value }]) => [member, structuredClone(value)]),
+    );
+    const model = await repository.recover(truth.versionId);
+    const tensors: Tensor[] = [];
+    for (const source of model.sources) {
+      const { bytes, ...header } = await tensorOfSource(source);
+      tensors.push({ ...header, bytes: bytes.slice() });
+    }
+    if (flipped !== undefined) tensors[flipped]!.bytes[0]! ^= 1;
+    const { committed: _, ...shared } = opened.provenance;
+    const { summary } = await repository.save(
+      modelSourceOfTensors(model.architecture!, tensors, model.names),
+      {
+        name,
+        bases: truth.record.bases,
+        ...makeProvenance({ ...shared, ...plain }, committed(members), home.ports.random),
+        ...(await metadataOf(truth)),
+      },
+    );
+    return `${summary.name}:${summary.version}`;
+  }
+  async function metadataOf({
+    versionId,
+  }: VersionSummary): Promise<{ metadata: Record<string, string | number | boolean> }> {
+    const { metadata = {} } = await operations.model({ fleet, model: versionId });
+    return { metadata: { ...metadata } };
+  }
+
+  it("proves what was trained, from scratch and from a base, and keeps the verdict", async () => {
+    for (const model of ["soh:1", "soh:2"]) {
+      const { verdict, grade, difference, dataFrom } = await replay(model);
+      assert.deepEqual([verdict, grade, difference], ["proved", "bit-exact", undefined]);
+      assert.ok(["stored", "generator"].includes(dataFrom ?? ""));
+    }
+    await close();
+    await open();
+    assert.equal((await operations.model({ fleet, model: "soh:2" })).replayed?.verdict, "proved");
+  });
+
+  it("refutes one flipped bit, another seed and other counts, naming what differs", async () => {
+    const flipped = await replay(await saveLie("flipped", { flipped: 3 }));
+    assert.deepEqual([flipped.verdict, flipped.grade], ["refuted", "execution-exact"]);
+    assert.equal(flipped.difference?.tensors, 1);
+    assert.equal(
+      flipped.difference?.first,
+      (await operations.model({ fleet, model: "soh:2" })).leaves[3]?.name,
+    );
+
+    const seeded = await saveLie("seed", {
+      committed: (all) => ({ ...all, random: { ...(all["random"] as object), seed: "9" } }),
+    });
+    const otherSeed = await replay(seeded);
+    assert.deepEqual([otherSeed.verdict, otherSeed.grade], ["refuted", "different"]);
+    assert.ok((otherSeed.difference?.tensors ?? 0) > 1);
+
+    await operations.addDataset({
+      fleet,
+      name: "others",
+      kind: "battery-simulated",
+      location: "",
+      parameters: { vehicle: 2 },
+    });
+    const { hash } = (await operations.datasets({ fleet })).find(({ name }) => name === "others")!;
+    const otherData = await replay(
+      await saveLie("others", {
+        plain: { data: [hash as Hash] },
+        committed: (all) => ({ ...all, data: [{ reader: "battery-simulated", parameters: { vehicle: 2 } }] }),
+      }),
+    );
+    assert.deepEqual([otherData.verdict, otherData.grade], ["refuted", "different"]);
+
+    const counted = await saveLie("counts", {
+      committed: (all) => ({ ...all, course: { ...(all["course"] as object), iterations: 1 } }),
+    });
+    const otherCount = await replay(counted);
+    assert.deepEqual([otherCount.verdict, otherCount.grade], ["refuted", "bit-exact"]);
+    assert.deepEqual(otherCount.members, ["course.iterations"]);
+    assert.equal((await operations.model({ fleet, model: counted })).replayed?.verdict, "refuted");
+  });
+
+  it("says why it cannot be done, and records no verdict", async () => {
+    const unknown = sha256("unknown");
+    await repository.save(opaqueModelSource([]), { name: "empty" });
+    for (const [model, reason] of [
+      ["empty", "no-provenance"],
+      [await saveLie("engine", { plain: { engine: unknown } }), "engine-missing"],
+      [await saveLie("external", { plain: { exactness: "none" } }), "other-trainer"],
+      [await saveLie("own", { plain: { recipe: { bundle: unknown } } }), "unsupported"],
+      [await saveLie("base", { plain: { bases: [unknown] } }), "base-missing"],
+      [
+        await saveLie("data", { plain: { data: [unknown] }, committed: ({ data: _, ...all }) => all }),
+        "data-missing",
+      ],
+      [await saveLie("hidden", { committed: ({ parameters: _, ...all }) => all }), "redacted"],
+    ] as const) {
+      const ended = await replay(model);
+      assert.deepEqual([ended.verdict, ended.reason], ["unreplayable", reason], ended.text);
+      assert.equal((await operations.model({ fleet, model })).replayed, undefined);
+    }
+    await operations.redact({ fleet, model: "soh:1" });
+    assert.equal((await replay("soh:1")).reason, "redacted");
+  });
+
+  it("ends when it is stopped, and leaves nothing in the work folder", async () => {
+    const stop = new AbortController();
+    const running = operations.replay({ fleet, model: "soh:2" }, { signal: stop.signal });
+    await assert.rejects(replay("soh:2"), { code: "QUOTA_EXCEEDED" });
+    stop.abort();
+    await assert.rejects(running, { code: "TRAINING_STOPPED" });
+    assert.equal((await replay("soh:2")).verdict, "proved");
+  });
+});
