@@ -13,7 +13,7 @@ import type { FleetRepository, VersionSummary } from "../../../../server/reposit
 import type { Home } from "../../../../server/repository/home.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
-import type { CommittedMembers, Provenance } from "../../../../shared/provenance/provenance.js";
+import type { Provenance } from "../../../../shared/provenance/provenance.js";
 import { modelSourceOfTensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
