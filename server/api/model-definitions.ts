@@ -82,7 +82,7 @@ export const modelOperations = {
     maxBodyBytes: maxArchitectureBodyBytes,
   }),
   diff: call({
-    summary: "Which tensors differ between two models; no tensor is read",
+    summary: "Which tensors differ between two models, and what some follow from",
     method: "GET",
     path: `${fleetPath}/diff`,
     params: fleetParams,

@@ -178,7 +178,9 @@ export const modelDiff = z
         b: leaf.exactOptional(),
         relation: text
           .exactOptional()
-          .describe("How b follows from a by content, such as: a cast to BF16; rows 300 to 309 are new"),
+          .describe(
+            "How b follows from a by content, such as: a cast to BF16; of an added tensor, from which it follows, such as: from encoder: rows 300 to 309 are new",
+          ),
       }),
     ),
     provenance: provenanceDiff

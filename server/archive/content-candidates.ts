@@ -8,7 +8,12 @@ import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
 import type { ArchiveVersion, CandidateReference } from "./candidate-references.js";
 import { isAboutOneTensor } from "./edge-costs.js";
 import type { ArchiveTensor } from "./read-versions.js";
-import { isSigned, SignatureBuilder, SignatureIndex, type Signature } from "./tensor-signature.js";
+import {
+  isSigned,
+  SignatureBuilder,
+  SignatureIndex,
+  type Signature,
+} from "../../shared/tensor/tensor-signature.js";
 
 /** Tensors that are signed at most, newest versions first; their bytes together; and the bytes of one. */
 export const contentLimits = { tensors: 4096, bytes: 2 ** 30, tensorBytes: 2 ** 26 };

@@ -33,7 +33,7 @@ export function addModelShowCommands(model: Command): void {
     .command("diff")
     .argument("<a>")
     .argument("<b>")
-    .description("which layers differ between two models (no tensor is read)")
+    .description("which layers differ between two models, and what they follow from")
     .action(diffCommand);
 }
 

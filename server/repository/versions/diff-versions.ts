@@ -1,18 +1,17 @@
 /**
- * Diffs two versions from their trees and names (MM7), and finds out of some changed tensors how they follow from
- * what they were.
+ * Diffs two versions from their trees and names (MM7), and finds out of some tensors how they follow from others
+ * (diff-relations.ts).
  */
 import { decodeNames } from "../../../shared/model/names.js";
-import { diffTrees, type Change, type ModelSide } from "../../../shared/model/tree-diff.js";
-import { describeRelation } from "../../../shared/delta/derived/describe.js";
+import { diffTrees, type ModelSide } from "../../../shared/model/tree-diff.js";
 import { maxReferences } from "../../../shared/delta/links.js";
 import type { Leaf } from "../../../shared/model/model.js";
-import { tensorByteLength } from "../../../shared/tensor/dtype.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../../shared/tensor/tensor.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { RepositoryContext } from "../context.js";
 import type { ModelDiff, VersionSummary } from "../fleet-repository.js";
 import { readLeaves } from "../state/references.js";
+import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";
 
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
@@ -26,40 +25,8 @@ export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash)
     sameArchitecture,
     opaque: [a, b].every((id) => requireKept(context, id).record.kind === "opaque"),
     comparisons,
-    changes: await withRelations(context, changes, others),
+    changes: await withRelations(context.objects, { changes, sideA, otherBases: others }),
   };
-}
-
-/** Larger tensors are not read to compare their content, and no more bytes than this in all. */
-const maxComparedTensorBytes = 16 * 2 ** 20;
-const maxComparedBytes = 128 * 2 ** 20;
-
-async function withRelations(
-  { objects }: Pick<RepositoryContext, "objects">,
-  changes: readonly Change[],
-  otherBases: readonly ReadonlyMap<string, Leaf>[],
-): Promise<ModelDiff["changes"]> {
-  const read = ({ tensor }: Leaf): Promise<Tensor> => tensorOfSource(objects.openTensor(tensor));
-  const found: ModelDiff["changes"][number][] = [];
-  let left = maxComparedBytes;
-  for (const change of changes) {
-    const { a, b } = change;
-    const leaves = [a, b, ...averagedWith(change, otherBases)];
-    const bytes = leaves.map((leaf) => (leaf === undefined ? 0 : tensorByteLength(leaf.dtype, leaf.shape)));
-    const isCompared =
-      (change.kind === "changed" || change.kind === "reshaped") && a !== undefined && b !== undefined;
-    const total = bytes.reduce((sum, each) => sum + each, 0);
-    if (!isCompared || total > left || Math.max(...bytes) > maxComparedTensorBytes) {
-      found.push(change);
-      continue;
-    }
-    left -= total;
-    const references: Tensor[] = [];
-    for (const leaf of [a, ...leaves.slice(2)]) if (leaf !== undefined) references.push(await read(leaf));
-    const relation = describeRelation(await read(b), references);
-    found.push(relation === undefined ? change : { ...change, relation });
-  }
-  return found;
 }
 
 /** The leaves of the other bases of `b`, by path, where `a` is one of its bases: it may be their average. */
@@ -79,11 +46,6 @@ async function otherBases(
     found.push(new Map(leaves.map((leaf) => [leaf.path, leaf])));
   }
   return found;
-}
-
-/** The tensors of the other bases at the place of a changed one. */
-function averagedWith({ b }: Change, otherBases: readonly ReadonlyMap<string, Leaf>[]): readonly Leaf[] {
-  return otherBases.map((leaves) => leaves.get(b?.path ?? "")).filter((leaf) => leaf !== undefined);
 }
 
 async function sideOf(context: RepositoryContext, versionId: Hash): Promise<ModelSide> {

@@ -3,8 +3,8 @@
  * Signs outlast a cast, a scale, quantising to 8 bits and most of a fine-tuning; a row keeps its hash where rows are
  * permuted, sliced or added; rows and columns are hashed alike, so that a transposed tensor has the same ones. Pure.
  */
-import { dtypeBits } from "../../shared/tensor/dtype.js";
-import type { TensorHeader } from "../../shared/tensor/tensor.js";
+import { dtypeBits } from "./dtype.js";
+import type { TensorHeader } from "./tensor.js";
 
 /** Signs of a row that are hashed: those of its first numbers. Likewise of a column. */
 const signs = 32;

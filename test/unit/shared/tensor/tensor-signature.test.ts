@@ -1,24 +1,16 @@
 /** Signatures of relatives have much in common, those of strangers nothing; a look-up does not grow with the index. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { contentCandidates, contentLimits } from "../../../../server/archive/content-candidates.js";
-import type { ArchiveVersion, CandidateReference } from "../../../../server/archive/candidate-references.js";
-import type { ArchiveTensor } from "../../../../server/archive/read-versions.js";
 import {
   isSigned,
   SignatureBuilder,
   SignatureIndex,
   type Signature,
-} from "../../../../server/archive/tensor-signature.js";
+} from "../../../../shared/tensor/tensor-signature.js";
 import { derive, type Derivation } from "../../../../shared/delta/derived/derivation.js";
-import { sha256 } from "../../../../shared/tensor/hash.js";
-import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { floatsOf, groups, inBytes, symmetric } from "../../../helpers/quantised-tensors.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
-import { TreeTable } from "../../../../server/archive/tree-leaves.js";
-
-const table = new TreeTable();
-const leavesOf = table.leavesOf.bind(table);
 
 function sign(tensor: Tensor, chunkBytes = tensor.bytes.length): Signature {
   const builder = new SignatureBuilder(tensor);
@@ -67,53 +59,4 @@ test("a look-up among 20,000 tensors takes no more steps than hashes and listed 
     2,
   );
   assert.ok(index.steps <= 32 * 8, `${index.steps} steps`);
-});
-
-test("of 20,000 versions none is read where lineage is enough, and a bounded number where it is not", async () => {
-  const id = (name: string): Hash => sha256(name);
-  const versions: ArchiveVersion[] = [];
-  const tensors = new Map<Hash, ArchiveTensor>();
-  const candidates = new Map<Hash, readonly CandidateReference[]>();
-  const header = { dtype: base.dtype, shape: base.shape };
-  const current = { code: 0, depth: 0, storedBytes: base.bytes.length };
-  for (let v = 0; v < 20_000; v++) {
-    const tensor = id(`t${v}`);
-    tensors.set(tensor, { id: tensor, header, byteLength: base.bytes.length, current });
-    candidates.set(tensor, [
-      { to: tensor, from: id(`t${v ^ 1}`), relation: v === 0 ? "descendant" : "ancestor" },
-    ]);
-    versions.push({
-      versionId: id(`v${v}`),
-      label: `m:${v}`,
-      bases: [],
-      series: `line ${v % 100}`,
-      position: v,
-      architecture: id("a"),
-      leaves: leavesOf([{ path: "w", name: "w", tensor }]),
-    });
-  }
-  let read = 0;
-  const open = (): never =>
-    ({
-      ...header,
-      byteLength: base.bytes.length,
-      async *chunks() {
-        read++;
-        yield await Promise.resolve(base.bytes);
-      },
-    }) as never;
-  const search = { versions, tensors, candidates, open, shouldYield: () => false };
-  assert.equal((await contentCandidates(search)).size, 0);
-  assert.equal(read, 0);
-  candidates.delete(id("t19999"));
-  const found = await contentCandidates(search);
-  assert.equal(read, 101, "the newest of each line, and the first of all");
-  assert.equal(found.size, 1);
-  assert.ok(found.get(id("t19999"))!.length <= 8);
-  read = 0;
-  await contentCandidates({
-    ...search,
-    limits: { ...contentLimits, tensors: 10 },
-  });
-  assert.equal(read, 10);
 });
