@@ -44,6 +44,8 @@ const lineFields = z.strictObject({
   trainer: externalTrainerSchema.optional(),
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
+  /** Whether the collected samples of a training are sent to the server with its model. */
+  sendSamples: z.boolean().default(false),
   /**
    * Decimal seed of all random streams of this line's trainings; when absent, derived from device and line.
    */

@@ -18,6 +18,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import type { StoreModelOptions } from "../saving/store-model.js";
+import type { DataUsed } from "./data-used.js";
 import { settingsOf, stateLimitsOf } from "./training-settings.js";
 
 export interface Trained {
@@ -42,6 +43,7 @@ export interface TrainingResultOf {
   readonly line: string;
   readonly begun: Pick<BegunTraining, "invocation" | "job">;
   readonly outcome: TrainingOutcome;
+  readonly data: DataUsed;
 }
 
 /**
@@ -50,7 +52,7 @@ export interface TrainingResultOf {
  */
 export async function saveResult(
   options: SaveResultOptions,
-  { line, begun, outcome }: TrainingResultOf,
+  { line, begun, outcome, data }: TrainingResultOf,
 ): Promise<Trained> {
   const { outbox, files, profile, enrolment, config } = options;
   const { base, samples } = begun.job;
@@ -76,7 +78,10 @@ export async function saveResult(
       profile.disk,
       await options.diskUse(),
       "report",
-      [model, ...usedTreeSources(uses)].reduce((sum, { sources }) => sum + bytesOfSources(sources), 0),
+      [model, ...usedTreeSources(uses)].reduce(
+        (sum, { sources }) => sum + bytesOfSources(sources),
+        data.bytes,
+      ),
     );
     if (!verdict.allowed)
       throw new StemmaError(
@@ -115,7 +120,11 @@ export async function saveResult(
         },
         options.random,
       ),
-      uses: { ...uses, ...(engine === undefined ? {} : { engine }) },
+      uses: {
+        ...uses,
+        ...(data.objects.length === 0 ? {} : { data: data.objects }),
+        ...(engine === undefined ? {} : { engine }),
+      },
       environment,
     });
     if (dropped.length > 0)
@@ -126,6 +135,13 @@ export async function saveResult(
           `checkpoints, ${stateLimits.optimizer ? "the" : "no"} optimizer's state, ` +
           `and ${stateLimits.bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or ` +
           "raise keepCheckpoints or stateBytes in the profile.",
+        line,
+      );
+    if (data.whyNot !== undefined)
+      options.onEvent(
+        "samples-kept",
+        `the samples of model ${saved.record.sequence} of ${line} are not sent with it, and stay on this ` +
+          `device: ${data.whyNot}. To send them, train with fewer (dataset.parameters.newest).`,
         line,
       );
     logTrained(options.log, line, saved, result);

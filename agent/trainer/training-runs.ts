@@ -19,6 +19,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import { endLeftProcess } from "../external/job-folder.js";
 import { trainExternally, type ExternalTrainingOptions } from "../external/external-training.js";
 import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
+import { dataUsedBy } from "./data-used.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
 import { settingsOf } from "./training-settings.js";
 import {
@@ -209,7 +210,9 @@ export class TrainingRuns {
           if (this.#running !== undefined) this.#running = { ...this.#running, progress };
         },
       });
-      const trained = await saveResult(this.options, { line, begun, outcome });
+      const content = outcome.result.datasetHash;
+      const data = await dataUsedBy(this.options, { line, job: begun.job, content });
+      const trained = await saveResult(this.options, { line, begun, outcome, data });
       this.options.onTrained(line, trained);
       return trained;
     } catch (error) {

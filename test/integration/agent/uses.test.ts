@@ -10,10 +10,13 @@ import { restoreHome } from "../../../server/operations/restore.js";
 import { openRepository } from "../../../server/repository/open-repository.js";
 import { openNodeHome } from "../../../server/repository/node-home.js";
 import { nodeClock, nodeRandom, silentLog } from "../../../shared/adapters/node-ports.js";
+import { encodeDataManifest } from "../../../shared/data/data-manifest.js";
+import { readData, readManifest } from "../../../shared/data/stored-data.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
 import { opaqueModelSource } from "../../../shared/save/model-source.js";
 import type { SavedModel } from "../../../shared/save/save-model.js";
+import { objectId, sha256 } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { tensorOfSource } from "../../../shared/tensor/tensor.js";
 import { isOfVersion, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
@@ -29,6 +32,17 @@ const tensor = (name: string, seed: number) => ({
   shape: [50, 20],
   bytes: noiseBytes(4000, seed),
 });
+/** Samples of the device, as one chunk, and their manifest. */
+const content = noiseBytes(20_000, 32);
+const chunk = new Uint8Array([0, ...content]);
+const manifest = encodeDataManifest({
+  kept: "chunks",
+  content: sha256(content),
+  byteLength: content.length,
+  chunks: [{ id: objectId("data", chunk), byteLength: content.length }],
+  isCoded: true,
+});
+const samples = [manifest, chunk];
 const iterations = [10, 20, 30];
 /** Of the model after an iteration: little differs from the model, so it is sent coded against it. */
 function nearModel(iteration: number): Uint8Array {
@@ -61,7 +75,7 @@ async function saveBefore(home: string, device: string): Promise<SavedModel> {
     ...smallProvenance(3),
     uses: {
       engine: { id: "e".repeat(64) as Hash },
-      data: [{ source: streamOf(data) }],
+      data: [{ source: streamOf(data) }, ...samples.map((bytes) => ({ source: streamOf(bytes) }))],
       optimizer: opaqueModelSource([tensor("slot/m", 4)]),
       checkpoints: iterations.map((iteration) => ({
         iteration,
@@ -85,7 +99,7 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
   const shown = (await handle.status()).lines[0]?.versions.find((one) => one.versionId === versionId);
   assert.equal(
     shown?.usesBytes,
-    data.length + 4 * 4000 + 3 * 4000,
+    data.length + manifest.length + chunk.length + 4 * 4000 + 3 * 4000,
     "of all trees but the model's, and the data",
   );
   const { problems } = await server.handle.operations.check({ fleet: testFleet });
@@ -116,6 +130,10 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
         ...(expected({ v: 2 }) as object),
         w: Buffer.from(nearModel(iteration)),
       });
+    const found = await readManifest(repository.objects, objectId("data", manifest));
+    assert.ok(found !== undefined);
+    for await (const piece of readData(repository.objects, found))
+      assert.deepEqual(Buffer.from(piece), Buffer.from(content));
     const [dataId] = record.uses?.data ?? [];
     assert.deepEqual(
       Buffer.from(await streamedBytes(repository.objects, "data", dataId as Hash)),

@@ -1,7 +1,7 @@
 // The first half of use case U2 with the real engine: trains a base from scratch and fine-tunes it, both with
 // complete lineage.
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -9,6 +9,7 @@ import { openLocalOperations } from "../../../../server/operations/local-operati
 import { factCodec } from "../../../../server/repository/state/fact-codec.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
+import { collectBytes } from "../../../helpers/agent-fixtures.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const fleet = "local";
@@ -71,6 +72,26 @@ it(
       assert.equal(twins[0]?.summary.record.root, twins[1]?.summary.record.root);
       assert.notEqual(twins[0]?.summary.versionId, twins[1]?.summary.versionId);
       assert.notEqual(twins[0]?.summary.record.root, tuned.summary.record.root);
+      // Each names its data, which are made again by their reader, or, once pushed, are in the store.
+      await operations.pushDataset({ fleet, name: "cells" });
+      const stored = await operations.train({ ...train, base: "soh:1", name: "twin-c" });
+      assert.equal(stored.summary.record.root, twins[0]?.summary.record.root);
+      const { usedBy, stored: object } = await operations.showDataset({ fleet, name: "cells" });
+      assert.deepEqual(stored.summary.record.uses?.data, [object?.object]);
+      assert.deepEqual(
+        usedBy.map(({ name }) => name),
+        ["soh", "soh", "twin-a", "twin-b", "twin-c"],
+      );
+      // Files that are gone are read from the store: with the same samples, so with the same bits.
+      const file = join(home, "cells.bin");
+      await writeFile(
+        file,
+        await collectBytes((await operations.fetchDataset({ fleet, name: "cells" })).chunks),
+      );
+      await operations.addDataset({ fleet, name: "file", kind: "canonical", location: file });
+      await rm(file);
+      const moved = await operations.train({ ...train, base: "soh:1", name: "twin-d", data: "file" });
+      assert.equal(moved.summary.record.root, stored.summary.record.root);
       const stop = new AbortController();
       const stopped = operations.train(
         { ...train, parameters: { epochs: 500 } },

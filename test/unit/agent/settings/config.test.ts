@@ -15,7 +15,12 @@ describe("the agent's settings", () => {
       { format: 1, lines: { cam: { recipe: "image-classify" } } },
       "x",
     );
-    assert.deepEqual(lines["cam"], { recipe: "image-classify", parameters: {}, schedule: {} });
+    assert.deepEqual(lines["cam"], {
+      recipe: "image-classify",
+      parameters: {},
+      schedule: {},
+      sendSamples: false,
+    });
     assert.equal(watchSeconds, 2);
   });
   it("name the field that is wrong, and the file", async () => {

@@ -1,0 +1,99 @@
+/** The data of a training, as its version names them: where they are kept, and the samples where they may be sent. */
+import { codeChunk } from "../../shared/data/chunk-coding.js";
+import { cutChunks } from "../../shared/data/cut-chunks.js";
+import {
+  encodeDataManifest,
+  placeManifest,
+  type DataChunk,
+  type DataPlace,
+} from "../../shared/data/data-manifest.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError } from "../../shared/errors.js";
+import { maxDataSets } from "../../shared/model/record-uses.js";
+import type { Files } from "../../shared/ports.js";
+import type { UsedObject } from "../../shared/save/save-uses.js";
+import { objectId } from "../../shared/tensor/hash.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.js";
+import { isGenerator, loadDataset } from "../../shared/train/datasets/registry.js";
+import type { BegunTraining } from "../outbox/outbox-state.js";
+import { placedDataset, type JobOptions } from "./training-job.js";
+
+/** At most this many bytes of coded samples go with a version; they are in memory until it is saved. */
+const maxSentSampleBytes = 8 * 1024 * 1024;
+
+export interface DataUsed {
+  readonly objects: readonly UsedObject[];
+  /** Bytes of all of them. */
+  readonly bytes: number;
+  /** Why samples that may be sent are not; undefined where they are, or may not be. */
+  readonly whyNot?: string;
+}
+
+export interface DataOfTraining {
+  readonly line: string;
+  readonly job: Pick<BegunTraining["job"], "dataset" | "samples">;
+  /** Hash of the samples that the engine read. */
+  readonly content: Hash;
+}
+
+/**
+ * Of the line's own samples a manifest with their chunks where `sendSamples` of the line is set, and everything
+ * fits; else a small object that states that they stay here. Nothing for a trainer that has data of its own.
+ */
+export async function dataUsedBy(
+  options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },
+  training: DataOfTraining,
+): Promise<DataUsed> {
+  const { line, job, content } = training;
+  if (job.dataset.reader === "none") return { objects: [], bytes: 0 };
+  if (isGenerator(job.dataset.reader)) return placed(content, "generator");
+  if (options.config.lines[line]?.sendSamples !== true || job.samples === null)
+    return placed(content, "device");
+  try {
+    const { set } = await loadDataset({ ...placedDataset(options, line, job), hash: content }, options.files);
+    return (
+      (await chunksOf(canonicalSamples(set), content)) ?? {
+        ...placed(content, "device"),
+        whyNot: `they have more than ${maxSentSampleBytes} bytes, or more than ${maxDataSets - 1} chunks`,
+      }
+    );
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return { ...placed(content, "device"), whyNot: messageOf(error) };
+  }
+}
+
+function placed(content: Hash, kept: Exclude<DataPlace, "chunks">): DataUsed {
+  const bytes = placeManifest(content, kept);
+  return { objects: [objectOf(bytes)], bytes: bytes.length };
+}
+
+/** Undefined where there are more than one version may have. */
+async function chunksOf(pieces: Iterable<Uint8Array>, content: Hash): Promise<DataUsed | undefined> {
+  const chunks: DataChunk[] = [];
+  const objects = new Map<Hash, UsedObject>();
+  let bytes = 0;
+  let byteLength = 0;
+  for await (const chunk of cutChunks(pieces)) {
+    const coded = await codeChunk(chunk);
+    const id = objectId("data", coded);
+    chunks.push({ id, byteLength: chunk.length });
+    byteLength += chunk.length;
+    if (objects.has(id)) continue;
+    objects.set(id, objectOf(coded));
+    bytes += coded.length;
+    if (bytes > maxSentSampleBytes || objects.size >= maxDataSets) return undefined;
+  }
+  const manifest = encodeDataManifest({ kept: "chunks", content, byteLength, chunks, isCoded: true });
+  return { objects: [objectOf(manifest), ...objects.values()], bytes: bytes + manifest.length };
+}
+
+function objectOf(bytes: Uint8Array): UsedObject {
+  return { id: objectId("data", bytes), source: { chunks: () => onePiece(bytes) } };
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- a stream of one piece
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
