@@ -75,6 +75,9 @@ export class Admission {
       // Whoever can write to the device's topics at that broker could state any session.
       const claim = { session, previousSession, online: true };
       if (!this.#isSigned(known, claim, signature)) return unsigned;
+      // Whoever can write to its topics at that broker can also send what the device sent in an earlier session. A
+      // copy of the enrolment looks the same while it is behind; it is judged when it counts on.
+      if (session < known.session) return earlierSession(known, session);
       if (session !== known.session)
         return this.#judge(known, { counter: session, previous: previousSession });
       this.parts.onAdmitted(device, session);
@@ -173,5 +176,11 @@ export class Admission {
 function otherGeneration({ device, generation }: KnownDevice, claimed: number | undefined): Refused {
   return {
     refused: `the enrolment is of generation ${claimed ?? "unknown"} of ${device}, which was enrolled again since (generation ${generation}); use the newest enrolment file`,
+  };
+}
+
+function earlierSession({ device, session }: KnownDevice, stated: number): Refused {
+  return {
+    refused: `session ${stated} of ${device} is over (the last one is ${session}): its message was sent again, or an older copy of its enrolment is in use. If the device itself is not served, enrol it again`,
   };
 }

@@ -1,10 +1,23 @@
 // A server that is a client of another MQTT broker, and an agent that connects through it.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import mqtt from "mqtt";
+import type { Enrolment } from "../../../../shared/trust/enrolment.js";
+import { buildTopic } from "../../../../shared/wire/topics.js";
 import { testLine, isOfVersion, startAgentTestEnvironment } from "../../../helpers/agent-test-environment.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
+
+async function connectOnline(
+  enrolment: Enrolment,
+  session: number,
+  previousSession = 0,
+): Promise<ScriptedDevice> {
+  const device = await ScriptedDevice.connect(enrolment, { session, previousSession });
+  await device.reportOnline();
+  return device;
+}
 
 describe("a server behind an external broker", { timeout: 60_000 }, () => {
   it("receives a save of an agent enrolled through it, and recovers it, also after a restart", async (t) => {
@@ -26,27 +39,62 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     assert.deepEqual([device.state, device.online], ["enrolled", true]);
   });
 
-  it("does not serve a cloned device, and asks it to leave", async (t) => {
+  it("ignores a recorded message of an earlier session, and goes on serving the device", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
     const server = await startTestServer({ broker: { url: broker.url } });
     t.after(() => server.remove());
     const enrolment = await server.enroll("v1");
-    const connect = async (session: number): Promise<ScriptedDevice> => {
-      const device = await ScriptedDevice.connect(enrolment, { session });
-      await device.reportOnline();
-      return device;
-    };
-    const first = await connect(5);
+    const { root, fleet, device: name } = enrolment;
+    const first = await connectOnline(enrolment, 1);
+    await first.birth();
+    const attacker = await mqtt.connectAsync(broker.url);
+    t.after(() => attacker.endAsync(true));
+    const recorded = new Promise<Buffer>((resolve) => attacker.once("message", (_, bytes) => resolve(bytes)));
+    const topic = buildTopic({ root, fleet, device: name, kind: "state" });
+    await attacker.subscribeAsync(topic);
+    const replayed = await recorded;
+    await first.close();
+    const device = await connectOnline(enrolment, 2, 1);
+    await device.birth();
+    for (let times = 0; times < 3; times++) {
+      const from = device.messages.length;
+      await attacker.publishAsync(topic, replayed, { qos: 1 });
+      await device.find((message): message is typeof message => message.type === "refusal", from);
+    }
+    const saved = await device.save({ w: [1, 2, 3] }, { sequence: 1 });
+    await device.announce(saved);
+    assert.equal((await device.receipt("recorded", saved.versionId)).session, 2);
+    const shown = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
+    assert.deepEqual([shown.state, shown.online, shown.session], ["enrolled", true, 2]);
+    await device.close();
+  });
+
+  it("does not serve a copy that is behind, and quarantines copies that supersede each other", async (t) => {
+    const broker = await plainBroker();
+    t.after(() => broker.close());
+    const server = await startTestServer({ broker: { url: broker.url } });
+    t.after(() => server.remove());
+    const enrolment = await server.enroll("v1");
+    const first = await connectOnline(enrolment, 5);
     await first.birth();
     await first.close();
-    // A counter below the last accepted one: somebody else uses a copy of the enrolment.
-    const clone = await connect(4);
-    assert.equal((await clone.refusal()).code, "DEVICE_REVOKED");
-    await clone.close();
-    const { state } = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
-    assert.equal(state, "quarantined");
-    const quarantined = await connect(6);
+    // A counter below the last accepted one: a copy of the enrolment, or a message that was sent again.
+    const behind = await connectOnline(enrolment, 4);
+    assert.equal((await behind.refusal()).code, "DEVICE_REVOKED");
+    await behind.close();
+    const state = async (): Promise<string> =>
+      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).state;
+    assert.equal(await state(), "enrolled");
+    // The copy counts on, and neither knows of the other's sessions.
+    const copy = await connectOnline(enrolment, 6, 4);
+    await copy.birth();
+    await copy.close();
+    const original = await connectOnline(enrolment, 7, 5);
+    assert.equal((await original.refusal()).code, "DEVICE_REVOKED");
+    await original.close();
+    assert.equal(await state(), "quarantined");
+    const quarantined = await connectOnline(enrolment, 8);
     assert.equal((await quarantined.refusal()).code, "DEVICE_REVOKED");
     await quarantined.close();
   });
