@@ -107,10 +107,73 @@ export function ggufQ8(values: Float32Array): Quantised {
   const groupOf = groups.of(32);
   const scales = Float32Array.from(byGroup(values, groupOf), ({ extreme }) => f(Math.abs(extreme) / 127));
   const codes = Int16Array.from(values, (value, i) => {
-    const ratio = f(value * f(1 / scales[groupOf(i)]!));
+    const scale = scales[groupOf(i)]!;
+    const ratio = f(value * (scale === 0 ? 0 : f(1 / scale)));
     return Math.sign(ratio) * Math.round(Math.abs(ratio));
   });
   return { codes, scales, zeros: new Int32Array(scales.length) };
+}
+
+/** GGUF Q4_1: blocks of 32, d = (max − min) / 15, q = min(15, ⌊(x − min) · (1 / d) + 0.5⌋). */
+function ggufQ41(values: Float32Array): Quantised & { readonly least: Float32Array } {
+  const groupOf = groups.of(32);
+  const found = byGroup(values, groupOf);
+  const scales = Float32Array.from(found, ({ least, most }) => f(f(most - least) / 15));
+  const codes = Int16Array.from(values, (value, i) => {
+    const scale = scales[groupOf(i)]!;
+    const inverse = scale === 0 ? 0 : f(1 / scale);
+    return Math.min(15, Math.trunc(f(f(f(value - found[groupOf(i)]!.least) * inverse) + 0.5)));
+  });
+  const least = Float32Array.from(found, (own) => own.least);
+  return { codes, scales, zeros: new Int32Array(scales.length), least };
+}
+
+/** GGUF's blocks as they are in a file, a row of them for each row, and the float32 numbers that they stand for. */
+export function ggufBlocks(
+  shape: readonly number[],
+  values: Float32Array,
+  form: "Q4_0" | "Q4_1" | "Q8_0",
+): { readonly blocks: Tensor; readonly numbers: Tensor } {
+  const q41 = form === "Q4_1" ? ggufQ41(values) : undefined;
+  const { codes, scales, zeros } = q41 ?? (form === "Q4_0" ? ggufQ4(values) : ggufQ8(values));
+  const count = scales.length;
+  const heads = [scales, ...(q41 === undefined ? [] : [q41.least])].map((numbers) =>
+    Uint16Array.from(numbers, halfBits),
+  );
+  const bytes: number[] = [];
+  for (let block = 0; block < count; block++) {
+    for (const head of heads) bytes.push(head[block]! & 255, head[block]! >> 8);
+    const own = codes.slice(32 * block, 32 * block + 32);
+    bytes.push(...(form === "Q8_0" ? inBytes("I8", [32], own) : inHalfBytes([32], own, 32)).bytes);
+  }
+  const halves = heads.map((head) => Float32Array.from(head, halfNumber));
+  const numbers = Float32Array.from(codes, (code, i) => {
+    const block = Math.floor(i / 32);
+    return f(f((code - zeros[block]!) * halves[0]![block]!) + (halves[1]?.[block] ?? 0));
+  });
+  const row = (bytes.length / values.length) * shape.at(-1)!;
+  return {
+    blocks: { dtype: "U8", shape: [...shape.slice(0, -1), row], bytes: Uint8Array.from(bytes) },
+    numbers: singles(shape, numbers),
+  };
+}
+
+/** The nearest float16, ties to even. */
+function halfBits(value: number): number {
+  const size = Math.abs(value);
+  const exponent = Math.floor(Math.log2(size));
+  const bits =
+    size < 2 ** -14
+      ? nearbyint(size * 2 ** 24)
+      : nearbyint((size / 2 ** exponent) * 1024) + ((exponent + 14) << 10);
+  return bits | (value < 0 || Object.is(value, -0) ? 0x8000 : 0);
+}
+
+/** The number of a float16, by its sign, exponent and fraction bits. */
+function halfNumber(bits: number): number {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  const size = exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15);
+  return bits < 32768 ? size : -size;
 }
 
 export function inBytes(dtype: DType, shape: readonly number[], codes: Int16Array): Tensor {

@@ -2,9 +2,9 @@
  * The bytes of a derivation (docs/codec.md, "Derived"), checked against the tensor and the references when they are
  * read.
  *
- * Bytes: flags u8 ‖ by flag, in this order: count u8 of averaged references; a quantisation (below); a weighting: form
- * u8, total and for each reference its count, varints, counts in zigzag; an axis u8 for each axis; axis u8, count of
- * runs and for each (start + 1, 0 for new) and length, varints; octaves i16.
+ * Bytes: flags u8 ‖ by flag, in this order: count u8 of averaged references; a quantisation (below); a form u8 of
+ * blocks; a weighting: form u8, total and for each reference its count, varints, counts in zigzag; an axis u8 for each
+ * axis; axis u8, count of runs and for each (start + 1, 0 for new) and length, varints; octaves i16.
  *
  * A quantisation: packing u8, + 8 for codes in two's complement, + 16 for floats of codes ‖ smallest and largest code
  * i16 ‖ grouping u8: 0 all, 1 + axis, 255 and a size varint ‖ rounding u8, + 8 for multiplied by 1 / scale ‖ rule of
@@ -17,6 +17,7 @@ import { ByteReader, type ByteWriter } from "../bytes.js";
 import { encodingMalformed } from "../encoding-malformed.js";
 import { maxReferences, type NeededReferences } from "../links.js";
 import { weightings, type Weighting } from "./average.js";
+import { blockForms, fitBlocks, type BlockForm } from "./blocks.js";
 import type { Derivation } from "./derivation.js";
 import { isFloat8 } from "./float8.js";
 import { canCast, canScale } from "./float-numbers.js";
@@ -34,8 +35,16 @@ import {
   type Quantisation,
 } from "./quantisation.js";
 
-const flags = { averaged: 1, axes: 2, taken: 4, octaves: 8, weighting: 16, quantisation: 32 } as const;
-const allFlags = 63;
+const flags = {
+  averaged: 1,
+  axes: 2,
+  taken: 4,
+  octaves: 8,
+  weighting: 16,
+  quantisation: 32,
+  blocks: 64,
+} as const;
+const allFlags = 127;
 const maxOctaves = 1024;
 /** The references that a derivation needs: those that are averaged, and one for scales. */
 export function needsOf({
@@ -47,17 +56,19 @@ export function needsOf({
 }
 
 export function writeDerivation(out: ByteWriter, derivation: Derivation): void {
-  const { averaged, weighting, axes, taken, octaves, quantisation } = derivation;
+  const { averaged, weighting, axes, taken, octaves, quantisation, blocks } = derivation;
   out.u8(
     (averaged > 1 ? flags.averaged : 0) |
       (axes === undefined ? 0 : flags.axes) |
       (taken === undefined ? 0 : flags.taken) |
       (octaves === undefined ? 0 : flags.octaves) |
       (weighting === undefined ? 0 : flags.weighting) |
-      (quantisation === undefined ? 0 : flags.quantisation),
+      (quantisation === undefined ? 0 : flags.quantisation) |
+      (blocks === undefined ? 0 : flags.blocks),
   );
   if (averaged > 1) out.u8(averaged);
   if (quantisation !== undefined) writeQuantisation(out, quantisation);
+  if (blocks !== undefined) out.u8(blockForms.indexOf(blocks));
   if (weighting !== undefined) {
     out.u8(weightings.indexOf(weighting.form));
     out.varint(weighting.total);
@@ -186,10 +197,12 @@ export function readDerivation(
   const present = readFlags(reader);
   const averaged = readAveraged(reader, present);
   const quantisation = readQuantisation(reader, present);
+  const blocks = (present & flags.blocks) === 0 ? undefined : named(blockForms, reader.u8());
   const [base, ...others] = references.slice(0, averaged);
   if (base === undefined || references.length < (quantisation?.scaleRule === "reference" ? 1 : 0) + averaged)
     throw encodingMalformed("what it is derived from is missing");
-  checkTypes(header, base, quantisation);
+  if (blocks === undefined) checkTypes(header, base, quantisation);
+  else checkBlocks(header, base, { blocks, present });
   if (averaged > 1 && !(canScale(base.dtype) && others.every((other) => hasSameHeader(other, base))))
     throw encodingMalformed("its references have no average");
   const weighting = (present & flags.weighting) === 0 ? undefined : readWeighting(reader, averaged);
@@ -205,9 +218,19 @@ export function readDerivation(
   if (octaves !== undefined && (Math.abs(octaves) > maxOctaves || !canScale(base.dtype)))
     throw encodingMalformed("its scale is out of range");
   if (quantisation !== undefined) checkQuantised(header, { dtype: base.dtype, shape }, quantisation);
-  else if (taken === undefined && !hasSameHeader({ ...header, shape }, header))
+  else if (blocks === undefined && taken === undefined && !hasSameHeader({ ...header, shape }, header))
     throw encodingMalformed("its shape does not follow from its base's");
-  return { averaged, weighting, axes, taken, octaves, quantisation, dtype: header.dtype };
+  return { averaged, weighting, axes, taken, octaves, quantisation, blocks, dtype: header.dtype };
+}
+
+/** Blocks are of the base alone, as its numbers are in order. @throws DELTA_MALFORMED */
+function checkBlocks(
+  header: TensorHeader,
+  base: TensorHeader,
+  { blocks, present }: { readonly blocks: BlockForm; readonly present: number },
+): void {
+  if (present !== flags.blocks || !fitBlocks(header, base, blocks))
+    throw encodingMalformed("its blocks do not follow from its base");
 }
 
 /** Elements must be whole bytes, because positions are moved byte by byte. @throws DELTA_MALFORMED */

@@ -6,6 +6,7 @@
 import type { DType } from "../../tensor/dtype.js";
 import type { Tensor } from "../../tensor/tensor.js";
 import { averageOf, type Weighting } from "./average.js";
+import type { BlockForm } from "./blocks.js";
 import { cast, tensorOf, valuesOf, wordsOf } from "./float-numbers.js";
 import { takenFrom, transposed, type TakenPositions } from "./positions.js";
 import type { Quantisation } from "./quantisation.js";
@@ -22,10 +23,12 @@ export interface Derivation {
   readonly octaves?: number | undefined;
   /** Floats become codes, or codes floats; else numbers are cast. */
   readonly quantisation?: Quantisation | undefined;
+  /** Floats become bytes of blocks with their scales, or such blocks floats. */
+  readonly blocks?: BlockForm | undefined;
   readonly dtype: DType;
 }
 
-/** The tensor that a derivation without quantisation gives, without new positions. The references fit each other. */
+/** What a derivation without quantisation or blocks gives, without new positions. The references fit each other. */
 export function derive(references: readonly Tensor[], derivation: Derivation): Tensor {
   return cast(sourceOf(references, derivation), derivation.dtype);
 }

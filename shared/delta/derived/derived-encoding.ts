@@ -12,6 +12,7 @@ import { ByteReader, ByteWriter } from "../bytes.js";
 import { encodingCodes, type EncodedTensor, type References } from "../encoded.js";
 import { encodingMalformed } from "../encoding-malformed.js";
 import { listReferences, maxReferences } from "../links.js";
+import { inBlocks } from "./blocks.js";
 import { needsOf, readDerivation, writeDerivation } from "./derivation-bytes.js";
 import { sourceOf, type Derivation } from "./derivation.js";
 import { deriveFound, findDerivation } from "./find.js";
@@ -89,17 +90,19 @@ export function decodeDerived(
   const all = listReferences(references);
   const derivation = readDerivation(reader, header, all);
   const { known, fresh } = partHeaders(header, derivation.taken);
-  const { averaged, quantisation } = derivation;
+  const { averaged, quantisation, blocks } = derivation;
   const source = sourceOf(all, derivation);
   const predicted =
-    quantisation === undefined
-      ? cast(source, header.dtype)
-      : quantised(
-          source,
-          quantisation,
-          readScaling(reader, { source, header, quantisation, reference: all[averaged] }, decodeInner),
-          header,
-        );
+    blocks !== undefined
+      ? inBlocks(source, blocks, header)
+      : quantisation === undefined
+        ? cast(source, header.dtype)
+        : quantised(
+            source,
+            quantisation,
+            readScaling(reader, { source, header, quantisation, reference: all[averaged] }, decodeInner),
+            header,
+          );
   if (!hasSameHeader(known, predicted)) throw encodingMalformed("its shape does not follow from its base's");
   const inner = decodeInner(known, { code: innerCode(reader), bytes: reader.sized() }, predicted.bytes);
   const added =

@@ -18,14 +18,17 @@ export function describeRelation(child: Tensor, references: readonly Tensor[]): 
   const found = findDerivation(child, references);
   const [base] = references;
   if (found === undefined || base === undefined) return undefined;
-  const { averaged, weighting, axes, taken, octaves, quantisation } = found.derivation;
-  const isCast = quantisation === undefined && child.dtype !== base.dtype;
+  const { averaged, weighting, axes, taken, octaves, quantisation, blocks } = found.derivation;
+  const isCast = quantisation === undefined && blocks === undefined && child.dtype !== base.dtype;
   const parts = [
     ...(averaged === 1 ? [] : [describeAverage(averaged, weighting)]),
     ...(axes === undefined ? [] : [`transposed, axes [${axes.join(", ")}]`]),
     ...(taken === undefined ? [] : [describeTaken(taken, child.shape)]),
     ...(octaves === undefined ? [] : [`scaled by 2^${octaves}`]),
     ...(quantisation === undefined ? [] : [describeQuantisation(quantisation, child, base)]),
+    ...(blocks === undefined
+      ? []
+      : [child.dtype === "U8" ? `quantised to GGUF ${blocks} blocks` : `floats of GGUF ${blocks} blocks`]),
     ...(isCast ? [`a cast to ${child.dtype}`] : []),
   ];
   const isExact =

@@ -6,6 +6,7 @@ import { dtypeBits, type DType } from "../../tensor/dtype.js";
 import { hasSameHeader } from "../../tensor/same-header.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { derive, sourceOf, type Derivation } from "./derivation.js";
+import { findBlocks, inBlocks } from "./blocks.js";
 import { findMeanWeighting, findWeightedAverage } from "./find-average.js";
 import { findQuantisation } from "./find-quantisation.js";
 import { canCast, canScale } from "./float-numbers.js";
@@ -104,7 +105,8 @@ export function deriveFound(
   { derivation, scaling }: FoundDerivation,
   header: TensorHeader,
 ): Tensor {
-  const { quantisation } = derivation;
+  const { quantisation, blocks } = derivation;
+  if (blocks !== undefined) return inBlocks(sourceOf(references, derivation), blocks, header);
   if (quantisation === undefined || scaling === undefined) return derive(references, derivation);
   return quantised(sourceOf(references, derivation), quantisation, scaling, header);
 }
@@ -112,6 +114,8 @@ export function deriveFound(
 /** Quantised, or dequantised: as it is, or with rows and columns exchanged first. */
 function findQuantised(child: Tensor, [base, reference]: readonly Tensor[]): FoundDerivation | undefined {
   const { dtype } = child;
+  const blocks = findBlocks(child, base!);
+  if (blocks !== undefined) return { derivation: { averaged: 1, blocks, dtype } };
   const found = findQuantisation(child, base!, reference);
   if (found !== undefined)
     return { derivation: { averaged: 1, quantisation: found.quantisation, dtype }, scaling: found.scaling };

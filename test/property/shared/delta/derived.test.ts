@@ -5,31 +5,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { derive, type Derivation } from "../../../../shared/delta/derived/derivation.js";
 import { describeRelation } from "../../../../shared/delta/derived/describe.js";
-import { encodingCodes, type EncodedTensor, type References } from "../../../../shared/delta/encoded.js";
-import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { linksTo } from "../../../../shared/delta/links.js";
-import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { fineTuned, noiseTensor, weights } from "../../../helpers/related-tensors.js";
+import { roundTrip, wasm } from "../../../helpers/codec-round-trip.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels());
-const plain = createDeltaCodec(plainKernels());
 const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 2_000 : 60;
-
-function roundTrip(tensor: Tensor, references: References): EncodedTensor {
-  const [encoded, twin] = [wasm, plain].map((codec) => codec.encodeTensor(tensor, tensor.bytes, references));
-  assert.deepEqual(twin, encoded, "the twins differ");
-  for (const codec of [wasm, plain])
-    assert.ok(
-      Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded!, references, tensor.bytes.length)),
-    );
-  assert.deepEqual(wasm.requiredReferences(encoded!), encoded!.against);
-  return encoded!;
-}
 
 const dense = weights([40, 30], 1);
 const child = (derivation: Partial<Derivation>, base = dense): Tensor =>

@@ -4,13 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { derive } from "../../../../shared/delta/derived/derivation.js";
 import { describeRelation } from "../../../../shared/delta/derived/describe.js";
 import { encodingCodes, type EncodedTensor, type References } from "../../../../shared/delta/encoded.js";
-import { plainKernels } from "../../../../shared/delta/kernels/plain.js";
 import { linksTo } from "../../../../shared/delta/links.js";
-import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import {
   affine,
@@ -18,6 +15,7 @@ import {
   float8Numbers,
   floatsOf,
   ggufQ4,
+  ggufBlocks,
   ggufQ8,
   groups,
   inBytes,
@@ -27,24 +25,12 @@ import {
   toFloat8,
 } from "../../../helpers/quantised-tensors.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
+import { plain, roundTrip, wasm } from "../../../helpers/codec-round-trip.js";
 
-const wasm = createDeltaCodec(await loadDeltaKernels());
-const plain = createDeltaCodec(plainKernels());
 const [rows, columns] = [32, 256];
 const shape = [rows, columns];
 const base = weights(shape, 1);
 const values = floatsOf(base);
-
-function roundTrip(tensor: Tensor, references: References): EncodedTensor {
-  const [encoded, twin] = [wasm, plain].map((codec) => codec.encodeTensor(tensor, tensor.bytes, references));
-  assert.deepEqual(twin, encoded, "the twins differ");
-  for (const codec of [wasm, plain])
-    assert.ok(
-      Buffer.from(tensor.bytes).equals(codec.decodeTensor(tensor, encoded!, references, tensor.bytes.length)),
-    );
-  assert.deepEqual(wasm.requiredReferences(encoded!), encoded!.against);
-  return encoded!;
-}
 
 function takes(name: string, tensor: Tensor, references: References, maxBytes: number): EncodedTensor {
   const encoded = roundTrip(tensor, references);
@@ -210,3 +196,24 @@ test("a diff tells by which formula", () => {
 function four(groupOf: (index: number) => number): Tensor {
   return inHalfBytes(shape, symmetric(values, groupOf, { divisor: 7, min: -8, max: 7 }).codes, "lowFirst");
 }
+
+test("GGUF's blocks with their scales between the codes take a few bytes, and so do floats of them", () => {
+  for (const form of ["Q4_0", "Q4_1", "Q8_0"] as const)
+    for (const own of [values, values.map((value, i) => (i % 96 < 32 ? 0 : value))]) {
+      const source = singles(shape, own);
+      const { blocks, numbers } = ggufBlocks(shape, own, form);
+      const encoded = takes(form, blocks, { base: source }, 8);
+      assert.equal(describeRelation(blocks, [source]), `quantised to GGUF ${form} blocks`);
+      takes(`floats of ${form}`, numbers, { base: blocks }, 8);
+      for (const at of encoded.bytes.keys())
+        for (const byte of [0, 1, 3, 64, 96, 255]) {
+          const bytes = encoded.bytes.slice();
+          bytes[at] = byte;
+          try {
+            plain.decodeTensor(blocks, { code: encoded.code, bytes }, { base: source }, blocks.bytes.length);
+          } catch (error) {
+            assert.match(String((error as { code?: string }).code), /^DELTA_/);
+          }
+        }
+    }
+});

@@ -45,6 +45,7 @@ const files = [
   "mixed-1.json",
   "derived-1.json",
   "derived-2.json",
+  "derived-3.json",
 ];
 const vectors = (await Promise.all(files.map(readVectors))).flat();
 
