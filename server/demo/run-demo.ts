@@ -25,6 +25,7 @@ import {
 } from "./demo-plan.js";
 import { FleetWatch } from "./fleet-watch.js";
 import { proveRecoveries, type Proof } from "./prove-recoveries.js";
+import { replayNewest } from "./replay-newest.js";
 import { demoRows, printDemoTable } from "./demo-table.js";
 
 export interface DemoOptions {
@@ -128,6 +129,7 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   ]);
   watch.printLine("all rounds are done; the server recovers every kind of version and compares the bits");
   const proofs = await proveRecoveries(operations, folders, watch, options.signal);
+  const replayed = await replayNewest(operations, options.signal);
   stop.abort();
   await following;
   printDemoTable(await demoRows(operations, watch, proofs), proofs, options.output);
@@ -135,6 +137,7 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
     options.output.info(
       `kill -9 during a transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} had arrived and were not sent again.`,
     );
+  if (replayed !== undefined) options.output.info(replayed);
   return proofs;
 }
 
@@ -335,6 +338,7 @@ async function suggestNextSteps({ operations, folders, options }: Demo, tookMs: 
       `done in ${formatDuration(tookMs)}; everything is in ${folders.home}. Commands to look further:`,
       "",
       `  ./stemma model log ${name(newest)} ${flags}`,
+      `  ./stemma replay run ${name(first)} ${flags}`,
       `  ./stemma model recover ${name(first)} --file recovered.safetensors ${flags}`,
       `  ./stemma model recover ${flags} --at ${new Date().toISOString().replace(/\.\d+Z/, "Z")}`,
       "",
