@@ -1,5 +1,5 @@
 /**
- * Makes a storage plan: the smallest storage cost with every snapshot's recreation cost within its budget (MH
+ * Searches for a storage plan: the smallest storage cost with every snapshot's recreation cost within its budget (MH
  * Problem 1). Runs the paper's algorithms, improves their trees, continues with a local search, and returns
  * the cheapest tree found that keeps all budgets. Pure except for the clock that may bound the search, so it
  * can run in a worker.
@@ -24,13 +24,7 @@ import { pasPt } from "./pas-pt.js";
 import { snapshotCosts, type PlanningScheme } from "./retrieval.js";
 import { minRecreationCosts, shortestPathTree } from "./shortest-path-tree.js";
 import type { ParentEdges, StorageGraph } from "./storage-graph.js";
-import {
-  describePlan,
-  type PlanAlgorithm,
-  type PlanCandidate,
-  type PlanHeader,
-  type StoragePlan,
-} from "./storage-plan.js";
+import { type PlanAlgorithm, type PlanCandidate, type PlanHeader } from "./storage-plan.js";
 import { StorageTree } from "./storage-tree.js";
 
 /**
@@ -83,16 +77,6 @@ export interface FoundTree {
 }
 
 /** @throws BUDGET_UNREACHABLE where no plan can keep a budget */
-export function planStorage(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): StoragePlan {
-  const found = searchTree(graph, budgets, options);
-  return describePlan(graph, found.tree, found.budgets, found.header);
-}
-
-/**
- * As `planStorage`, without the description: that of chains of any length takes a time that grows with the
- * square of their length.
- * @throws BUDGET_UNREACHABLE where no plan can keep a budget
- */
 export function searchTree(graph: StorageGraph, budgets: Budgets, options: PlanOptions = {}): FoundTree {
   const scheme = options.scheme ?? "independent";
   const minCosts = options.minCosts ?? minRecreationCosts(graph);

@@ -11,7 +11,8 @@ import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { budgetsByRatio, isWithin } from "../../server/planner/budgets.js";
 import { minimumStorageTree } from "../../server/planner/minimum-arborescence.js";
-import { planStorage, referenceTrees } from "../../server/planner/plan-storage.js";
+import { referenceTrees } from "../../server/planner/plan-storage.js";
+import { planStorage } from "../helpers/plan-storage.js";
 import {
   planningSchemes,
   retrieveShared,

@@ -23,30 +23,47 @@ export interface BoundRequest {
   readonly scheme: PlanningScheme;
   /** Storage of a known plan, which the steps aim at. */
   readonly planned: number;
-  /** Steps of the subgradient method; each takes one arborescence. */
+  /** Steps of the subgradient method for each number of levels; each takes one arborescence. */
   readonly steps?: number;
-  /** Levels of recreation cost per vertex. */
+  /** Levels of recreation cost per vertex: they are doubled until there are so many. */
   readonly levels?: number;
 }
 
 /** Relative slack for costs that are summed in different orders. */
 const roundingShare = 1e-9;
 
+/** Levels of recreation cost per vertex at first. */
+const firstLevels = 4;
+
 /** A storage cost that no plan within the budgets is below, up to rounding. */
 export function storageBound(graph: StorageGraph, request: BoundRequest): number {
-  const { planned, steps = 100 } = request;
-  const relaxation = new Relaxation(graph, request);
+  const { planned, steps = 100, levels: maxLevels = 16 } = request;
   let best = new StorageTree(graph, minimumStorageTree(graph)).storageCost;
+  let coarser: Relaxation | undefined;
+  for (let levels = firstLevels; levels <= maxLevels && best < planned; levels *= 2) {
+    const relaxation: Relaxation = new Relaxation(graph, request, { levels, coarser });
+    best = Math.max(best, climb(relaxation, { best, planned, steps }));
+    coarser = relaxation;
+  }
+  return Math.min(best, planned);
+}
+
+/** The best bound of some steps. */
+function climb(
+  relaxation: Relaxation,
+  { best, planned, steps }: { readonly best: number; readonly planned: number; readonly steps: number },
+): number {
   let stepShare = 1;
   let stalled = 0;
   for (let step = 0; step < steps && best < planned; step++) {
     const bound = relaxation.solve();
     if (bound > best * (1 + 1e-4)) stalled = 0;
     else if (++stalled % 8 === 0) stepShare /= 1.5;
+    if (bound > best) relaxation.remember();
     best = Math.max(best, bound);
     if (!relaxation.raisePrices(stepShare * (planned - bound))) break;
   }
-  return Math.min(best, planned);
+  return best;
 }
 
 class Relaxation {
@@ -67,13 +84,17 @@ class Relaxation {
   /** What makes directions of different quantities comparable: squares of storage, and bytes per cost. */
   readonly #edgeScale: Float64Array;
   readonly #budgetScale: Float64Array;
+  /** The prices of the best bound so far. */
+  readonly best: { readonly levels: Float64Array; readonly budgets: Float64Array };
   /** Of the last solution: the tree, and the level at which each edge starts at best. */
   #tree: ParentEdges = new Int32Array(0);
   readonly #startLevel: Int8Array;
 
   constructor(
     private readonly graph: StorageGraph,
-    { budgets, scheme, levels = 6 }: BoundRequest,
+    { budgets, scheme }: BoundRequest,
+    /** @param coarser a solved relaxation with half as many levels, whose prices are as good here */
+    { levels, coarser }: { readonly levels: number; readonly coarser?: Relaxation | undefined },
   ) {
     const { vertexCount, edgeCount } = graph;
     this.#levels = levels;
@@ -88,6 +109,8 @@ class Relaxation {
     const count = this.#isSummed ? this.#limits.count : 0;
     this.#budgetPrice = new Float64Array(count);
     this.#budgetDirection = new Float64Array(count);
+    if (coarser !== undefined) this.#takePrices(coarser);
+    this.best = { levels: this.#levelPrice.slice(), budgets: this.#budgetPrice.slice() };
     this.#startLevel = new Int8Array(edgeCount);
     this.#edgeScale = new Float64Array(edgeCount);
     const smallest = new Float64Array(vertexCount);
@@ -100,6 +123,17 @@ class Relaxation {
       const limit = this.#limits.limit[group]!;
       return Number.isFinite(limit) && limit > 0 ? this.#sumOver(group, (v) => smallest[v]!) / limit : 0;
     });
+  }
+
+  /** Prices with which the bound is at least that of the coarser levels: each is split in two. */
+  #takePrices({ best }: Relaxation): void {
+    for (let i = 0; i < best.levels.length; i++) this.#levelPrice.fill(best.levels[i]!, 2 * i, 2 * i + 2);
+    this.#budgetPrice.set(best.budgets);
+  }
+  /** Keeps the prices of the last solution as the best ones. */
+  remember(): void {
+    this.best.levels.set(this.#levelPrice);
+    this.best.budgets.set(this.#budgetPrice);
   }
 
   #edgesInto(v: number): readonly number[] {
@@ -153,7 +187,7 @@ class Relaxation {
       for (let level = 0; level < (from[edge] === 0 ? 1 : levels); level++) {
         const cost = this.#costBy(edge, level);
         if (cost > maxCosts[v]!) break;
-        const above = width > 0 ? (cost * (1 + roundingShare) - levelCost[first]!) / width : 0;
+        const above = width > 0 ? (cost * (1 - roundingShare) - levelCost[first]!) / width : 0;
         reached[edge * levels + level] = Math.min(levels - 1, Math.max(0, Math.floor(above)));
       }
     }

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { planStorage } from "../../../../server/planner/plan-storage.js";
+import { planStorage } from "../../../helpers/plan-storage.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { snapshotCosts } from "../../../../server/planner/retrieval.js";
 import { shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";

@@ -5,7 +5,7 @@ import { limitsOf } from "../../../../server/planner/budgets.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { pasMt } from "../../../../server/planner/pas-mt.js";
 import { pasPt } from "../../../../server/planner/pas-pt.js";
-import { planStorage } from "../../../../server/planner/plan-storage.js";
+import { planStorage } from "../../../helpers/plan-storage.js";
 import { shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";
 import {
   buildStorageGraph,

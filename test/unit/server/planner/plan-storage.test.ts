@@ -4,7 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { planStorage, type PlanProgress } from "../../../../server/planner/plan-storage.js";
+import { type PlanProgress } from "../../../../server/planner/plan-storage.js";
+import { planStorage } from "../../../helpers/plan-storage.js";
 import { buildStorageGraph, type EdgeInput } from "../../../../server/planner/storage-graph.js";
 import { checkPlan, type StoragePlan } from "../../../../server/planner/storage-plan.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
