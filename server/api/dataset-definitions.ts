@@ -44,6 +44,8 @@ export const datasetOperations = {
     summary:
       "Registered data in detail: what its location has now, what is stored, and which versions used it",
     method: "GET",
+    // Reads all samples.
+    role: "operator",
     path: datasetPath,
     params: datasetParams,
     output: datasetDetails,
@@ -61,6 +63,8 @@ export const datasetOperations = {
   fetchDataset: stream({
     summary: "The samples of stored data, in their canonical form",
     method: "GET",
+    // Samples tell more of people than models do.
+    role: "operator",
     path: `${datasetPath}/samples`,
     params: datasetParams,
     responseType: "application/octet-stream",

@@ -9,7 +9,7 @@ import { encodeDataManifest, type DataChunk, type DataManifest } from "./data-ma
 type DataStore = Pick<ObjectPruner, "begin" | "has" | "lease" | "release">;
 
 /** A pack is completed after this many new bytes: a push that is cut short keeps the packs it completed. */
-const defaultPackBytes = 64 * 1024 * 1024;
+const defaultPackBytes = 16 * 1024 * 1024;
 /** Longer than any push: the chunks of completed packs stay until a fact refers to them. */
 const pushLeaseMs = 24 * 3_600_000;
 
