@@ -136,19 +136,25 @@ export class ScriptedDevice {
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {
     const welcome = this.next("welcome");
+    await this.sendBirth({ heads });
+    return welcome;
+  }
+
+  /** Sends a birth and waits for no answer. */
+  async sendBirth(changed: Partial<BodyOf<"birth">> = {}): Promise<void> {
     await this.send({
       type: "birth",
       agentVersion: "0",
       profile: "test",
       runtime: "test",
       oldestProtocol: 1,
-      heads,
+      heads: [],
       seenJournalLength: 0,
       unreleased: 0,
       clockMs: Date.now(),
       clockErrorMs: null,
+      ...changed,
     });
-    return welcome;
   }
 
   /** Saves a model of F32 tensors in the device's store. */

@@ -99,7 +99,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     await quarantined.close();
   });
 
-  it("believes no session that the device has not signed, and none of an earlier enrolment", async (t) => {
+  it("believes no session that the device has not signed, and none of another enrolment", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
     const server = await startTestServer({ broker: { url: broker.url } });
@@ -108,7 +108,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const enrolment = await server.enroll("v1");
     const { deviceSeed } = await server.enroll("attacker");
     const burnt = Number.MAX_SAFE_INTEGER;
-    for (const forged of [{ ...enrolment, deviceSeed }, old]) {
+    for (const forged of [{ ...enrolment, deviceSeed }, old, { ...enrolment, generation: 3 }]) {
       const attacker = await ScriptedDevice.connect(forged, { session: burnt });
       await attacker.reportOnline();
       assert.equal((await attacker.refusal()).code, "DEVICE_REVOKED");

@@ -92,6 +92,21 @@ describe("sessions", () => {
     await healed.close();
   });
 
+  it("answers no birth of an earlier or a later enrolment", async () => {
+    await server.enroll("reborn");
+    const enrolment = await server.enroll("reborn");
+    assert.equal(enrolment.generation, 2);
+    const device = await ScriptedDevice.connect(enrolment, { session: 1 });
+    for (const generation of [1, 3]) await device.sendBirth({ generation });
+    await device.birth();
+    // What is sent to one device arrives in order: a welcome to the first births would be before the receipt.
+    const saved = await device.save({ w: [1] }, { sequence: 1 });
+    await device.announce(saved);
+    await device.receipt("recorded", saved.versionId);
+    assert.equal(device.messages.filter(({ type }) => type === "welcome").length, 1);
+    await device.close();
+  });
+
   it("counts sessions within a generation: a thief with the highest counter burns one enrolment only", async () => {
     const stolen = await server.enroll("burnt");
     const thief = await ScriptedDevice.connect(stolen, { session: Number.MAX_SAFE_INTEGER });
