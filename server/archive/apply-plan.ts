@@ -6,7 +6,8 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ArchivePlan } from "./archive-plan.js";
-import { findHeldTensors, storedBytesOf, storedBytesWithHeld } from "./held-tensors.js";
+import { findHeldGroups, type HeldGroup } from "./held-groups.js";
+import { storedBytesWithHeld } from "./held-tensors.js";
 import { findPendingWork } from "./pending-work.js";
 import type { ApplyOptions, ApplyParts, ApplyReport, ApplyTarget } from "./plan-application.js";
 import { PlanApplier } from "./plan-applier.js";
@@ -27,7 +28,7 @@ export async function applyPlan(
   const work = findPendingWork(plan, target.objects, live);
   const ids = [...new Set(plan.plan.vertices.map(({ vertex }) => vertex as Hash))];
   const bytesBefore = storedBytesWithHeld(target.objects, ids);
-  const applier = new PlanApplier(parts, options, maxGrowthBytes(plan, target, ids));
+  const applier = new PlanApplier(parts, options, groupsToRelease(plan, target, ids));
   if (options.dryRun !== true) await applier.run(work.items);
   const { totals } = applier;
   return {
@@ -58,12 +59,13 @@ export async function applyPlan(
 }
 
 /**
- * How many bytes the rewritten tensors may add in all. A plan with the default budget never enlarges a store:
- * what grows must be covered by what was saved before, and by tensors that the plan frees.
+ * A plan with the default budget never enlarges a store: what grows must be covered by what was saved before, or
+ * free tensors of more bytes. Undefined for other plans, which may.
  */
-function maxGrowthBytes({ ratio }: ArchivePlan, { objects }: ApplyTarget, ids: readonly Hash[]): number {
-  if (ratio !== "auto") return Number.POSITIVE_INFINITY;
-  let bytes = 0;
-  for (const id of findHeldTensors(objects, ids)) bytes += storedBytesOf(objects, id);
-  return bytes;
+function groupsToRelease(
+  { ratio }: ArchivePlan,
+  { objects }: ApplyTarget,
+  ids: readonly Hash[],
+): readonly HeldGroup[] | undefined {
+  return ratio === "auto" ? findHeldGroups(objects, ids) : undefined;
 }

@@ -10,6 +10,7 @@ import {
 import { tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import { applyDefaults, type ApplyOptions, type ApplyParts, type ApplyReport } from "./plan-application.js";
 import { ChainGuard } from "./chain-guard.js";
+import type { HeldGroup } from "./held-groups.js";
 import { edgeKinds, entryBytes } from "./edge-costs.js";
 import { encodingOfKind, type ApplyItem, type StaleTensor } from "./pending-work.js";
 
@@ -49,14 +50,16 @@ export class PlanApplier {
   readonly #gainless = new Set<ApplyItem>();
   /** Whether items are written although they gain nothing. */
   #isForced = false;
-  /** Bytes that the rewritten tensors take more than before; negative where they take less. */
+  /** Items that are written whatever they gain: all of them together free tensors of more bytes than they add. */
+  #releasing: ReadonlySet<ApplyItem> = new Set();
+  /** Bytes that the other rewritten tensors take more than before; negative where they take less. */
   #grownBytes = 0;
 
   constructor(
     private readonly parts: ApplyParts,
     private readonly options: ApplyOptions,
-    /** How many bytes the rewritten tensors may add in all; negative where bytes were saved before. */
-    private readonly maxGrowthBytes = Number.POSITIVE_INFINITY,
+    /** Where the store must not grow: tensors that are freed once nothing is encoded against them. */
+    private readonly heldGroups?: readonly HeldGroup[],
   ) {
     this.#endMs = parts.clock.monotonic() + (options.timeMs ?? Number.POSITIVE_INFINITY);
     for (const { id, kind } of parts.target.objects.list()) {
@@ -69,12 +72,13 @@ export class PlanApplier {
     return this.#gainless.size;
   }
   get #isGrowthBounded(): boolean {
-    return Number.isFinite(this.maxGrowthBytes);
+    return this.heldGroups !== undefined;
   }
 
   async run(items: readonly ApplyItem[]): Promise<void> {
     this.#itemCount = items.length;
     try {
+      this.#releasing = await this.#findReleasing(items);
       let deferred = await this.#writeAll(items);
       // While an item that gains nothing is not rewritten, the chain guard may refuse another item that
       // gains.
@@ -92,6 +96,41 @@ export class PlanApplier {
       this.stopped = "disk";
     }
     if (this.#uncollectedBytes > 0) await this.#collect();
+  }
+
+  /**
+   * The dependants of each group of held tensors, where the plan rewrites all of them and they add no more bytes
+   * than the group has. They are encoded here once more, since sizes in a plan are estimates.
+   */
+  async #findReleasing(items: readonly ApplyItem[]): Promise<ReadonlySet<ApplyItem>> {
+    const releasing = new Set<ApplyItem>();
+    const byId = new Map(items.map((item) => [item.id, item]));
+    for (const { held, bytes, dependants } of this.heldGroups ?? []) {
+      const group = dependants.map((id) => byId.get(id));
+      const rewritten = group.filter(
+        (item) => item !== undefined && !listReferences(item).some((reference) => held.has(reference)),
+      ) as readonly ApplyItem[];
+      if (rewritten.length < group.length) continue;
+      let growth = 0;
+      for (const item of rewritten) {
+        if (!(await this.#canContinue())) return releasing;
+        growth += await this.#growthOf(item);
+        if (growth > bytes) break;
+        await new Promise(setImmediate);
+      }
+      if (growth <= bytes) for (const item of rewritten) releasing.add(item);
+    }
+    return releasing;
+  }
+
+  /** Infinity where the tensor cannot be encoded; writing it reports why. */
+  async #growthOf(item: ApplyItem): Promise<number> {
+    try {
+      return growthOf(this.parts.target.objects.encodingOf(item.id), await this.#encode(item));
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      return Number.POSITIVE_INFINITY;
+    }
   }
 
   /**
@@ -190,10 +229,12 @@ export class PlanApplier {
         );
       const current = objects.encodingOf(id);
       const coded = await this.#encode(item);
-      if (current !== undefined && !this.#isForced && !isWorthRewriting(current, coded, item, this.#guard))
+      const isReleasing = this.#releasing.has(item);
+      const isForced = this.#isForced || isReleasing;
+      if (current !== undefined && !isForced && !isWorthRewriting(current, coded, item, this.#guard))
         return "not-smaller";
-      const growth = growthOf(current, coded);
-      if (growth > 0 && this.#grownBytes + growth > this.maxGrowthBytes) return "deferred";
+      const growth = isReleasing ? 0 : growthOf(current, coded);
+      if (growth > 0 && this.#isGrowthBounded && this.#grownBytes + growth > 0) return "deferred";
       batch = await this.#put(coded, current);
       this.#grownBytes += growth;
       return "written";

@@ -175,7 +175,6 @@ export async function applyTier(
         onProgress?.(`${done} of ${total} tensors re-encoded into byte planes`);
       },
     },
-    Number.POSITIVE_INFINITY,
   );
   await applier.run(itemsOf(repository, tensors));
   const moved = await repository.tiers.move(tier, tensors, {

@@ -22,7 +22,7 @@ export async function readManifest(objects: DataReader, id: Hash): Promise<DataM
     if (pieces.length === 0 && !isManifestStart(piece)) return undefined;
     pieces.push(piece.slice());
   }
-  return decodeDataManifest(Buffer.concat(pieces));
+  return pieces.length === 0 ? undefined : decodeDataManifest(Buffer.concat(pieces));
 }
 
 /** What the data of a version lead to (`uses.data`). */

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isApart, previousOf } from "../../../../server/archive/archive-plan.js";
 import { makePlan } from "../../../../server/archive/make-plan.js";
 import { settleTree } from "../../../../server/archive/settle-tree.js";

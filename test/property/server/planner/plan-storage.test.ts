@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { budgetsByRatio, isWithin, limitsOf, LimitMeter } from "../../../../server/planner/budgets.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { referenceTrees } from "../../../../server/planner/plan-storage.js";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { lastTree } from "../../../../server/planner/last-tree.js";
 import { minimumStorageTree } from "../../../../server/planner/minimum-arborescence.js";
 import { minRecreationCosts, shortestPathTree } from "../../../../server/planner/shortest-path-tree.js";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { fixedBounds } from "../../../../server/progressive/fixed-bounds.js";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { derive, type Derivation } from "../../../../shared/delta/derived/derivation.js";
 import { describeRelation } from "../../../../shared/delta/derived/describe.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { createDeltaCodec, type DeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { channelsOf } from "../../../../shared/delta/fixed-planes.js";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { createDeltaCodec } from "../../../../shared/delta/codec.js";
 import { encodingCodes, type EncodedTensor, type References } from "../../../../shared/delta/encoded.js";
 import { plainKernels } from "../../../../shared/delta/kernels/plain.js";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { linksTo } from "../../../../shared/delta/links.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import { objectKinds } from "../../../../shared/model/model.js";

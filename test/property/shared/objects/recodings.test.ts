@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { decodingThreads } from "../../../../shared/objects/decoding/decoding-threads.js";

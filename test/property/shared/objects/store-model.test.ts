@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { memoryStore } from "../../../../shared/objects/memory-store.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";

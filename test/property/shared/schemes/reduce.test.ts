@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { decodeScheme } from "../../../../shared/schemes/decode-scheme.js";

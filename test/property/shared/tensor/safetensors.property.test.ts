@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { asyncIterableOf } from "../../../../shared/tensor/async-iterable.js";
 import { dtypeBits, dtypes, tensorByteLength } from "../../../../shared/tensor/dtype.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { gzipSync } from "node:zlib";
 import { StemmaError } from "../../../../shared/errors.js";
 import { parseIdx } from "../../../../shared/train/datasets/mnist.js";

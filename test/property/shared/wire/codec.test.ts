@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { decodeEnvelope, encodeEnvelope, maxEnvelopeBytes } from "../../../../shared/wire/codec.js";
 import { envelopes } from "./envelope-arbitraries.js";

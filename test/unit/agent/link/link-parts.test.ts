@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { ClockError } from "../../../../agent/session/clock-error.js";
 import { jitteredBackoffMs, connectBackoff } from "../../../../agent/resources/backoff.js";
 import { Pacer } from "../../../../agent/link/pacer.js";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
 import { emptyOutbox } from "../../../../agent/outbox/outbox-fold.js";
 import {

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import {
   ActivationLayer,
   activations,

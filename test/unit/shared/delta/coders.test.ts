@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { commonBlock, extractBlock, extractRest, joinBlock } from "../../../../shared/delta/common-block.js";
 import { normaliseFrequencies, frequencyTotal } from "../../../../shared/delta/frequencies.js";
 import {

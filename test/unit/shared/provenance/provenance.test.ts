@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { encodeCanonical } from "../../../../shared/model/canonical-json.js";
 import { diffProvenance } from "../../../../shared/provenance/diff-provenance.js";

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { fromGrid, gridFor, toGrid } from "../../../../shared/schemes/grid.js";
 import {
   singleToBfloat16,

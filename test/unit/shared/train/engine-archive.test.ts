@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

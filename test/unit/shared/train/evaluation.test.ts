@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { parseJob } from "../../../../shared/train/engine/job-schema.js";
 import { jobFormat } from "../../../../shared/train/training.js";
 import { Tally, type TallyOptions } from "../../../../shared/train/tally.js";

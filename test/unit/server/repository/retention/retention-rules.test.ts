@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../../helpers/property-seed.js";
 import {
   ageMs,
   maxRuleLength,

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../../helpers/property-seed.js";
 import { fleetAsOf } from "../../../../../server/repository/state/as-of.js";
 import { activeOn } from "../../../../../server/repository/state/device-state.js";
 import { applyFact, emptyState, type FleetState } from "../../../../../server/repository/state/state.js";

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../../helpers/property-seed.js";
 import { factCodec } from "../../../../../server/repository/state/fact-codec.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import "../../../../helpers/property-seed.js";
 import { decodeRecordCache } from "../../../../../server/repository/state/record-cache.js";
 import {
   memoryHome,
