@@ -110,7 +110,7 @@ test("no fact type of this release has a name that is allotted to a later one", 
     names.includes("claim: true") ? [] : [...names.matchAll(/`([a-z-]+)`/g)].map(([, name = ""]) => name),
   );
   assert.ok(types.has("recorded"));
-  assert.equal(allotted.length, 11);
+  assert.equal(allotted.length, 10);
   assert.deepEqual(
     allotted.filter((name) => types.has(name)),
     [],
