@@ -94,6 +94,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       const version = requireVersionState(state, fact.versionId);
       return checkHoldable({ ...version, hold: version.held });
     }
+    case "replayed":
     case "unheld":
       requireVersionState(state, fact.versionId);
       return;
