@@ -43,7 +43,9 @@ function roundTrip(tensor: Tensor, references: References): EncodedTensor {
   return encoded!;
 }
 
-test("few outer products are found in matrices of any shape, in every float type", () => {
+test("few outer products are found in matrices of any shape, in every float type, but for one in a hundred", () => {
+  // They are looked for in a sample, which misses some of the small matrices.
+  let missed = 0;
   fc.assert(
     fc.property(
       fc.constantFrom(...floats),
@@ -53,11 +55,12 @@ test("few outer products are found in matrices of any shape, in every float type
       (dtype, shape, rank, seed) => {
         const pair = lowRankPair(dtype, shape, { split: 1, rank, size: 0.004, noise: 0, seed });
         const encoded = roundTrip(pair.child, { base: pair.base });
-        assert.equal(encoded.code, encodingCodes.lowRank, `${dtype} [${shape.join(", ")}]`);
+        if (encoded.code !== encodingCodes.lowRank) missed++;
       },
     ),
     { numRuns: runs },
   );
+  assert.ok(missed <= runs / 100, `${missed} of ${runs} were not found`);
 });
 
 test("kernels are unfolded on either side", () => {
