@@ -12,6 +12,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import { maxDataSets } from "../../shared/model/record-uses.js";
 import type { Files } from "../../shared/ports.js";
 import type { UsedObject } from "../../shared/save/save-uses.js";
+import { usedData } from "../../shared/save/used-bytes.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.js";
@@ -66,7 +67,7 @@ export async function dataUsedBy(
 
 function placed(content: Hash, kept: Exclude<DataPlace, "chunks">): DataUsed {
   const bytes = placeManifest(content, kept);
-  return { objects: [objectOf(bytes)], bytes: bytes.length };
+  return { objects: [usedData(bytes)], bytes: bytes.length };
 }
 
 /** Undefined where there are more than one version may have. */
@@ -81,19 +82,10 @@ async function chunksOf(pieces: Iterable<Uint8Array>, content: Hash): Promise<Da
     chunks.push({ id, byteLength: chunk.length });
     byteLength += chunk.length;
     if (objects.has(id)) continue;
-    objects.set(id, objectOf(coded));
+    objects.set(id, usedData(coded));
     bytes += coded.length;
     if (bytes > maxSentSampleBytes || objects.size >= maxDataSets) return undefined;
   }
   const manifest = encodeDataManifest({ kept: "chunks", content, byteLength, chunks, isCoded: true });
-  return { objects: [objectOf(manifest), ...objects.values()], bytes: bytes + manifest.length };
-}
-
-function objectOf(bytes: Uint8Array): UsedObject {
-  return { id: objectId("data", bytes), source: { chunks: () => onePiece(bytes) } };
-}
-
-// eslint-disable-next-line @typescript-eslint/require-await -- a stream of one piece
-async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
+  return { objects: [usedData(manifest), ...objects.values()], bytes: bytes + manifest.length };
 }

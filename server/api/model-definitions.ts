@@ -11,6 +11,7 @@ import {
   shortText,
   timeMs,
 } from "./fields.js";
+import { nearestModel } from "./nearest-schemas.js";
 import { call, stream } from "./operation.js";
 import {
   environmentPolicy,
@@ -21,7 +22,6 @@ import {
   modelDiff,
   modelJson,
   modelsQuery,
-  nearestModel,
   recoveryForm,
   recoveryPart,
   recoveryReport,

@@ -1,7 +1,7 @@
 /** The object by which a version names the data of its training. */
 import { placeManifest } from "../../shared/data/data-manifest.js";
 import type { UsedObject } from "../../shared/save/save-uses.js";
-import { objectId } from "../../shared/tensor/hash.js";
+import { usedData } from "../../shared/save/used-bytes.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { isGenerator } from "../../shared/train/datasets/registry.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
@@ -17,11 +17,5 @@ export async function dataOfTraining(
 ): Promise<UsedObject> {
   const stored = await repository.dataObject(content);
   if (stored !== undefined) return { id: stored.object };
-  const bytes = placeManifest(content, isGenerator(reader) ? "generator" : "reference");
-  return { id: objectId("data", bytes), source: { chunks: () => onePiece(bytes) } };
-}
-
-// eslint-disable-next-line @typescript-eslint/require-await -- a stream of one piece
-async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
+  return usedData(placeManifest(content, isGenerator(reader) ? "generator" : "reference"));
 }

@@ -13,33 +13,13 @@ import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { EvaluationReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import { metricOf } from "./metric.js";
 
-/** Evaluations that run at the same time on one home. */
-const maxRunning = 2;
-const running = new WeakMap<OperationsContext["home"], number>();
-
-/** Runs an evaluation, unless the maximum number is running already. @throws QUOTA_EXCEEDED */
-export async function withinEvaluationLimit<T>(
-  { home }: Pick<OperationsContext, "home">,
-  work: () => Promise<T>,
-): Promise<T> {
-  const now = running.get(home) ?? 0;
-  if (now >= maxRunning)
-    throw new StemmaError(
-      "QUOTA_EXCEEDED",
-      `${now} evaluations are running already, which is the limit. Try again when one has ended.`,
-      { running: now },
-    );
-  running.set(home, now + 1);
-  try {
-    return await work();
-  } finally {
-    running.set(home, (running.get(home) ?? 1) - 1);
-  }
-}
+/** Of evaluations. */
+export const withinEvaluationLimit = createRunLimit("evaluations", 2);
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also where the

@@ -8,7 +8,7 @@ import type { Architecture } from "../../shared/model/model.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OperationInput } from "../api/server-operations.js";
-import type { NearestModel } from "../api/version-schemas.js";
+import type { NearestModel } from "../api/nearest-schemas.js";
 import { requireArchitecture } from "../context/require-architecture.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 

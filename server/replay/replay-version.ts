@@ -10,11 +10,14 @@ import type { OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
-import { withinReplayLimit } from "./replay-limit.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
+
+/** A replay takes a processor core for as long as the training took. */
+const withinReplayLimit = createRunLimit("replays", 1);
 
 /**
  * Replays a version and states how it ended; a verdict is kept in the journal.

@@ -56,7 +56,8 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
   if (opened === undefined)
     return cannot(
       "no-provenance",
-      "it has no provenance: it was imported, or saved by another program. Only models that Stemma trained can be replayed.",
+      "it has no provenance: it was imported, or saved by another program. Only models that Stemma trained " +
+        "can be replayed.",
     );
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")

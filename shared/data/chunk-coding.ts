@@ -31,7 +31,7 @@ export async function codeChunk(chunk: Uint8Array): Promise<Uint8Array> {
 
 /**
  * @param byteLength of the chunk, from its manifest
- * @throws DATA_MANIFEST_INVALID where the bytes are no coded chunk of this length
+ * @throws DATA_MANIFEST_INVALID where the bytes are not a coded chunk of this length
  */
 export async function decodeChunk(coded: Uint8Array, byteLength: number): Promise<Uint8Array> {
   const bytes = await decoded(coded, byteLength);

@@ -10,8 +10,8 @@ import { decodeDataManifest, isManifestStart, maxManifestBytes, type DataManifes
 type DataReader = Pick<ObjectReader, "read" | "stat" | "openStream">;
 
 /**
- * The manifest that an object of kind "data" is; undefined where the store has no such object, or it is no manifest
- * but bytes.
+ * The manifest that an object of kind "data" is; undefined where the store has no such object, or it is not
+ * a manifest.
  * @throws OBJECT_HASH_MISMATCH, DATA_MANIFEST_INVALID
  */
 export async function readManifest(objects: DataReader, id: Hash): Promise<DataManifest | undefined> {

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatBytes } from "../../../shared/cli/output.js";
-import type { NearestModel } from "../../api/version-schemas.js";
+import type { NearestModel } from "../../api/nearest-schemas.js";
 import { withContext } from "../context.js";
 import { nameOf } from "../version-text.js";
 
@@ -71,8 +71,9 @@ async function readJson(path: string): Promise<Record<string, unknown>> {
 function describe({ nearest, layers, indexed }: NearestModel): string {
   if (nearest === null) return `none of ${indexed} models has the first of these ${layers} layers`;
   const bytes = nearest.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0);
+  const tensors = nearest.tensors.length === 1 ? "1 tensor" : `${nearest.tensors.length} tensors`;
   return (
     `${nameOf(nearest)} has ${nearest.layers} of these ${layers} layers, and ${nearest.ofLayers} in all: ` +
-    `${nearest.tensors.length} ${nearest.tensors.length === 1 ? "tensor" : "tensors"}, ${formatBytes(bytes)} to start from; ${indexed} models compared`
+    `${tensors}, ${formatBytes(bytes)} to start from; ${indexed} models compared`
   );
 }

@@ -81,7 +81,7 @@ test("near an average, but not one: weights are taken as they are solved, withou
   assert.deepEqual(exact, { form: "double", counts: [1, 2, 1], total: 4 });
 });
 
-test("axes of one position that change places are no relation", () => {
+test("axes of one position that change places are not a relation", () => {
   const small = weights([96, 40, 1, 1], 9);
   assert.equal(findDerivation(fineTuned(small, 1e-9, 10), [small])?.derivation.axes, undefined);
 });
