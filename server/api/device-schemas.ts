@@ -82,6 +82,7 @@ export const enrolment = z
     devicePublicKey: text,
     serverPublicKey: text,
     profile: text,
+    checksum: text,
   })
   .partial()
   .meta({

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { loadEnrolment, parseEnrolment } from "../../shared/trust/enrolment.js";
+import { loadEnrolment, sealEnrolment } from "../../shared/trust/enrolment.js";
 import { publicUrlHint, unreachableAddresses } from "../context/public-addresses.js";
 import type { CommandContext } from "./context.js";
 
@@ -41,7 +41,7 @@ export async function readdressEnrolment(
       `${from} is not the present enrolment of ${device} in the fleet ${options.fleet} at this server. Give the file of its last enrolment, or enrol it again with \`stemma device enroll ${device} --line …\`.`,
     );
   const { http: _http, ca: _ca, ...kept } = present;
-  const enrolment = parseEnrolment({
+  const enrolment = sealEnrolment({
     ...kept,
     mqtt: [...mqtt],
     root,

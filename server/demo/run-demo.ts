@@ -8,6 +8,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
+import { sealEnrolment } from "../../shared/trust/enrolment.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { connectOperations } from "../http/client.js";
@@ -273,7 +274,7 @@ async function updateAddresses(operations: ServerOperations, home: string): Prom
   const { mqttUrl, httpUrl } = await operations.health();
   const path = join(home, "enrolment.json");
   const enrolment = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
-  await writeEnrolment(home, { ...enrolment, mqtt: [mqttUrl], http: httpUrl });
+  await writeEnrolment(home, sealEnrolment({ ...enrolment, mqtt: [mqttUrl], http: httpUrl }));
 }
 
 /** Writes the file in one step, readable by its owner alone: an interrupted demo leaves the old one or the new. */

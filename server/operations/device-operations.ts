@@ -3,7 +3,7 @@ import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { byOf } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
-import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateToken, hashToken } from "../../shared/trust/token.js";
 import { defaultRoot, isName } from "../../shared/wire/topics.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
@@ -255,7 +255,7 @@ async function enroll(
     line,
     summary: assignable(repository, subject, { line, model, allowReduced }),
   }));
-  const enrolment = parseEnrolment(
+  const enrolment = sealEnrolment(
     {
       kind: "stemma-enrolment",
       format: 1,

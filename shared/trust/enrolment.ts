@@ -3,8 +3,10 @@
  * and carried to the device in a way that its owner trusts. It pins the server's key and contains the
  * device's private key, so it is a secret.
  */
+import { createHash } from "node:crypto";
 import * as z from "zod";
 import { StemmaError } from "../errors.js";
+import { encodeCanonical } from "../model/canonical-json.js";
 import type { Files } from "../ports.js";
 import { checkRoot, isName } from "../wire/topics.js";
 import { keyOfSeed, parseJson } from "./keys.js";
@@ -49,8 +51,24 @@ const enrolmentSchema = z.strictObject({
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
   profile: z.string().min(1).max(64),
+  /** Of all other members; a file from before it had one is read without. */
+  checksum: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, "must be 64 lower-case hex digits")
+    .optional(),
 });
 export type Enrolment = z.infer<typeof enrolmentSchema>;
+
+/** Finds a file that was damaged on its way: a changed address or key would only look like a dead server. */
+function checksumOf({ checksum: _checksum, ...members }: Enrolment): string {
+  return createHash("sha256").update("stemma-enrolment-1\0").update(encodeCanonical(members)).digest("hex");
+}
+
+/** The content of an enrolment file. @throws ENROLMENT_INVALID naming the fields that are wrong */
+export function sealEnrolment(members: object, where?: string): Enrolment {
+  const enrolment = parseEnrolment({ ...members, checksum: undefined }, where);
+  return { ...enrolment, checksum: checksumOf(enrolment) };
+}
 
 /** @throws ENROLMENT_INVALID naming the fields that are wrong */
 export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolment {
@@ -69,6 +87,13 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
     throw new StemmaError(
       "ENROLMENT_INVALID",
       `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
+    );
+  const { checksum } = parsed.data;
+  if (checksum !== undefined && checksum !== checksumOf(parsed.data))
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `${where} was changed or damaged after it was made. Bring the original file again; ` +
+        "`stemma device enroll DEVICE --readdress FILE` changes its addresses.",
     );
   return parsed.data;
 }

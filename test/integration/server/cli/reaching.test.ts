@@ -59,7 +59,10 @@ describe("reaching a server", () => {
     assert.deepEqual(await enrolmentIn(file), first);
     const readdressed = await runStemma(["device", "enroll", "car", "--readdress", file], { home });
     assert.equal(readdressed.status, 0, readdressed.stderr);
-    assert.deepEqual(await enrolmentIn(file), { ...first, mqtt: settings.enrolment.mqttUrls });
+    const moved = await enrolmentIn(file);
+    const { checksum } = moved;
+    assert.notEqual(checksum, first.checksum);
+    assert.deepEqual(moved, { ...first, mqtt: settings.enrolment.mqttUrls, checksum });
 
     const second = join(folder, "second.json");
     await runStemma(["device", "enroll", "car", "--line", "l", "--file", second], { home });

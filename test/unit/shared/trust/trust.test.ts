@@ -9,7 +9,12 @@ import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { SignedHead } from "../../../../shared/journal/journal.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { loadEnrolment, parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
+import {
+  loadEnrolment,
+  parseEnrolment,
+  sealEnrolment,
+  type Enrolment,
+} from "../../../../shared/trust/enrolment.js";
 import {
   generateKey,
   isSignatureValid,
@@ -303,4 +308,24 @@ test("an enrolment file is read back; every invalid field is named", async () =>
     parseEnrolment({ ...enrolment, devicePublicKey: generateKey(random).publicKey }),
   );
   throwsCode("ENROLMENT_INVALID", () => parseEnrolment(undefined));
+
+  const sealed = JSON.stringify(sealEnrolment(enrolment));
+  const { checksum, ...members } = parseEnrolment(JSON.parse(sealed));
+  assert.deepEqual(members, enrolment);
+  assert.match(checksum ?? "", /^[0-9a-f]{64}$/);
+  assert.equal(sealEnrolment(parseEnrolment(JSON.parse(sealed))).checksum, checksum);
+  const flipped = Buffer.from(sealed);
+  for (let bit = 0; bit < flipped.length * 8; bit += 1) {
+    const index = bit >> 3;
+    const mask = 1 << (bit & 7);
+    flipped[index] = (flipped[index] ?? 0) ^ mask;
+    let read: unknown;
+    try {
+      read = parseEnrolment(JSON.parse(flipped.toString("utf8")));
+    } catch {
+      read = undefined;
+    }
+    assert.equal(read, undefined, `bit ${bit} of an enrolment file was flipped and the file was accepted`);
+    flipped[index] ^= mask;
+  }
 });
