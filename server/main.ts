@@ -14,7 +14,7 @@ import type { OpenedLog } from "../shared/adapters/log.js";
 import { urlHost } from "../shared/url-host.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
-import type { LiveServer } from "./context/operations-context.js";
+import type { LiveReplays, LiveServer } from "./context/operations-context.js";
 import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import { hasDiskSpace } from "./context/disk-space.js";
 import { publicUrlHint, unreachableAddresses } from "./context/public-addresses.js";
@@ -182,6 +182,7 @@ async function startHttp(
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const listening: { url?: string } = {};
+  const replays = await startReplays(parts);
   const live: LiveServer = {
     mqttUrl: broker.url,
     httpUrl: () => listening.url,
@@ -192,6 +193,7 @@ async function startHttp(
       root: config.rootTopic,
     },
     events,
+    replays,
     fleet: (fleet: string) => ingests.get(fleet),
   };
   const operationsAs = (caller?: Caller): ServerOperations =>
@@ -250,6 +252,20 @@ async function startHttp(
     await rm(home.socketPath, { force: true });
   });
   return { operations, httpUrl };
+}
+
+/** Continues the replays that are queued. */
+async function startReplays({ fleets, home, log, closing }: Parts): Promise<LiveReplays> {
+  const { ReplayRunner } = await import("./replay/replay-runner.js");
+  const replays = new ReplayRunner({
+    home,
+    fleets,
+    version: programVersion(),
+    log: log.child({ part: "replays" }),
+  });
+  closing.add(() => replays.close());
+  replays.wake();
+  return replays;
 }
 
 function startMerging({ fleets, ingests, home, log, closing }: Parts): void {

@@ -9,6 +9,7 @@ import { deviceOperations } from "./device-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
+import { replayOperations } from "./replay-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
 import { tierOperations } from "./tier-definitions.js";
@@ -20,7 +21,7 @@ export const operationGroups = {
   "Devices of a fleet": deviceOperations,
   "Models and their versions": { ...modelOperations, ...trainingOperations },
   "Named data": datasetOperations,
-  "Training engines": engineOperations,
+  "Replays and training engines": { ...replayOperations, ...engineOperations },
   "Storage and retention": {
     ...storageOperations,
     ...tierOperations,
@@ -35,6 +36,7 @@ export const operationTable = {
   ...modelOperations,
   ...trainingOperations,
   ...datasetOperations,
+  ...replayOperations,
   ...engineOperations,
   ...storageOperations,
   ...planningOperations,

@@ -132,7 +132,7 @@ const programCommands: readonly ProgramCommand[] = [
   },
   {
     name: "replay",
-    about: "training engines, which replays run",
+    about: "train versions once more from their provenance, and the engines that do it",
 
     load: async () => (await import("./commands/replay.js")).addReplayCommands,
     isGroup: true,

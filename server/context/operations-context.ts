@@ -1,6 +1,7 @@
 /** What the operations work on. `live` exists only in a running server. Types only. */
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { Home } from "../repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
@@ -40,12 +41,31 @@ export interface EnrolmentAddresses {
   readonly root: string;
 }
 
+/** The queued replay that runs now. */
+export interface RunningReplay {
+  readonly fleet: string;
+  readonly versionId: Hash;
+  readonly startedAtMs: number;
+  /** Undefined until its training has begun. */
+  progress: TrainingProgress | undefined;
+}
+
+/** What runs queued replays. */
+export interface LiveReplays {
+  readonly running: RunningReplay | undefined;
+  /** Something was queued. */
+  wake(): void;
+  /** Ends a replay that runs and that was cancelled. */
+  stop(fleet: string, versionId: Hash): void;
+}
+
 export interface LiveServer {
   readonly mqttUrl: string;
   /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
   readonly httpUrl: () => string | undefined;
   readonly enrolment: EnrolmentAddresses;
   readonly events: EventHub;
+  readonly replays: LiveReplays;
   fleet(fleet: string): Promise<LiveFleet>;
 }
 

@@ -16,6 +16,7 @@ import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { replayOperations } from "../replay/replay-operations.js";
 import { retentionOperations } from "./retention-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { tierOperations } from "./tier-operations.js";
@@ -81,13 +82,14 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...modelOperations(context),
     ...datasetOperations(context),
     ...engineOperations(context),
+    ...replayOperations(context),
     ...storageOperations(context),
     ...archiveOperations(context),
     ...retentionOperations(context),
     ...tierOperations(context),
     // Loaded when first used, because they take as long to load as all the rest of a short command.
     replay: async (input, { signal } = {}) =>
-      (await import("../replay/replay-version.js")).replayVersion(context, input, signal),
+      (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
     reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),

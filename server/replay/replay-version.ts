@@ -5,6 +5,7 @@
  */
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { TrainingProgress } from "../../shared/train/training.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
@@ -17,7 +18,17 @@ import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 
 /** A replay takes a processor core for as long as the training took. */
-const withinReplayLimit = createRunLimit("replays", 1);
+export const withinReplayLimit = createRunLimit("replays", 1);
+
+export interface ReplayOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  /**
+   * A folder of the caller's own, in which a replay that is cut short leaves its state and continues the next time.
+   * Absent: a replay that is cut short leaves nothing.
+   */
+  readonly keptFolder?: string | undefined;
+}
 
 /**
  * Replays a version and states how it ended; a verdict is kept in the journal.
@@ -26,13 +37,15 @@ const withinReplayLimit = createRunLimit("replays", 1);
 export async function replayVersion(
   context: OperationsContext,
   { fleet, model }: OperationInput<"replay">,
-  signal?: AbortSignal,
+  options: ReplayOptions = {},
 ): Promise<ReplayReport> {
   const repository = await context.fleets.get(fleet);
   const summary = repository.resolve(model);
   // A retired version has no tensors to compare with.
   await repository.leaves(summary.versionId);
-  const ended = await withinReplayLimit(context, () => replay({ context, repository, summary, signal }));
+  const ended = await withinReplayLimit(context, () =>
+    inWorkFolder(context, options, (folder) => replay({ context, repository, summary, ...options }, folder)),
+  );
   const { versionId, name, version } = summary;
   const { verdict, grade, engineId, text } = ended;
   if (verdict !== "unreplayable" && grade !== undefined && engineId !== undefined)
@@ -48,23 +61,34 @@ export async function replayVersion(
   return { versionId, name, version, ...ended };
 }
 
-async function replay(task: Replay): Promise<Judgement> {
-  const { context, repository, summary } = task;
-  await requireDiskSpace(context.home);
+/** Runs the work in the folder that is kept, or in one that is removed at its end. */
+async function inWorkFolder<T>(
+  { home }: OperationsContext,
+  { keptFolder, signal }: ReplayOptions,
+  work: (folder: string) => Promise<T>,
+): Promise<T> {
+  await requireDiskSpace(home);
+  if (keptFolder === undefined) await mkdir(workFolderOf(home), { recursive: true });
+  else await mkdir(keptFolder, { recursive: true });
+  const folder = keptFolder ?? (await mkdtemp(join(workFolderOf(home), "replay-")));
+  try {
+    return await work(folder);
+  } finally {
+    if (keptFolder === undefined || signal?.aborted !== true)
+      await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function replay(task: Replay, workFolder: string): Promise<Judgement> {
+  const { repository, summary } = task;
   const opened = await readOpenedProvenance(repository, summary.record.objects);
   const read = storyOf(opened);
   if ("unreplayable" in read) return unreplayable(read.unreplayable);
   const { story } = read;
-  await mkdir(workFolderOf(context.home), { recursive: true });
-  const workFolder = await mkdtemp(join(workFolderOf(context.home), "replay-"));
-  try {
-    const trained = await trainAgain(task, story, workFolder);
-    return "reason" in trained
-      ? unreplayable(trained)
-      : await judgeReplay(task, { ...trained, opened: read.opened, story });
-  } finally {
-    await rm(workFolder, { recursive: true, force: true });
-  }
+  const trained = await trainAgain(task, story, workFolder);
+  return "reason" in trained
+    ? unreplayable(trained)
+    : await judgeReplay(task, { ...trained, opened: read.opened, story });
 }
 
 function unreplayable({ reason, text }: Unreplayable): Judgement {

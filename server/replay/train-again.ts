@@ -8,7 +8,7 @@ import { optimizerFileName } from "../../shared/recover/optimizer-file.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
-import { jobFormat } from "../../shared/train/training.js";
+import { jobFormat, type TrainingProgress } from "../../shared/train/training.js";
 import { unpackEngine } from "../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -20,7 +20,10 @@ export interface Replay {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
   readonly summary: VersionSummary;
-  readonly signal: AbortSignal | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  /** The work folder stays where the replay is cut short, so that it continues there. */
+  readonly keptFolder?: string | undefined;
 }
 
 export interface TrainedAgain {
@@ -29,14 +32,16 @@ export interface TrainedAgain {
 }
 
 /**
- * @param workFolder an empty folder of the caller's own, which removes it
+ * @param workFolder a folder of the caller's own, which removes it
  * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
  */
 export async function trainAgain(
-  { context, repository, summary, signal }: Replay,
+  { context, repository, summary, signal, onProgress, keptFolder }: Replay,
   story: Story,
   workFolder: string,
 ): Promise<TrainedAgain | Unreplayable> {
+  // What a replay that was cut short left of these may be incomplete.
+  for (const name of ["engine", "base"]) await rm(join(workFolder, name), { recursive: true, force: true });
   const engine = await engineFolderOf(repository, { summary, story, folder: join(workFolder, "engine") });
   if ("reason" in engine) return engine;
   const base = await baseFolderOf(repository, story, join(workFolder, "base"));
@@ -63,6 +68,8 @@ export async function trainAgain(
         expectedEngine: story.engineId,
         ...engine,
         ...(signal === undefined ? {} : { signal }),
+        ...(onProgress === undefined ? {} : { onProgress }),
+        ...(keptFolder === undefined ? {} : { state: {} }),
       },
     );
     return { outcome, dataFrom: data.from };

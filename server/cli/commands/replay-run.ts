@@ -1,8 +1,10 @@
 /** `stemma replay run`: trains versions once more from their provenance, and compares them bit for bit. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { formatDuration } from "../../../shared/cli/output.js";
 import type { ReplayReport } from "../../api/evaluation-schemas.js";
+import { replayPriority, type ReplayJob } from "../../api/replay-schemas.js";
+import { inputOption } from "../input-option.js";
+import { describeReplay } from "../replay-text.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
 
@@ -19,16 +21,30 @@ unreplayable. Ctrl-C ends the replay; nothing of it is kept.
 
   stemma replay run pack-soh:3
   stemma replay run pack-soh:1 pack-soh:2 -o json
+
+--detach does not wait: the server replays them one after the other, also after a restart
+(stemma replay list, show, cancel).
+
+  stemma replay run pack-soh:1 pack-soh:2 --detach
 `;
+
+interface RunChoices {
+  readonly detach: boolean;
+  readonly priority?: number;
+}
 
 export function addReplayRunCommand(replay: Command): void {
   replay
     .command("run")
     .argument("<models...>", "name, name:version, name:tag or id")
     .description("train versions once more from their provenance and compare them bit for bit")
+    .option("--detach", "queue them on the server, and do not wait", false)
+    .addOption(inputOption("--priority <n>", replayPriority))
     .addHelpText("after", help)
-    .action(async (models: readonly string[], _: unknown, command: Command) =>
-      withContext(command, (context) => runCommand(models, context)),
+    .action(async (models: readonly string[], choices: RunChoices, command: Command) =>
+      withContext(command, (context) =>
+        choices.detach ? queueCommand(models, choices, context) : runCommand(models, context),
+      ),
     );
 }
 
@@ -46,7 +62,7 @@ async function runCommand(
   output.print({
     data: reports,
     names: reports.map(({ versionId }) => versionId),
-    text: reports.map(describe).join("\n"),
+    text: reports.map(describeReplay).join("\n"),
   });
   const refuted = reports.filter(({ verdict }) => verdict === "refuted");
   if (refuted.length > 0)
@@ -63,16 +79,18 @@ async function runCommand(
     );
 }
 
-function describe(report: ReplayReport): string {
-  const { verdict, grade, text, difference, workMs, dataFrom } = report;
-  const largest = difference?.largest;
-  return [
-    `${nameOf(report)} ${verdict}${grade === undefined ? "" : ` (${grade})`}: ${text}`,
-    ...(largest === undefined
-      ? []
-      : [`  largest difference ${largest.difference.toPrecision(3)}, in ${largest.tensor}`]),
-    ...(workMs === undefined
-      ? []
-      : [`  trained again in ${formatDuration(workMs)}, data ${dataFrom ?? "-"}`]),
-  ].join("\n");
+async function queueCommand(
+  models: readonly string[],
+  { priority }: RunChoices,
+  { operations, options: { fleet }, output }: CommandContext,
+): Promise<void> {
+  const opened = await operations();
+  const jobs: ReplayJob[] = [];
+  for (const model of models)
+    jobs.push(await opened.queueReplay({ fleet, model, ...(priority === undefined ? {} : { priority }) }));
+  output.print({
+    data: jobs,
+    names: jobs.map(({ versionId }) => versionId),
+    text: `queued ${jobs.map(nameOf).join(", ")}; how it goes: stemma replay list`,
+  });
 }

@@ -1,4 +1,4 @@
-/** `stemma replay run`, and `stemma replay engine approve|list|rm`: the training engines that a server may run. */
+/** `stemma replay engine approve|list|rm`: the training engines that a server may run; and the other replay commands. */
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -8,6 +8,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
+import { addReplayJobCommands } from "./replay-jobs.js";
 import { addReplayRunCommand } from "./replay-run.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 
@@ -30,6 +31,7 @@ interface ApproveChoices {
 
 export function addReplayCommands(replay: Command): void {
   addReplayRunCommand(replay);
+  addReplayJobCommands(replay);
   const engine = replay
     .command("engine")
     .description("the training engines that this server may run")

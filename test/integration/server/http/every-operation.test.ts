@@ -27,6 +27,8 @@ const ownValues: ReadonlySet<OperationName> = new Set([
   "addTier",
   "tiers",
   "planTier",
+  // A server replays what is queued at once.
+  "replays",
 ]);
 /** Operations of which the steps return only a part of the answer. */
 const partial: ReadonlySet<OperationName> = new Set([

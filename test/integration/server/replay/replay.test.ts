@@ -1,6 +1,6 @@
 /** Replays of true stories, and of stories that lie: other bytes, seed, counts, data or engine. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -9,8 +9,10 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
 import { readOpenedProvenance } from "../../../../server/context/opened-provenance.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
+import { ReplayRunner } from "../../../../server/replay/replay-runner.js";
 import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
@@ -190,5 +192,45 @@ describe("a replay", () => {
     stop.abort();
     assert.deepEqual((await Promise.all(ends)).sort(), ["QUOTA_EXCEEDED", "TRAINING_STOPPED"]);
     assert.equal((await replay("soh:2")).verdict, "proved");
+  });
+
+  it("runs what is queued, also after a kill, and nothing twice", async () => {
+    const runner = (): ReplayRunner => new ReplayRunner({ home, fleets, version: "test", log: silentLog() });
+    const states = async (): Promise<readonly (readonly [string, string | undefined])[]> =>
+      (await operations.replays({ fleet })).map(({ name, state, report }) => [
+        name,
+        report?.verdict ?? state,
+      ]);
+    await operations.queueReplay({ fleet, model: "soh:2" });
+    await operations.queueReplay({ fleet, model: "empty", priority: 9 });
+    const stopped = runner();
+    stopped.wake();
+    await stopped.close();
+    await close();
+    await open();
+    const queueFile = join(home.fleetFolder(fleet), "replays.json");
+    const beforeRun = await readFile(queueFile);
+    assert.equal((await operations.replays({ fleet })).at(-1)?.state, "waiting");
+    const first = runner();
+    first.wake();
+    await first.idle();
+    assert.deepEqual(await states(), [
+      ["soh", "proved"],
+      ["empty", "unreplayable"],
+    ]);
+
+    // Killed after the verdict was written, before the queue was.
+    await writeFile(queueFile, beforeRun);
+    const { length } = repository.journal.head();
+    const second = runner();
+    second.wake();
+    await second.idle();
+    assert.deepEqual((await states())[0], ["soh", "proved"]);
+    assert.equal(repository.journal.head().length, length, "the replay ran twice");
+
+    await operations.queueReplay({ fleet, model: "soh:2" });
+    assert.equal((await operations.cancelReplay({ fleet, model: "soh:2" })).state, "cancelled");
+    await assert.rejects(operations.cancelReplay({ fleet, model: "soh:2" }), { code: "NOT_FOUND" });
+    assert.deepEqual((await states())[0], ["soh", "cancelled"]);
   });
 });

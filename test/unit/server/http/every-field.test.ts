@@ -150,6 +150,9 @@ const inputs = {
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
   reindex: { fleet },
   redact: { fleet, model, because: "y", dryRun: true },
+  replays: { fleet },
+  queueReplay: { fleet, model, priority: 7 },
+  cancelReplay: { fleet, model },
   engines: { fleet },
   approveEngine: {
     fleet,

@@ -1,0 +1,30 @@
+/** Operations on queued replays, which a server runs one at a time. */
+import * as z from "zod";
+import { fleetParams, fleetPath, modelParams, modelPath } from "./fields.js";
+import { call } from "./operation.js";
+import { replayJob, replayPriority } from "./replay-schemas.js";
+
+export const replayOperations = {
+  replays: call({
+    summary: "Queued replays: the one that runs, those that wait in their order, and the latest that ended",
+    method: "GET",
+    path: `${fleetPath}/replays`,
+    params: fleetParams,
+    output: z.array(replayJob),
+  }),
+  queueReplay: call({
+    summary: "Queue the replay of a version; a server runs it, also after a restart",
+    method: "POST",
+    path: `${modelPath}/replay/queue`,
+    params: modelParams,
+    body: { priority: replayPriority.optional() },
+    output: replayJob,
+  }),
+  cancelReplay: call({
+    summary: "Take a replay from the queue, or end it where it runs; it leaves no verdict",
+    method: "POST",
+    path: `${modelPath}/replay/cancel`,
+    params: modelParams,
+    output: replayJob,
+  }),
+};

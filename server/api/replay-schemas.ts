@@ -1,0 +1,47 @@
+/** Inputs and answers of the operations on queued replays. */
+import * as z from "zod";
+import { replayReport } from "./evaluation-schemas.js";
+import { count, errorCode, hash, timeMs } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+
+export const maxReplayPriority = 9;
+export const defaultReplayPriority = 5;
+
+export const replayPriority = z
+  .number()
+  .int()
+  .min(0)
+  .max(maxReplayPriority)
+  .describe(`Higher ones run first, 0 to ${maxReplayPriority}; default ${defaultReplayPriority}`);
+
+/** How far the training of a replay is. */
+export const replayProgress = z.object({
+  phase: z.string().describe("load, evaluate, train, …"),
+  epoch: z.number().exactOptional(),
+  epochs: z.number().exactOptional().describe("At most so many"),
+  iteration: z.number().exactOptional(),
+  iterations: z.number().exactOptional().describe("At most so many"),
+});
+
+export const replayJob = z
+  .object({
+    versionId: hash,
+    name: z.string(),
+    version: count,
+    state: z
+      .enum(["waiting", "running", "ended", "failed", "cancelled"])
+      .describe("ended: there is a verdict; failed: an error kept it from one"),
+    priority: replayPriority,
+    queuedAtMs: timeMs,
+    by: z.string().exactOptional().describe("The caller that asked for it"),
+    startedAtMs: timeMs.exactOptional(),
+    progress: replayProgress.exactOptional(),
+    endedAtMs: timeMs.exactOptional(),
+    report: replayReport.exactOptional().describe("How it ended"),
+    problem: z
+      .object({ code: errorCode, message: z.string() })
+      .exactOptional()
+      .describe("Why it failed; ask for it again once that is mended"),
+  })
+  .meta({ id: "ReplayJob" });
+export type ReplayJob = ValueOf<typeof replayJob>;

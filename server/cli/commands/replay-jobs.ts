@@ -1,0 +1,84 @@
+/** `stemma replay list|show|cancel`: the replays that a server runs one after the other. */
+import type { Command } from "commander";
+import { formatDuration, formatTime, type Column } from "../../../shared/cli/output.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type { ReplayJob } from "../../api/replay-schemas.js";
+import { withContext, type CommandContext } from "../context.js";
+import { describeReplay } from "../replay-text.js";
+import { nameOf } from "../version-text.js";
+
+const columns: readonly Column<ReplayJob>[] = [
+  { title: "MODEL", value: (row) => nameOf(row) },
+  { title: "STATE", value: (row) => row.report?.verdict ?? row.state },
+  { title: "PRIORITY", value: (row) => row.priority, align: "right" },
+  { title: "QUEUED", value: (row) => formatTime(row.queuedAtMs) },
+  { title: "PROGRESS", value: (row) => progressOf(row) },
+];
+
+export function addReplayJobCommands(replay: Command): void {
+  replay
+    .command("list")
+    .description("replays that a server runs one after the other, and how the latest ended")
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        output.printRows(await (await operations()).replays({ fleet: options.fleet }), {
+          nameOf: (row) => row.versionId,
+          columns,
+          empty: "no replay is queued; queue one with: stemma replay run MODEL --detach",
+        });
+      }),
+    );
+  replay
+    .command("show")
+    .argument("<model>", "name, name:version, name:tag or id")
+    .description("how far the queued replay of a version is, or how it ended")
+    .action(async (model: string, _: unknown, command: Command) =>
+      withContext(command, (context) => showCommand(model, context)),
+    );
+  replay
+    .command("cancel")
+    .argument("<model>", "name, name:version, name:tag or id")
+    .description("take a replay from the queue, or end it where it runs; it leaves no verdict")
+    .action(async (model: string, _: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options }) => {
+        const job = await (await operations()).cancelReplay({ fleet: options.fleet, model });
+        output.print({ data: job, names: [job.versionId], text: `cancelled the replay of ${nameOf(job)}` });
+      }),
+    );
+}
+
+async function showCommand(
+  model: string,
+  { output, operations, options: { fleet } }: CommandContext,
+): Promise<void> {
+  const opened = await operations();
+  const version = await opened.model({ fleet, model });
+  const job = (await opened.replays({ fleet })).find(({ versionId }) => versionId === version.versionId);
+  if (job === undefined)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `No replay of ${nameOf(version)} was queued. Queue one: stemma replay run ${nameOf(version)} --detach`,
+    );
+  output.print({ data: job, names: [job.versionId], text: describeJob(job) });
+}
+
+function describeJob(job: ReplayJob): string {
+  if (job.report !== undefined) return describeReplay(job.report);
+  const { by, queuedAtMs, priority } = job;
+  const asked = `queued ${formatTime(queuedAtMs)}, priority ${priority}${by === undefined ? "" : `, by ${by}`}`;
+  return `${nameOf(job)} ${job.state}: ${progressOf(job) || "-"}\n  ${asked}`;
+}
+
+function progressOf({ progress, problem, report, state }: ReplayJob): string {
+  if (problem !== undefined) return `${problem.code}: ${problem.message}`;
+  if (report?.workMs !== undefined) return `trained again in ${formatDuration(report.workMs)}`;
+  if (progress === undefined) return state === "waiting" ? "waits" : "";
+  const { phase, epoch, epochs, iteration, iterations } = progress;
+  if (epoch === undefined) return phase;
+  const step = iteration === undefined ? "" : `, step ${iteration}${of(iterations)}`;
+  return `${phase}: epoch ${epoch}${of(epochs)}${step}`;
+}
+
+function of(all: number | undefined): string {
+  return all === undefined ? "" : ` of ${all}`;
+}
