@@ -20,6 +20,7 @@ import { Pacer } from "./link/pacer.js";
 import { SessionCounter } from "./link/session-counter.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
+import { isClaimed } from "./outbox/claim-choice.js";
 import { Outbox } from "./outbox/outbox.js";
 import { pinnedSamples } from "./outbox/outbox-state.js";
 import { UploadCoding } from "./outbox/upload-coding.js";
@@ -138,6 +139,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     downloads,
     link,
     clockError,
+    diskUse,
   });
   const activator = new Activator({ ...common, current, session: () => link.session });
   const trainer = new Trainer({
@@ -285,10 +287,11 @@ function composeConversation(
   reactions: AgentReactions,
   services: Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> & {
     readonly clockError: ClockError;
+    readonly diskUse: () => Promise<DiskUse>;
   },
 ): Conversation {
   const { enrolment, clock, log, profile } = parts;
-  const { outbox, uploads, downloads, link, clockError } = services;
+  const { outbox, uploads, downloads, link, clockError, diskUse } = services;
   const conversation = new Conversation(
     {
       enrolment,
@@ -303,6 +306,12 @@ function composeConversation(
         runtime: `${parts.runtime}; ${backendOf(parts)}`,
         oldestProtocol: oldestProtocolVersion,
       }),
+      isClaim: async (entry) =>
+        isClaimed(outbox.state, entry, {
+          approach: parts.config.lines[entry.line]?.approach ?? "parameters",
+          isDiskTight: !judgeDisk(profile.disk, await diskUse(), "train", 2 * entry.tensorBytes).allowed,
+          nowMs: clock.now(),
+        }),
       send: (body, options) => link.send(body, options),
       onNotAdmitted: (reason) => {
         link.refuse(reason);

@@ -16,6 +16,7 @@ import type { ServerConfig } from "./configuration/config.js";
 import { sharedDiskCheck } from "./context/disk-space.js";
 import type { OpenFleets } from "./context/open-fleets.js";
 import type { EventHub } from "./events/event-hub.js";
+import type { ClaimReplays } from "./ingest/claims.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";
 import type { MeasuredFleet } from "./metrics.js";
 import type { Home } from "./repository/home.js";
@@ -26,6 +27,7 @@ export interface FleetIngestsParts {
   readonly fleets: OpenFleets;
   readonly events: EventHub;
   readonly log: Log;
+  readonly claimReplays?: ClaimReplays | undefined;
 }
 
 export class FleetIngests {
@@ -109,6 +111,7 @@ export class FleetIngests {
       spoolFolder: join(home.fleetFolder(fleet), "spool"),
       releasePolicy: config.releaseAfter,
       serverVersion: programVersion(),
+      claimReplays: this.#parts.claimReplays,
       hasDiskSpace: sharedDiskCheck(home),
       onFatal: (error) => {
         this.#fail(error);

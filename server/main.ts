@@ -14,7 +14,7 @@ import type { OpenedLog } from "../shared/adapters/log.js";
 import { urlHost } from "../shared/url-host.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
-import type { LiveReplays, LiveServer } from "./context/operations-context.js";
+import type { LiveServer } from "./context/operations-context.js";
 import { openFleets, type OpenFleets } from "./context/open-fleets.js";
 import { hasDiskSpace } from "./context/disk-space.js";
 import { publicUrlHint, unreachableAddresses } from "./context/public-addresses.js";
@@ -35,6 +35,9 @@ import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
 import { startMergeSchedule } from "./operations/merge-schedule.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
+import type { ClaimReplays } from "./ingest/claims.js";
+import { ClaimRules } from "./replay/claim-rules.js";
+import { ReplayRunner } from "./replay/replay-runner.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
 
@@ -61,6 +64,7 @@ interface Parts {
   readonly fleets: OpenFleets;
   readonly events: EventHub;
   readonly ingests: FleetIngests;
+  readonly replays: ReplayRunner;
   readonly closing: ClosingSteps;
   /** Aborted first when the server closes: ends event streams and counting. */
   readonly stopping: AbortController;
@@ -150,8 +154,24 @@ async function openParts(
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
   const events = eventHub(home.ports.clock);
-  const ingests = new FleetIngests({ config, home, fleets, events, log });
-  return { config, home, log, fleets, events, ingests, closing, stopping: new AbortController() };
+  const rules = new ClaimRules(config.limits, home.ports.clock);
+  const replays = new ReplayRunner({
+    home,
+    fleets,
+    events,
+    rules,
+    version: programVersion(),
+    log: log.child({ part: "replays" }),
+    fleetOf: (fleet) => ingests.get(fleet),
+  });
+  const claimReplays: ClaimReplays = {
+    whyNot: (repository, offer) => rules.whyNot(repository, offer),
+    wake: () => {
+      replays.wake();
+    },
+  };
+  const ingests: FleetIngests = new FleetIngests({ config, home, fleets, events, log, claimReplays });
+  return { config, home, log, fleets, events, ingests, replays, closing, stopping: new AbortController() };
 }
 
 /** Opens the broker and attaches an ingest per fleet to it. */
@@ -178,11 +198,10 @@ async function startHttp(
   parts: Parts,
   broker: RunningBroker,
 ): Promise<{ readonly operations: ServerOperations; readonly httpUrl: string }> {
-  const { config, home, log, fleets, events, ingests, closing, stopping } = parts;
+  const { config, home, log, fleets, events, ingests, replays, closing, stopping } = parts;
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const listening: { url?: string } = {};
-  const replays = await startReplays(parts);
   const live: LiveServer = {
     mqttUrl: broker.url,
     httpUrl: () => listening.url,
@@ -209,6 +228,8 @@ async function startHttp(
     closing.add(() => schedule.close());
   }
   startMerging(parts);
+  closing.add(() => replays.close());
+  replays.wake();
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(
@@ -252,20 +273,6 @@ async function startHttp(
     await rm(home.socketPath, { force: true });
   });
   return { operations, httpUrl };
-}
-
-/** Continues the replays that are queued. */
-async function startReplays({ fleets, home, log, closing }: Parts): Promise<LiveReplays> {
-  const { ReplayRunner } = await import("./replay/replay-runner.js");
-  const replays = new ReplayRunner({
-    home,
-    fleets,
-    version: programVersion(),
-    log: log.child({ part: "replays" }),
-  });
-  closing.add(() => replays.close());
-  replays.wake();
-  return replays;
 }
 
 function startMerging({ fleets, ingests, home, log, closing }: Parts): void {

@@ -58,6 +58,8 @@ export type AgentFact =
       readonly backedUpTo: number;
       readonly name: string;
       readonly version: number;
+      /** The server has no tensors of it yet: nothing follows from the receipt but that it need not be repeated. */
+      readonly claim?: true;
       /** The server's journal head in the receipt, which continues the newest one seen. */
       readonly head?: SeenHead;
     })

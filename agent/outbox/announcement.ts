@@ -24,6 +24,7 @@ export async function announcementOf(
   objects: ObjectReader,
   versionId: Hash,
   device: Signer,
+  { isClaim = false }: { readonly isClaim?: boolean } = {},
 ): Promise<Announce> {
   const recordBytes = await objects.read("record", versionId);
   const record = decodeSaveRecord(recordBytes);
@@ -44,5 +45,6 @@ export async function announcementOf(
     tensorBytes,
     ...(streamedBytes.length > 0 && { streamedBytes }),
     ...(usesTensorBytes > 0 && { usesTensorBytes }),
+    ...(isClaim && { claim: true }),
   };
 }

@@ -31,7 +31,7 @@ const maxLost = 1000;
 
 type OutboxRest = Pick<OutboxState, "backedUpTo" | "seen" | "server" | "knownRestores" | "distrust" | "lost">;
 
-function restOf(state: OutboxState): OutboxRest {
+export function restOf(state: OutboxState): OutboxRest {
   const { backedUpTo, seen, server, knownRestores, distrust, lost } = state;
   return { backedUpTo, seen, server, knownRestores, distrust, lost };
 }
@@ -166,15 +166,16 @@ export class OutboxFold {
   }
 
   #addReceipt(fact: FactOf<"receipt">): void {
-    const { kind, position, name, version } = fact;
+    const { kind, position, name, version, claim, atMs } = fact;
     this.#change(fact.versionId, (entry) => ({
       ...entry,
       standing: later(entry.standing, kind),
+      claimedAtMs: claim === true ? (entry.claimedAtMs ?? atMs) : undefined,
       position,
       name: name || entry.name,
       version: version || entry.version,
       refusal: undefined,
-      backedUp: entry.backedUp || position < this.#rest.backedUpTo,
+      backedUp: claim !== true && (entry.backedUp || position < this.#rest.backedUpTo),
     }));
     this.#noteBackup(fact.backedUpTo);
     if (fact.head !== undefined) this.#see(fact.head);
@@ -190,7 +191,12 @@ export class OutboxFold {
     if (backedUpTo <= this.#rest.backedUpTo) return;
     this.#rest = { ...this.#rest, backedUpTo };
     for (const entry of this.#entries.values())
-      if (!entry.backedUp && entry.position !== undefined && entry.position < backedUpTo)
+      if (
+        !entry.backedUp &&
+        entry.claimedAtMs === undefined &&
+        entry.position !== undefined &&
+        entry.position < backedUpTo
+      )
         this.#entries.set(entry.versionId, { ...entry, backedUp: true });
     for (const { versionId, position } of this.#receipts.values())
       if (position < backedUpTo) this.#receipts.delete(versionId);
@@ -259,6 +265,7 @@ export class OutboxFold {
         this.#entries.set(entry.versionId, {
           ...entry,
           standing: "pending",
+          claimedAtMs: undefined,
           backedUp: false,
           position: undefined,
           version: undefined,
@@ -287,6 +294,7 @@ export class OutboxFold {
       const { version: entry } = part;
       this.#entries.set(entry.versionId, {
         ...entry,
+        claimedAtMs: entry.claimedAtMs,
         position: entry.position,
         version: entry.version,
         refusal: entry.refusal,
@@ -354,6 +362,7 @@ function entryOf(fact: FactOf<"saved" | "adopted">): OutboxEntry {
     savedAtMs: fact.atMs,
     name: fact.name,
     refusal: undefined,
+    claimedAtMs: undefined,
     position: undefined,
   };
   return fact.type === "saved"
@@ -379,22 +388,4 @@ function entryOf(fact: FactOf<"saved" | "adopted">): OutboxEntry {
         backedUp: true,
         version: fact.version,
       };
-}
-
-/** Receipts and activations of one fact of a compaction; a fact has to fit into one entry of the journal. */
-const partLength = 1000;
-
-/** The facts that give a state again. */
-export function compactedFacts(state: OutboxState, atMs: number): AgentFact[] {
-  const parts: CompactedPart[] = [{ outbox: restOf(state) }];
-  for (const { versions: _, activations, ...line } of state.lines.values()) {
-    parts.push({ line });
-    for (let at = 0; at < activations.length; at += partLength)
-      parts.push({ activations: activations.slice(at, at + partLength) });
-  }
-  for (const version of state.entries.values()) parts.push({ version });
-  const receipts = [...state.receipts.values()];
-  for (let at = 0; at < receipts.length; at += partLength)
-    parts.push({ receipts: receipts.slice(at, at + partLength) });
-  return parts.map((part) => ({ type: "compacted", atMs, part }));
 }

@@ -32,6 +32,8 @@ export interface OutboxEntry {
   readonly metric: Metric | null;
   readonly samples: SampleRange | null;
   readonly standing: Standing;
+  /** Since when the server knows it as a claim, without its tensors; undefined: it does not. */
+  readonly claimedAtMs?: number | undefined;
   readonly backedUp: boolean;
   /** Its position in the server's journal; undefined before its receipt. */
   readonly position: number | undefined;

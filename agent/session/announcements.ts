@@ -19,6 +19,7 @@ import {
   type Attempt,
   type Attempts,
 } from "../outbox/announcer.js";
+import type { OutboxEntry } from "../outbox/outbox-state.js";
 import type { Outbox } from "../outbox/outbox.js";
 
 export interface AnnouncementsOptions {
@@ -26,6 +27,8 @@ export interface AnnouncementsOptions {
   readonly outbox: Outbox;
   readonly clock: Clock;
   readonly log: Log;
+  /** Whether the server may make the tensors of a version itself, and gets them only where it does not. */
+  isClaim(entry: OutboxEntry): Promise<boolean>;
   /** False when no session is open. */
   send(body: Body): boolean;
   /** Asks to be called again (`announceDue`) at a monotonic time. */
@@ -116,7 +119,8 @@ export class Announcements {
     const entry = outbox.entry(versionId);
     this.#attempts = afterAnnouncing(this.#attempts, versionId, clock.monotonic());
     try {
-      const announce = await announcementOf(outbox.objects, versionId, this.#device);
+      const isClaim = entry !== undefined && (await this.options.isClaim(entry));
+      const announce = await announcementOf(outbox.objects, versionId, this.#device, { isClaim });
       if (this.options.send(announce) && entry?.standing === "pending")
         log.info("announced", {
           line: entry.line,

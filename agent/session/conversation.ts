@@ -25,7 +25,7 @@ import type {
 import type { ClockError } from "./clock-error.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { activeVersion } from "../outbox/outbox-state.js";
+import { activeVersion, type OutboxEntry } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import { Announcements } from "./announcements.js";
 import { birthOf } from "./birth.js";
@@ -44,6 +44,8 @@ export interface ConversationOptions {
   readonly log: Log;
   /** The parts of a birth that the outbox does not know. */
   readonly birth: () => Pick<Birth, "agentVersion" | "profile" | "runtime" | "oldestProtocol">;
+  /** Whether a version is announced as a claim (agent/outbox/claim-choice.ts). */
+  isClaim(entry: OutboxEntry): Promise<boolean>;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
   /** The server does not admit this device for now. */
   onNotAdmitted(reason: string): void;
@@ -110,6 +112,7 @@ export class Conversation {
       outbox,
       clock,
       log,
+      isClaim: (entry) => options.isClaim(entry),
       send: (body) => options.send(body),
       wakeAt: (atMs) => {
         this.#wakeAt(atMs);

@@ -1,9 +1,11 @@
 /** What the outbox keeps of a receipt whose signature and proofs were verified. */
 import type { Receipt } from "../../shared/wire/messages.js";
+import { readProvenFact } from "../../shared/journal/proven-fact.js";
 import type { AgentFact } from "../outbox/agent-fact.js";
 
 export function receiptFact(receipt: Receipt, atMs: number): AgentFact {
-  const { kind, versionId, position, backedUpTo, name, version, head } = receipt;
+  const { kind, versionId, position, backedUpTo, name, version, head, fact } = receipt;
+  const content = fact === undefined ? undefined : readProvenFact(fact.entry);
   return {
     type: "receipt",
     atMs,
@@ -13,6 +15,7 @@ export function receiptFact(receipt: Receipt, atMs: number): AgentFact {
     backedUpTo,
     name,
     version,
+    ...(content?.type === "recorded" && content.isClaim ? { claim: true } : {}),
     ...(head === undefined ? {} : { head: { length: head.length, chain: head.chain, root: head.root } }),
   };
 }

@@ -152,6 +152,8 @@ export function judgeReceipt(seen: LogRoot = noHead, receipt: Receipt): ReceiptH
     content.version !== receipt.version
   )
     throw reject("comes with the fact of another version");
+  if (content.isClaim && receipt.kind !== "recorded")
+    throw reject("states that a model is kept whose tensors it lacks");
   if (fact.position !== position || !isProven(fact, head))
     throw reject("does not prove that the version is in the server's journal");
   if (isSame(seen, head)) return "continued";

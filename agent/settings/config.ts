@@ -47,6 +47,11 @@ const lineFields = z.strictObject({
   /** Whether the collected samples of a training are sent to the server with its model. */
   sendSamples: z.boolean().default(false),
   /**
+   * What is reported of a trained model: its parameters; or its recipe and data at first, from which the server makes
+   * the parameters, and gets them only where it cannot.
+   */
+  approach: z.enum(["parameters", "provenance"]).default("parameters"),
+  /**
    * Decimal seed of all random streams of this line's trainings; when absent, derived from device and line.
    */
   seed: z

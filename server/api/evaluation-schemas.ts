@@ -245,6 +245,7 @@ export const replayReport = z
         "data-missing",
         "other-class",
         "failed",
+        "too-long",
       ])
       .exactOptional()
       .describe("Why it is unreplayable here"),

@@ -38,6 +38,21 @@ export const serverEvent = z
       totalBytes: bytes,
       resumedBytes: bytes.describe("What was already here when this transfer resumed after an interruption"),
     }),
+    event("claimed", {
+      ...version,
+      name: text,
+      wireBytes: bytes,
+      tensorBytes: bytes,
+      tookMs: z.number(),
+    }).describe("A device reported how it made a model; a replay is to give its tensors"),
+    event("claim-ended", {
+      ...version,
+      name: text,
+      verdict: z.enum(["proved", "refuted", "unreplayable"]),
+      because: text,
+    }).describe(
+      "The replay of a claimed model ended; where it is not proved, the device is asked for its tensors",
+    ),
     event("recorded", arrival),
     event("stored", arrival),
     event("released", arrival),

@@ -65,6 +65,16 @@ const saveRecord = z
   })
   .meta({ id: "SaveRecord" }) satisfies z.ZodType<SaveRecord>;
 
+/** Why a claim was not proved. */
+export const endedClaim = z.object({
+  verdict: z.enum(["refuted", "unreplayable"]),
+  atMs: timeMs,
+  because: text,
+  grade: replayGrade.exactOptional(),
+  engineId: hash.exactOptional(),
+  by: text.exactOptional(),
+});
+
 const versionMembers = {
   versionId: hash,
   name: text,
@@ -91,6 +101,15 @@ const versionMembers = {
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
+  claim: z
+    .object({
+      recordedAtMs: timeMs,
+      position: count.describe("Of the claim's fact in the journal"),
+      isProved: z.boolean().describe("The server made the tensors itself; else the device sent them"),
+      ended: endedClaim.exactOptional(),
+    })
+    .exactOptional()
+    .describe("Its device reported how it was made before it sent any tensors"),
   by: text.exactOptional().describe("The caller that recorded it; absent where a device did"),
   tensorBytes: count.describe("Bytes of all its tensors"),
   ownBytes: count.describe("Bytes of the tensors that this version brought into the store"),

@@ -48,6 +48,8 @@ export interface Accepted {
   /** Declared sizes; the trees, and the streams themselves, must agree with them. */
   readonly declared: DeclaredSizes;
   readonly objects: ReadonlyMap<Hash, HeldObject>;
+  /** The server is to make the tensors itself, where it can. */
+  readonly isClaim: boolean;
 }
 export interface DeclaredSizes {
   /** Of the model's tensors. */
@@ -97,6 +99,7 @@ export function judgeAnnouncement(
     recordBytes: announce.record,
     declared: declaredSizes(announce, record),
     objects: objects.named,
+    isClaim: announce.claim === true,
   };
 }
 

@@ -12,6 +12,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import type { ServerSigner } from "../repository/home.js";
 import { ActivationReports } from "./activation-reports.js";
 import { Admission } from "./admission.js";
+import { Claims, type ClaimReplays } from "./claims.js";
 import { CodedDownloads } from "./coded-downloads.js";
 import { CommandRelay } from "./commands.js";
 import { startConfirmations, type Confirmations, type ReleasePolicy } from "./confirmations.js";
@@ -45,6 +46,8 @@ export interface FleetIngestParts {
   readonly spoolFolder: string;
   readonly releasePolicy: ReleasePolicy;
   readonly serverVersion: string;
+  /** Replays of claims; undefined: none is taken. */
+  readonly claimReplays?: ClaimReplays | undefined;
   /** Whether the disk has space for new models. */
   hasDiskSpace(): Promise<boolean>;
   /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
@@ -68,6 +71,7 @@ export interface IngestServices {
   readonly activations: ActivationReports;
   readonly quota: DeviceQuota;
   readonly doubts: DeviceDoubts;
+  readonly claims: Claims;
 }
 
 /** Opens the folders of unfinished transfers and connects everything. */
@@ -88,7 +92,8 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
   const proofs = new HistoryProofs(repository);
   const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
-  const lines = new LineIndex(repository.versions({ includeRetired: true }));
+  const lines = new LineIndex([...repository.versions({ includeRetired: true }), ...repository.claims()]);
+  const claims = new Claims({ repository, limits, log, replays: parts.claimReplays });
   const quota = new DeviceQuota({
     perHour: limits.factsPerHour,
     atOnce: limits.factsAtOnce,
@@ -136,6 +141,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     codedDownloads,
     quota,
     doubts: new DeviceDoubts(),
+    claims,
     admission: composeAdmission(parts, sessions, quota),
     commands: new CommandRelay(sender, clock, random),
     downloads: new Downloads({
@@ -148,7 +154,15 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       deliveries,
       quota: fetchQuota,
     }),
-    scheduler: composeScheduler(parts, { spools, sender, lines, confirmations, receipts, quota }),
+    scheduler: composeScheduler(parts, {
+      spools,
+      sender,
+      lines,
+      confirmations,
+      receipts,
+      quota,
+      claims,
+    }),
     activations: new ActivationReports({
       repository,
       clock,
@@ -218,11 +232,15 @@ function composeConfirmations(parts: FleetIngestParts, receipts: Receipts): Conf
 
 function composeScheduler(
   parts: FleetIngestParts,
-  services: Pick<IngestServices, "spools" | "sender" | "lines" | "confirmations" | "receipts" | "quota">,
+  services: Pick<
+    IngestServices,
+    "spools" | "sender" | "lines" | "confirmations" | "receipts" | "quota" | "claims"
+  >,
 ): UploadScheduler {
   const { repository, budget, clock, random, log, limits, events } = parts;
-  const { spools, sender, lines, confirmations, receipts } = services;
+  const { spools, sender, lines, confirmations, receipts, claims } = services;
   return new UploadScheduler({
+    claims,
     repository,
     spools,
     budget,
@@ -238,10 +256,18 @@ function composeScheduler(
       lines.add(summary);
       confirmations.add(summary.versionId);
       void receipts.issue(summary, "recorded");
+      // Claims of what was trained from it may be replayed now.
+      parts.claimReplays?.wake();
       storeNamedEngine(repository, summary.record.uses?.engine).catch((error: unknown) => {
         log.warn("engine-not-stored", { versionId: summary.versionId, message: messageOf(error) });
         stopIfFatal(parts, error);
       });
+    },
+    onClaimed: (claim) => {
+      services.quota.charge(claim.record.device);
+      lines.add(claim);
+      void receipts.claimed(claim);
+      parts.claimReplays?.wake();
     },
     onAlreadyRecorded: (device, summary) => {
       void answerRecorded(services, device, summary);

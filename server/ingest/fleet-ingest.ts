@@ -165,6 +165,23 @@ export class FleetIngest {
     confirmations.add(versionId);
     scheduler.baseIsKnown(versionId);
   }
+  /** The replay of a claim ended: it is a version now, or the device is asked for the tensors. */
+  async claimEnded(versionId: Hash): Promise<void> {
+    const { repository } = this.parts;
+    const summary = repository.get(versionId);
+    if (summary !== undefined) {
+      this.saved(versionId);
+      await this.services.receipts.issue(summary, "recorded");
+      return;
+    }
+    const claim = repository.claim(versionId);
+    if (claim?.ended === undefined || claim.isDeviceGone) return;
+    const { device } = claim.record;
+    // A device that is not connected announces it again when it is.
+    if (this.isOnline(device))
+      await this.services.scheduler.announced(device, await this.services.claims.wanted(claim));
+  }
+
   /** A backup is complete: what it covers may be released. */
   backedUp(): void {
     this.services.confirmations.backedUp();
@@ -315,6 +332,10 @@ export class FleetIngest {
     }
     const summary = repository.get(judged.versionId);
     if (summary !== undefined) return answerRecorded(this.services, device, summary);
+    const claim = repository.claim(judged.versionId);
+    // Announced without a claim, or after its replay gave no proof: the tensors are wanted.
+    if (claim !== undefined && judged.isClaim && claim.ended === undefined)
+      return this.services.receipts.claimed(claim);
     if (!(await this.parts.hasDiskSpace())) {
       await this.#refuse(device, diskFull(judged.versionId), correlation);
       return;
@@ -327,7 +348,10 @@ export class FleetIngest {
         correlation,
       );
     this.#emitAnnounced(device, judged);
-    await this.services.scheduler.announced(device, judged);
+    await this.services.scheduler.announced(device, {
+      ...judged,
+      isClaim: judged.isClaim && claim === undefined,
+    });
   }
   #emitAnnounced(device: string, { versionId, record, declared }: Accepted): void {
     this.parts.events.emit({

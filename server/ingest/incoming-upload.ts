@@ -7,55 +7,22 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import type { Lease } from "../../shared/objects/object-store.js";
-import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
-import type { Block, Encoding, ManifestPart, ObjectRef, WantReason } from "../../shared/wire/messages.js";
-import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Block, Encoding, ManifestPart, ObjectRef } from "../../shared/wire/messages.js";
 import { AnnouncedObjects } from "./announced-objects.js";
 import type { Accepted } from "./announcement.js";
 import { isMalformedCoding, isReferenceLost } from "./coded-tensors.js";
 import { writeUpload } from "./commit-upload.js";
-import type { DeviceSender } from "./device-sender.js";
+import { claimedBy } from "./claims.js";
+import type { IncomingUploadOptions, IncomingUploadParts } from "./incoming-upload-parts.js";
 import { provenBy, tensorsOf, type Proven } from "./held-versions.js";
 import { refusalOf, type IncomingUploadEnd } from "./incoming-upload-end.js";
-import type { IngestLimits } from "./limits.js";
 import { announcementBytes, manifestBytes } from "./message-bytes.js";
 import { needsOf, reliedOn, type BaseState, type Needs } from "./needs.js";
 import { resumeTransfer } from "./saved-transfer.js";
-import type { SpoolFolder } from "./spool.js";
 import { UploadTransfer, type TransferProgress } from "./upload-transfer.js";
 import { wantMessages, type TransferRequest } from "./want-messages.js";
-
-export interface IncomingUploadParts {
-  readonly repository: Pick<
-    FleetRepository,
-    "objects" | "get" | "record" | "hasHad" | "hasSent" | "assignment"
-  >;
-  readonly spools: SpoolFolder;
-  readonly budget: WindowBudget;
-  readonly sender: DeviceSender;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Log;
-  readonly limits: IngestLimits;
-  /** Objects were requested: their number, and their bytes before encoding. */
-  onWanted(want: { readonly reason: WantReason; readonly objects: number; readonly bytes: number }): void;
-  /** Blocks have arrived. */
-  onProgress(progress: TransferProgress): void;
-}
-
-export interface IncomingUploadOptions {
-  readonly device: string;
-  readonly accepted: Accepted;
-  /** The version before it in its line, if this generation of the device sent it. */
-  readonly predecessor: Hash | undefined;
-  /** The device does not have the bases, so the missing tensors are requested raw. */
-  readonly withoutBase: boolean;
-  /** A coded transfer of this version could not be used: the version is requested raw. */
-  readonly rawOnly: boolean;
-}
 
 type Received = "complete" | "interrupted" | "restart";
 
@@ -84,6 +51,8 @@ export class IncomingUpload {
   #restarts = 0;
   /** Whether the last complete transfer was coded. */
   #isCoded = false;
+  /** Whether a replay is to give the tensors; undefined until that is decided. */
+  #isClaim: boolean | undefined;
 
   constructor(
     options: IncomingUploadOptions,
@@ -139,7 +108,9 @@ export class IncomingUpload {
   async run(): Promise<IncomingUploadEnd> {
     try {
       const { repository } = this.parts;
-      this.#proven = await provenBy(repository, this.accepted.record, this.#predecessor);
+      const proven = await provenBy(repository, this.accepted.record, this.#predecessor);
+      const objects = new Set([...proven.objects, ...claimedBy(repository, this.accepted)]);
+      this.#proven = { ...proven, objects };
       for (;;) {
         const end = this.#interrupted ? ({ end: "interrupted" } as const) : await this.#step();
         if (end !== undefined) return end;
@@ -160,6 +131,7 @@ export class IncomingUpload {
   async #step(): Promise<IncomingUploadEnd | undefined> {
     const trees = await this.#trees();
     this.#renewLease(trees);
+    await this.#decideClaim(trees);
     const needs = this.#needs(trees);
     switch (needs.step) {
       case "bases":
@@ -167,7 +139,7 @@ export class IncomingUpload {
       case "refuse":
         return { end: "refused", error: new StemmaError(needs.code, needs.message) };
       case "commit":
-        return { end: "recorded", summary: await this.#commit(trees ?? [], undefined) };
+        return await this.#commit(trees ?? [], undefined);
       case "objects": {
         const received = await this.#receive("objects", needs.objects, []);
         return received === "interrupted" ? { end: "interrupted" } : undefined;
@@ -177,23 +149,35 @@ export class IncomingUpload {
         const received = await this.#receive(reason, needs.objects, needs.indices);
         if (received === "interrupted") return { end: "interrupted" };
         if (received === "restart") return undefined;
-        const summary = await this.#commitOrWantRaw(trees ?? [], this.#transfer);
-        return summary === undefined ? undefined : { end: "recorded", summary };
+        return await this.#commitOrWantRaw(trees ?? [], this.#transfer);
       }
     }
+  }
+
+  /** A claim is judged once all small objects are here. */
+  async #decideClaim(trees: readonly LeafTable[] | undefined): Promise<void> {
+    if (this.#isClaim !== undefined || trees === undefined) return;
+    const { device } = this;
+    const { record, isClaim } = this.accepted;
+    if (!["tensors", "commit"].includes(this.#needs(trees).step)) return;
+    const [provenance, openings] = [record.objects.provenance, record.objects.openings].map((id) =>
+      this.#objects.bytes(id),
+    );
+    this.#isClaim = isClaim && (await this.parts.claims.isTaken({ device, record, provenance, openings }));
   }
 
   #needs(trees: readonly LeafTable[] | undefined): Needs {
     const { repository, limits } = this.parts;
     const base = (versionId: Hash): BaseState => {
       const known = repository.get(versionId);
-      if (known === undefined) return "unknown";
+      if (known === undefined) return repository.claim(versionId) === undefined ? "unknown" : "known";
       return known.state === "retired" ? "retired" : "known";
     };
     const view = {
       record: this.accepted.record,
       trees,
       withoutBase: this.#withoutBase,
+      isClaim: this.#isClaim === true,
       base,
       isProven: (id: Hash) => this.#isProven(id),
       isHeld: (id: Hash) => this.#objects.has(id),
@@ -341,7 +325,10 @@ export class IncomingUpload {
   }
 
   /** Writes one pack, then appends the fact, so that whatever is acknowledged afterwards is on disk. */
-  async #commit(trees: readonly LeafTable[], transfer: UploadTransfer | undefined): Promise<VersionSummary> {
+  async #commit(
+    trees: readonly LeafTable[],
+    transfer: UploadTransfer | undefined,
+  ): Promise<IncomingUploadEnd> {
     const { repository } = this.parts;
     const { recordBytes, generation } = this.accepted;
     try {
@@ -353,9 +340,12 @@ export class IncomingUpload {
         await this.#dropTransfer();
       throw error;
     }
-    const summary = await repository.record(recordBytes, { generation });
+    const recorded =
+      this.#isClaim === true
+        ? await repository.recordClaim(recordBytes, { generation })
+        : await repository.record(recordBytes, { generation });
     await this.#dropTransfer();
-    return summary;
+    return "state" in recorded ? { end: "recorded", summary: recorded } : { end: "claimed", claim: recorded };
   }
 
   /**
@@ -365,7 +355,7 @@ export class IncomingUpload {
   async #commitOrWantRaw(
     trees: readonly LeafTable[],
     transfer: UploadTransfer | undefined,
-  ): Promise<VersionSummary | undefined> {
+  ): Promise<IncomingUploadEnd | undefined> {
     try {
       return await this.#commit(trees, transfer);
     } catch (error) {

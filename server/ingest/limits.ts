@@ -107,6 +107,27 @@ export const ingestLimitsSchema = z.strictObject({
     .default(256 * KiB)
     .describe("Bytes of one block of a transfer, as the server asks its devices for."),
   window: count().max(maxWindow).default(8).describe("Number of blocks that one transfer has in flight."),
+  claimsPerDevice: z
+    .number()
+    .int()
+    .min(0)
+    .default(8)
+    .describe(
+      "Number of models of one device that wait for their replay (approach `provenance`); of more, the parameters are requested. 0: none waits.",
+    ),
+  claimsTotal: count()
+    .default(1000)
+    .describe("Number of models of all devices of a fleet that wait for their replay."),
+  claimMs: count()
+    .default(10 * minuteMs)
+    .describe(
+      "Milliseconds that the replay of one model may take, as its device states them and as it takes here. Of a longer one the parameters are requested.",
+    ),
+  claimMsPerHour: count()
+    .default(15 * minuteMs)
+    .describe(
+      "Milliseconds of replays per hour that the models of one device may take in the long run. Beyond that, their parameters are requested.",
+    ),
   coding: z
     .boolean()
     .default(true)

@@ -15,6 +15,9 @@ interface IndexedVersion {
   readonly generation: number | undefined;
 }
 
+/** A version or a claim. */
+type ReportedVersion = Pick<VersionSummary, "versionId" | "record" | "position" | "generation">;
+
 interface IndexedLine {
   readonly versions: Map<number, IndexedVersion>;
   /** By generation of the device, the version with the highest number. */
@@ -30,7 +33,7 @@ function succeeds(version: IndexedVersion, known: IndexedVersion | undefined): b
 export class LineIndex {
   readonly #lines = new Map<string, IndexedLine>();
 
-  constructor(versions: Iterable<VersionSummary>) {
+  constructor(versions: Iterable<ReportedVersion>) {
     for (const summary of versions) this.add(summary);
   }
 
@@ -38,7 +41,7 @@ export class LineIndex {
    * Adds a recorded version. Where two have the same number (a device that is enrolled again counts from the
    * start), the later one counts.
    */
-  add({ versionId, record: { device, line, sequence }, position, generation }: VersionSummary): void {
+  add({ versionId, record: { device, line, sequence }, position, generation }: ReportedVersion): void {
     const key = `${device}\0${line}`;
     let indexed = this.#lines.get(key);
     if (indexed === undefined) this.#lines.set(key, (indexed = { versions: new Map(), heads: new Map() }));

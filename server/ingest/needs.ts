@@ -26,6 +26,8 @@ export interface NeedsView {
   readonly trees: readonly LeafTable[] | undefined;
   /** The bases were requested already, and the device does not have them. */
   readonly withoutBase: boolean;
+  /** A replay is to give the model's tensors: they are not requested. */
+  readonly isClaim: boolean;
 }
 
 export interface NeedsRefusal {
@@ -157,7 +159,7 @@ function largeNeeds(
   const asked = new Set<Hash>();
   const indices: number[] = [];
   const objects: ObjectRef[] = [];
-  for (const index of requestOrder(view.record, trees)) {
+  for (const index of view.isClaim ? [] : requestOrder(view.record, trees)) {
     const leaf = all[index];
     if (leaf === undefined || asked.has(leaf.tensor) || view.isProven(leaf.tensor)) continue;
     asked.add(leaf.tensor);

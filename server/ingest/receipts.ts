@@ -4,8 +4,10 @@ import type { Log } from "../../shared/ports.js";
 import { signReceipt } from "../../shared/trust/signatures.js";
 import type { Receipt, ReceiptKind } from "../../shared/wire/messages.js";
 import type { EventHub } from "../events/event-hub.js";
+import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
+import { asReported } from "./claims.js";
 import type { DeviceSender, DeviceSession } from "./device-sender.js";
 import type { HistoryProofs } from "./history-proofs.js";
 
@@ -34,6 +36,8 @@ export interface ReceiptsParts {
   sessionOf(device: string): DeviceSession | undefined;
 }
 
+type Reported = ReturnType<typeof asReported>;
+
 export class Receipts {
   constructor(private readonly parts: ReceiptsParts) {}
 
@@ -59,13 +63,18 @@ export class Receipts {
     await this.#send(record.device, summary, [kind]);
   }
 
+  /** Sends the receipt of a claim: it is recorded, and nothing follows from that. */
+  async claimed(claim: ClaimSummary): Promise<void> {
+    await this.#send(claim.record.device, asReported(claim), ["recorded"]);
+  }
+
   /** Sends all receipts that hold for a version now. */
   async repeat(device: string, summary: VersionSummary): Promise<void> {
     await this.#send(device, summary, receiptKindsOf(summary.state));
   }
 
   /** A device that was not welcomed in this session gets none: it announces again what has no receipt. */
-  async #send(device: string, summary: VersionSummary, kinds: readonly ReceiptKind[]): Promise<void> {
+  async #send(device: string, summary: Reported, kinds: readonly ReceiptKind[]): Promise<void> {
     const { repository, sender, log } = this.parts;
     if (this.parts.sessionOf(device)?.provenLength === undefined) return;
     let entry: Uint8Array;
@@ -91,7 +100,7 @@ export class Receipts {
   }
 
   #sign(
-    summary: VersionSummary,
+    summary: Reported,
     kind: ReceiptKind,
     { session, from, entry }: { readonly session: number; readonly from: number; readonly entry: Uint8Array },
   ): Receipt {

@@ -8,11 +8,14 @@ import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Block, ManifestPart } from "../../shared/wire/messages.js";
 import type { EventHub } from "../events/event-hub.js";
+import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { Accepted } from "./announcement.js";
 import { announcementBytes } from "./message-bytes.js";
 import { ParkingLot } from "./parking.js";
-import { IncomingUpload, type IncomingUploadParts } from "./incoming-upload.js";
+import { isKnown } from "./claims.js";
+import { IncomingUpload } from "./incoming-upload.js";
+import type { IncomingUploadParts } from "./incoming-upload-parts.js";
 import type { IncomingUploadEnd } from "./incoming-upload-end.js";
 import { WaitingUploads, type WaitingUpload } from "./waiting-uploads.js";
 import { wantBases } from "./want-messages.js";
@@ -28,6 +31,8 @@ export interface UploadSchedulerParts extends Omit<
   predecessorOf(record: Pick<SaveRecord, "device" | "line" | "sequence">): Hash | undefined;
   /** The version's fact is fsynced. */
   onRecorded(summary: VersionSummary): void;
+  /** The fact of a claim is fsynced; a replay is to give its tensors. */
+  onClaimed(claim: ClaimSummary): void;
   /** The version was recorded meanwhile: the device gets the same receipts again. */
   onAlreadyRecorded(device: string, summary: VersionSummary): void;
   onFailed(error: unknown): void;
@@ -181,7 +186,7 @@ export class UploadScheduler {
   }
 
   #basesAbsent(device: string, { record }: Accepted): boolean {
-    const unknown = record.bases.filter((base) => this.parts.repository.get(base) === undefined);
+    const unknown = record.bases.filter((base) => !isKnown(this.parts.repository, base));
     const underWay = (base: Hash): boolean =>
       this.#running.has(base) || this.#parking.has(base) || this.#waiting.has(device, base);
     return unknown.length > 0 && !unknown.some(underWay);
@@ -285,6 +290,9 @@ export class UploadScheduler {
       case "recorded":
         this.#recorded(upload, end.summary);
         break;
+      case "claimed":
+        this.#claimed(upload, end.claim);
+        break;
       case "bases":
         await this.#park(device, accepted, end.bases);
         break;
@@ -322,11 +330,20 @@ export class UploadScheduler {
     this.baseIsKnown(versionId);
   }
 
+  #claimed({ device, versionId, wireBytes, startedAtMs }: IncomingUpload, claim: ClaimSummary): void {
+    const { events, repository, clock } = this.parts;
+    const { line, name } = claim.record;
+    const about = { fleet: repository.fleet, device, line, name, versionId, tensorBytes: claim.tensorBytes };
+    events.emit({ event: "claimed", ...about, wireBytes, tookMs: clock.monotonic() - startedAtMs });
+    this.parts.onClaimed(claim);
+    this.baseIsKnown(versionId);
+  }
+
   async #park(device: string, accepted: Accepted, bases: readonly Hash[]): Promise<void> {
     const { versionId, record } = accepted;
     const { sender, clock, events, repository } = this.parts;
     // A base was recorded meanwhile: no need to wait.
-    if (bases.some((base) => repository.get(base) !== undefined)) {
+    if (bases.some((base) => isKnown(repository, base))) {
       this.#waiting.add(device, { accepted, withoutBase: false });
       return;
     }

@@ -8,7 +8,8 @@ export interface ComparedTensor {
   /** What people call it. */
   readonly name: string;
   readonly id: Hash;
-  readonly source: TensorSource;
+  /** Undefined where only its id is known. */
+  readonly source: TensorSource | undefined;
 }
 
 export interface TensorDifference {
@@ -37,7 +38,13 @@ export async function compareTensors(
     if (tensor !== undefined && tensorId(tensor, tensor.bytes) === id) continue;
     tensors++;
     first ??= name;
-    if (tensor === undefined || !hasSameHeader(tensor, source) || tensor.dtype !== "F32") continue;
+    if (
+      tensor === undefined ||
+      source === undefined ||
+      !hasSameHeader(tensor, source) ||
+      tensor.dtype !== "F32"
+    )
+      continue;
     const difference = largestDifference((await tensorOfSource(source)).bytes, tensor.bytes);
     if (largest === undefined || difference > largest.difference) largest = { tensor: name, difference };
   }

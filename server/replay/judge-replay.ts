@@ -14,7 +14,8 @@ import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import { readLeaves } from "../repository/state/references.js";
 import { differingMembers } from "./compare-stories.js";
 import { compareTensors, type TensorDifference } from "./compare-tensors.js";
 import type { Story } from "./story.js";
@@ -68,10 +69,10 @@ export async function judgeReplay(
 
 async function compareWithRecorded(
   repository: FleetRepository,
-  { versionId, record }: VersionSummary,
+  { record }: Replay["summary"],
   { modelFile, architectureFile }: TrainingOutcome,
 ): Promise<TensorDifference | undefined> {
-  const leaves = await repository.leaves(versionId);
+  const leaves = await readLeaves(repository.objects, record);
   const names = decodeNames(await repository.objects.read("names", record.objects.names), leaves.length);
   const file = await nodeFiles().open(modelFile, "read");
   try {
@@ -87,7 +88,8 @@ async function compareWithRecorded(
         path,
         name: names.leaves[i] ?? path,
         id: tensor,
-        source: repository.objects.openTensor(tensor),
+        // Those of a claim are not here.
+        source: repository.objects.has(tensor) ? repository.objects.openTensor(tensor) : undefined,
       })),
       replayed,
     );
@@ -108,7 +110,7 @@ const repeatedMeasures = [
 
 async function hasSameMeasures(
   { objects }: FleetRepository,
-  { record }: VersionSummary,
+  { record }: Replay["summary"],
   { result }: TrainingOutcome,
 ): Promise<boolean> {
   const { metadata } = record.objects;

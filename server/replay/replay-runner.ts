@@ -1,7 +1,7 @@
 /**
- * Runs the queued replays of a server's fleets, one at a time, each training in a process of its own. What is queued
- * is on the disk (replay-jobs.ts), and so is the state of the training, so that a server that was killed goes on
- * where it was. A verdict in the journal is not computed again.
+ * Runs the queued replays and the claims of a server's fleets, one at a time, each training in a process of its own.
+ * What waits is on the disk (waiting-replays.ts), and so is the state of the training: a server that was killed goes
+ * on where it was. A verdict in the journal is not computed again.
  */
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,18 +11,28 @@ import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import { fleetsAs } from "../context/open-fleets.js";
-import type { OperationsContext, RunningReplay } from "../context/operations-context.js";
+import type { LiveFleet, OperationsContext, RunningReplay } from "../context/operations-context.js";
+import type { EventHub } from "../events/event-hub.js";
+import type { ClaimSummary } from "../repository/claim.js";
+import type { ClaimRules } from "./claim-rules.js";
+import { replayClaim } from "./replay-claim.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 import { replayVersion, withinReplayLimit } from "./replay-version.js";
+import { waitingReplays, type WaitingReplay } from "./waiting-replays.js";
 
 export interface ReplayRunnerParts extends Pick<OperationsContext, "home" | "fleets" | "version"> {
   readonly log: Log;
+  readonly events: Pick<EventHub, "emit">;
+  readonly rules: ClaimRules;
+  /** Who tells devices how their claims ended. */
+  fleetOf(fleet: string): Promise<Pick<LiveFleet, "claimEnded">>;
 }
 
-interface NextReplay {
-  readonly fleet: string;
-  readonly stored: StoredReplay;
-}
+/** Milliseconds until a claim is tried again whose replay failed because of the machine. */
+const retryClaimMs = 10 * 60_000;
+
+type QueuedReplay = WaitingReplay & { readonly stored: StoredReplay };
+type ClaimReplay = WaitingReplay & { readonly claim: ClaimSummary };
 
 export class ReplayRunner {
   #running: { readonly at: RunningReplay; readonly abort: AbortController } | undefined;
@@ -30,6 +40,8 @@ export class ReplayRunner {
   #work: Promise<void> | undefined;
   #isDue = false;
   #isTidy = false;
+  /** Claims that are tried again later, with what ends the wait. */
+  readonly #paused = new Map<Hash, () => void>();
 
   constructor(private readonly parts: ReplayRunnerParts) {}
 
@@ -58,6 +70,7 @@ export class ReplayRunner {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#running?.abort.abort();
+    for (const cancel of this.#paused.values()) cancel();
     await this.idle();
   }
 
@@ -77,60 +90,80 @@ export class ReplayRunner {
   async #removeOthers(): Promise<void> {
     if (this.#isTidy) return;
     this.#isTidy = true;
-    const { home, fleets } = this.parts;
-    const kept = new Set<string>();
-    try {
-      for (const fleet of await fleets.names())
-        for (const { versionId, state } of await new ReplayJobs(home, fleet).list())
-          if (state === "waiting") kept.add(versionId);
-      for (const name of await readdir(keptFolderOf(home)).catch(() => []))
-        if (!kept.has(name)) await rm(join(keptFolderOf(home), name), { recursive: true, force: true });
-    } catch (error) {
-      this.parts.log.error("replays-not-read", { message: messageOf(error) });
-    }
+    const folder = keptFolderOf(this.parts.home);
+    const kept = new Set<string>((await waitingReplays(this.parts)).map(({ versionId }) => versionId));
+    for (const name of await readdir(folder).catch(() => []))
+      if (!kept.has(name)) await rm(join(folder, name), { recursive: true, force: true });
   }
 
-  async #next(): Promise<NextReplay | undefined> {
-    const { home, fleets, log } = this.parts;
-    const waiting: NextReplay[] = [];
-    for (const fleet of await fleets.names())
-      try {
-        const stored = (await new ReplayJobs(home, fleet).list()).find(({ state }) => state === "waiting");
-        if (stored !== undefined) waiting.push({ fleet, stored });
-      } catch (error) {
-        log.error("replays-not-read", { fleet, message: messageOf(error) });
-      }
-    return waiting.sort(
-      (a, b) => b.stored.priority - a.stored.priority || a.stored.queuedAtMs - b.stored.queuedAtMs,
-    )[0];
+  async #next(): Promise<WaitingReplay | undefined> {
+    return (await waitingReplays(this.parts)).find(({ versionId }) => !this.#paused.has(versionId));
   }
 
-  async #run({ fleet, stored }: NextReplay): Promise<void> {
+  async #run(next: WaitingReplay): Promise<void> {
     const { home, log } = this.parts;
-    const { versionId } = stored;
+    const { fleet, versionId } = next;
     const keptFolder = join(keptFolderOf(home), versionId);
     const abort = new AbortController();
     if (this.#closing.signal.aborted) return;
     const at: RunningReplay = { fleet, versionId, startedAtMs: home.ports.clock.now(), progress: undefined };
     this.#running = { at, abort };
-    const jobs = new ReplayJobs(home, fleet);
+    const options = { signal: abort.signal, keptFolder, at };
     try {
-      const report =
-        (await this.#finished(fleet, stored)) ??
-        (await this.#replay({ fleet, stored }, { signal: abort.signal, keptFolder, at }));
-      if (report === undefined) return;
-      await jobs.end(versionId, { state: "ended", report });
-      log.info("replay-ended", { fleet, versionId, verdict: report.verdict, text: report.text });
+      await ("claim" in next ? this.#replayClaim(next, options) : this.#replayQueued(next, options));
     } catch (error) {
       // A replay that was cancelled does not wait any more; one that the end of the server cut short waits on.
       if (abort.signal.aborted) return;
       const code = isStemmaError(error) ? error.code : "INTERNAL";
-      log.warn("replay-failed", { fleet, versionId, code, message: messageOf(error) });
-      await jobs.end(versionId, { state: "failed", problem: { code, message: messageOf(error) } });
+      const message = messageOf(error);
+      log.warn("replay-failed", { fleet, versionId, code, message });
+      if ("claim" in next) this.#pause(versionId);
+      else await new ReplayJobs(home, fleet).end(versionId, { state: "failed", problem: { code, message } });
     } finally {
       this.#running = undefined;
       if (!this.#closing.signal.aborted) await rm(keptFolder, { recursive: true, force: true });
     }
+  }
+
+  #pause(versionId: Hash): void {
+    const cancel = this.parts.home.ports.clock.after(retryClaimMs, () => {
+      this.#paused.delete(versionId);
+      this.wake();
+    });
+    this.#paused.set(versionId, cancel);
+  }
+
+  async #replayQueued({ fleet, stored }: QueuedReplay, options: RunOptions): Promise<void> {
+    const { home, log } = this.parts;
+    const { versionId } = stored;
+    const report = (await this.#finished(fleet, stored)) ?? (await this.#replay({ fleet, stored }, options));
+    if (report === undefined) return;
+    await new ReplayJobs(home, fleet).end(versionId, { state: "ended", report });
+    log.info("replay-ended", { fleet, versionId, verdict: report.verdict, text: report.text });
+  }
+
+  async #replayClaim({ fleet, claim }: ClaimReplay, { at, ...options }: RunOptions): Promise<void> {
+    const { home, fleets, version, log, events, rules } = this.parts;
+    const { versionId, record, name } = claim;
+    const onProgress = (progress: TrainingProgress): void => {
+      at.progress = progress;
+    };
+    const report = await this.#whenFree(options.signal, () =>
+      replayClaim({ home, fleets, version }, { fleet, versionId }, { ...options, onProgress, rules }),
+    );
+    if (report === undefined) return;
+    const { verdict, text } = report;
+    const { device, line } = record;
+    log[verdict === "proved" ? "info" : "warn"]("claim-ended", {
+      fleet,
+      device,
+      line,
+      versionId,
+      verdict,
+      text,
+    });
+    events.emit({ event: "claim-ended", fleet, device, line, versionId, name, verdict, because: text });
+    await (await this.parts.fleetOf(fleet)).claimEnded(versionId);
   }
 
   /** The verdict that a server which was killed had written already; undefined: there is none. */
@@ -142,9 +175,8 @@ export class ReplayRunner {
     return { versionId, name, version, verdict, grade, engineId, text: because };
   }
 
-  /** Undefined where the server stops. A replay that a person waits for runs first. */
   async #replay(
-    { fleet, stored: { versionId, by } }: NextReplay,
+    { fleet, stored: { versionId, by } }: Pick<QueuedReplay, "fleet" | "stored">,
     { signal, keptFolder, at }: RunOptions,
   ): Promise<StoredReplay["report"]> {
     const { home, version } = this.parts;
@@ -153,12 +185,19 @@ export class ReplayRunner {
     const onProgress = (progress: TrainingProgress): void => {
       at.progress = progress;
     };
+    return await this.#whenFree(signal, () =>
+      replayVersion(context, { fleet, model: versionId }, { signal, keptFolder, onProgress }),
+    );
+  }
+
+  /** A replay that a person waits for runs first. Undefined where it is stopped before it begins. */
+  async #whenFree<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
     while (!signal.aborted)
       try {
-        return await replayVersion(context, { fleet, model: versionId }, { signal, keptFolder, onProgress });
+        return await work();
       } catch (error) {
         if (!isStemmaError(error, "QUOTA_EXCEEDED")) throw error;
-        await withinReplayLimit.whenFree(context, signal);
+        await withinReplayLimit.whenFree(this.parts, signal);
       }
     return undefined;
   }

@@ -62,7 +62,7 @@ export async function replayVersion(
 }
 
 /** Runs the work in the folder that is kept, or in one that is removed at its end. */
-async function inWorkFolder<T>(
+export async function inWorkFolder<T>(
   { home }: OperationsContext,
   { keptFolder, signal }: ReplayOptions,
   work: (folder: string) => Promise<T>,
@@ -91,6 +91,6 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
     : await judgeReplay(task, { ...trained, opened: read.opened, story });
 }
 
-function unreplayable({ reason, text }: Unreplayable): Judgement {
+export function unreplayable({ reason, text }: Unreplayable): Judgement {
   return { verdict: "unreplayable", reason, text };
 }

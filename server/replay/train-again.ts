@@ -19,9 +19,11 @@ import type { Story, Unreplayable } from "./story.js";
 export interface Replay {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
-  readonly summary: VersionSummary;
+  readonly summary: Pick<VersionSummary, "versionId" | "record">;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  /** MiB for the tensors of the training; absent: no limit. */
+  readonly memoryLimitMb?: number | undefined;
   /** The work folder stays where the replay is cut short, so that it continues there. */
   readonly keptFolder?: string | undefined;
 }
@@ -36,7 +38,7 @@ export interface TrainedAgain {
  * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
  */
 export async function trainAgain(
-  { context, repository, summary, signal, onProgress, keptFolder }: Replay,
+  { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder }: Replay,
   story: Story,
   workFolder: string,
 ): Promise<TrainedAgain | Unreplayable> {
@@ -69,6 +71,7 @@ export async function trainAgain(
         ...engine,
         ...(signal === undefined ? {} : { signal }),
         ...(onProgress === undefined ? {} : { onProgress }),
+        ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }),
         ...(keptFolder === undefined ? {} : { state: {} }),
       },
     );
@@ -88,7 +91,7 @@ async function engineFolderOf(
     summary,
     story,
     folder,
-  }: { readonly summary: VersionSummary; readonly story: Story; readonly folder: string },
+  }: { readonly summary: Replay["summary"]; readonly story: Story; readonly folder: string },
 ): Promise<{ readonly engineFolder?: string } | Unreplayable> {
   if ((await ownEngine().catch(() => undefined))?.engineId === story.engineId) return {};
   const named = summary.record.uses?.engine;

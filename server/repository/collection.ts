@@ -5,6 +5,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { claimedObjects } from "./versions/claims.js";
 import type { RepositoryContext } from "./context.js";
 import type { Collected } from "./tiers/tier-port.js";
 
@@ -14,10 +15,11 @@ import type { Collected } from "./tiers/tier-port.js";
  * last version that needs it, as recipes and data do.
  */
 function liveNow(
-  { references, objects, records, state }: RepositoryContext,
-  needed: ReadonlySet<Hash> = references.live(),
+  context: RepositoryContext,
+  needed: ReadonlySet<Hash> = context.references.live(),
 ): ReadonlySet<Hash> {
-  const live = new Set(needed);
+  const { objects, records, state } = context;
+  const live = new Set([...needed, ...claimedObjects(context)]);
   const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
   if (engines.length === 0) return live;
   const named = new Set([...records.values()].map(({ uses }) => uses?.engine));

@@ -25,6 +25,8 @@ export interface RepositoryContext {
   readonly objects: PackStore;
   readonly journal: FileJournal;
   readonly state: FleetState;
+  /** Records of claims. */
+  readonly claimRecords: Map<Hash, SaveRecord>;
   /** `records`, `byDevice` and `damaged`: see VersionTable. */
   readonly records: Map<Hash, SaveRecord>;
   readonly byDevice: Map<string, VersionState[]>;

@@ -20,6 +20,7 @@ import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
+import type { ClaimSummary, FormerClaim } from "./claim.js";
 import type { ReplayGrade } from "../../shared/journal/fact.js";
 import type { ErrorCode } from "../../shared/errors.js";
 import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
@@ -44,6 +45,8 @@ export interface VersionSummary {
   readonly retired?: Ended;
   /** How its latest replay ended; absent where none gave a verdict. */
   readonly replayed?: Replayed;
+  /** Its device reported how it was made before any tensors; absent where it sent them at first. */
+  readonly claim?: FormerClaim;
   /** Who recorded it; absent where a device did, and in older journals. */
   readonly by?: string;
   /** Bytes of all tensors. */
@@ -288,6 +291,29 @@ export interface FleetRepository {
    * @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID, REFERENCE_MISSING, ROOT_MISMATCH
    */
   record(recordBytes: Uint8Array, sentBy?: { readonly generation: number }): Promise<VersionSummary>;
+  /**
+   * Records that a device claims a version: everything but its tensors is in the store. A version that is recorded
+   * already is returned as it is.
+   * @throws as `record`
+   */
+  recordClaim(
+    recordBytes: Uint8Array,
+    sentBy: { readonly generation: number },
+  ): Promise<ClaimSummary | VersionSummary>;
+  claim(versionId: Hash): ClaimSummary | undefined;
+  /** In journal order. */
+  claims(): readonly ClaimSummary[];
+  /**
+   * Records a claimed version whose tensors, of the recorded root, a replay has written into the store.
+   * @throws MODEL_NOT_FOUND, REFERENCE_MISSING
+   */
+  proveClaim(
+    proof: Omit<Extract<Fact, { readonly type: "proved" }>, "type" | "atMs">,
+  ): Promise<VersionSummary>;
+  /** States that a claim was not proved; undefined where it is a version meanwhile. */
+  endClaim(
+    fact: Extract<Fact, { readonly type: "refuted" | "unreplayable" }>,
+  ): Promise<ClaimSummary | undefined>;
   /** Reads the model back from disk, compares the roots and appends the fact `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
   /** Appends the fact `released`: the device may delete its copy. @throws NOT_ALLOWED before it is stored */

@@ -38,10 +38,10 @@ export async function readState(files: Files, journalFolder: string): Promise<Fl
 /** Versions whose save records are in the store and that no fact names. */
 export function unrecordedVersions(
   objects: Pick<ObjectReader, "list">,
-  { versions }: Pick<FleetState, "versions">,
+  { versions, claims }: Pick<FleetState, "versions" | "claims">,
 ): readonly Hash[] {
   return [...objects.list()]
-    .filter(({ kind, id }) => kind === "record" && !versions.has(id))
+    .filter(({ kind, id }) => kind === "record" && !versions.has(id) && !claims.has(id))
     .map(({ id }) => id);
 }
 

@@ -34,6 +34,14 @@ import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
 import { loadRecords } from "./state/record-cache.js";
 import { noteSequence, recordVersion } from "./versions/record-version.js";
+import {
+  endClaim,
+  findClaim,
+  listClaims,
+  loadClaimRecords,
+  proveClaim,
+  recordClaim,
+} from "./versions/claims.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
@@ -119,6 +127,9 @@ async function openContext(
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
     for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
+    const claimRecords = await loadClaimRecords(objects, state.claims.keys(), (versionId, error) =>
+      log?.error("record-damaged", { fleet, versionId, error }),
+    );
     const lastSequences = new Map<string, number>();
     const byDevice = new Map<string, VersionState[]>();
     for (const version of state.versions.values()) {
@@ -146,6 +157,7 @@ async function openContext(
       objects,
       journal,
       state,
+      claimRecords,
       records,
       byDevice,
       damaged,
@@ -181,6 +193,11 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     ...lookups(context),
     save: (model, options) => saveVersion(context, model, options),
     record: (recordBytes, sentBy) => recordVersion(context, recordBytes, sentBy),
+    recordClaim: (recordBytes, sentBy) => recordClaim(context, recordBytes, sentBy),
+    claim: (versionId) => findClaim(context, versionId),
+    claims: () => listClaims(context),
+    proveClaim: (proof) => proveClaim(context, proof),
+    endClaim: (fact) => endClaim(context, fact),
     confirmStored: (versionId) => confirmStored(context, versionId),
     release: (versionId, because) => releaseVersion(context, versionId, because),
     recover: (versionId, options) => recoverVersion(context, versionId, options),

@@ -6,8 +6,6 @@
  *
  * | type | critical | for |
  * |---|---|---|
- * | `recorded` with `claim: true` | yes | a version whose tensors a replay has yet to give |
- * | `proved`, `refuted`, `unreplayable` | no | how the replay of a claim ended |
  * | `low-bits-asked`, `low-bits-answered` | no | questions for low bits |
  * | `published`, `withdrawn` | yes | releases of a model |
  * | `rollout`, `wave`, `rollout-ended` | yes | rollouts of a release |
@@ -49,6 +47,13 @@ export type Fact =
       readonly ownBytes?: number;
       /** Generation of the device that sent every byte of it; absent for what no device sent. */
       readonly generation?: number;
+      /**
+       * Its tensors are not in the store: a device reported how it was made, and a replay has yet to give them.
+       * `version` is 0; a later fact `recorded` without this gives it a number.
+       */
+      readonly claim?: true;
+      /** Of every claim: an older release would take it for a version. */
+      readonly critical?: true;
     })
   /** The server has read the stored model back and verified its root. */
   | (Caused & { readonly type: "stored"; readonly versionId: Hash })
@@ -134,6 +139,24 @@ export type Fact =
       readonly engineId: Hash;
       readonly because: string;
     })
+  /** The replay of a claim gave the recorded root; the fact `recorded` of the version follows. */
+  | (Caused & {
+      readonly type: "proved";
+      readonly versionId: Hash;
+      readonly grade: ReplayGrade;
+      readonly engineId: Hash;
+      readonly because: string;
+    })
+  /** The replay of a claim gave something else: the device is asked for the tensors. */
+  | (Caused & {
+      readonly type: "refuted";
+      readonly versionId: Hash;
+      readonly grade: ReplayGrade;
+      readonly engineId: Hash;
+      readonly because: string;
+    })
+  /** A claim cannot be replayed here: the device is asked for the tensors. */
+  | (Caused & { readonly type: "unreplayable"; readonly versionId: Hash; readonly because: string })
   /** An object that may be redacted (kind "openings") is dropped. Its absence is not damage. */
   | (Caused & { readonly type: "redacted"; readonly object: Hash; readonly because: string })
   /** A training engine is in the store, and may be run here: from this server's own build, or approved. */

@@ -6,7 +6,14 @@ import type { Hash } from "../tensor/tensor.js";
 import { readShortHash } from "./short-hash.js";
 
 export type ProvenFactContent =
-  | { readonly type: "recorded"; readonly versionId: Hash; readonly name: string; readonly version: number }
+  | {
+      readonly type: "recorded";
+      readonly versionId: Hash;
+      readonly name: string;
+      readonly version: number;
+      /** The server does not have the tensors yet. */
+      readonly isClaim: boolean;
+    }
   /** Facts from `position` on may be lost. */
   | { readonly type: "restored"; readonly position: number };
 
@@ -23,7 +30,7 @@ export function readProvenFact(entry: Uint8Array): ProvenFactContent | undefined
   if (type === "restored") return isCount(position) ? { type, position } : undefined;
   const versionId = readShortHash(fact["versionId"]);
   return type === "recorded" && versionId !== undefined && typeof name === "string" && isCount(version)
-    ? { type, versionId, name, version }
+    ? { type, versionId, name, version, isClaim: fact["claim"] === true }
     : undefined;
 }
 

@@ -132,6 +132,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     tensorBytes: field.u64,
     streamedBytes: field.nonEmpty(field.list(field.u64, maxStreamedObjects)),
     usesTensorBytes: field.nonZero(field.u64),
+    claim: field.ifTrue,
   },
   want: {
     reason: field.choice(["tensors", "objects", "base", "raw"]),

@@ -121,6 +121,8 @@ export interface Announce {
   readonly streamedBytes?: readonly number[] | undefined;
   /** Bytes of all tensors of checkpoints and optimizer state; absent where there are none. */
   readonly usesTensorBytes?: number | undefined;
+  /** The server may make the tensors itself, from the provenance; it asks for them where it does not. */
+  readonly claim?: boolean | undefined;
 }
 export type WantReason = "tensors" | "objects" | "base" | "raw";
 export interface Want extends CodingTerms {

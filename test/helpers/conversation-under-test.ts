@@ -77,6 +77,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
       clock,
       clockError: new ClockError(),
       log,
+      isClaim: () => Promise.resolve(false),
       send,
       onNotAdmitted: (why) => {
         events.push(`refused: ${why}`);

@@ -1,4 +1,4 @@
-/** `stemma replay engine approve|list|rm`: the training engines that a server may run; and the other replay commands. */
+/** `stemma replay engine approve|list|rm`: the engines that a server may run; and the other replay commands. */
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";

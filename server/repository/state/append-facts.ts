@@ -81,9 +81,12 @@ function requireDevice(state: FleetState, device: string): void {
 function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: Fact): void {
   switch (fact.type) {
     case "recorded":
+    case "proved":
+    case "refuted":
+    case "unreplayable":
       throw new StemmaError(
         "FACT_INVALID",
-        "A version is recorded through `record`, which checks what it refers to. Use that.",
+        "Versions and claims are recorded through methods that check what they refer to. Use those.",
       );
     case "stored":
     case "released":

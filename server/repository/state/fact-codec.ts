@@ -33,6 +33,8 @@ const callerShape = {
 /** Who caused a fact. Older journals have a text, or nothing. */
 const by = { by: z.union([text, z.looseObject(callerShape)]).optional() };
 const about = { ...at, versionId: hash, because: text, ...by };
+const grade = z.enum(["bit-exact", "execution-exact", "different"]);
+const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
 /** One schema per type; members in the order in which they are written. */
 const factSchemas = {
@@ -40,12 +42,17 @@ const factSchemas = {
     ...at,
     versionId: hash,
     name: text,
-    version: count.min(1),
+    version: count,
     tensorBytes: count.optional(),
     ownBytes: count.optional(),
     generation: generation.optional(),
+    claim: z.literal(true).optional(),
+    critical: z.literal(true).optional(),
     ...by,
   },
+  proved: graded,
+  refuted: graded,
+  unreplayable: about,
   stored: { ...at, versionId: hash, ...by },
   released: about,
   retired: about,
@@ -98,7 +105,7 @@ const factSchemas = {
     ...at,
     versionId: hash,
     verdict: z.enum(["proved", "refuted"]),
-    grade: z.enum(["bit-exact", "execution-exact", "different"]),
+    grade,
     engineId: hash,
     because: text,
     ...by,
@@ -179,6 +186,12 @@ function shortenHashes(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;
 }
 
+/** The only critical fact of this release. */
+function isClaim(value: object): boolean {
+  const { type, claim } = value as { readonly type?: unknown; readonly claim?: unknown };
+  return type === "recorded" && claim === true;
+}
+
 export const factCodec: FactCodec<Fact> = {
   encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortenHashes)),
   decode(bytes) {
@@ -190,7 +203,7 @@ export const factCodec: FactCodec<Fact> = {
     }
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
       throw invalid("it has no type");
-    if ((value as { critical?: unknown }).critical === true)
+    if ((value as { critical?: unknown }).critical === true && !isClaim(value))
       throw invalid(
         `${JSON.stringify((value as Fact).type)} is critical: a newer Stemma wrote it, and reading on ` +
           "without it would be wrong",

@@ -6,6 +6,7 @@
  * - The version numbers of a name increase in journal order and never change.
  * - Recording the same version again changes nothing; neither does an activation that repeats the last one of
  *   its line.
+ * - A claim is not among the versions until a fact `recorded` without `claim` states that its tensors are stored.
  * - `retired` and `released` are final; `stored` follows `recorded`. A fact about a version that is not
  *   recorded changes nothing and is counted in `ignoredFacts`.
  * - A fact of a type that this release does not know (written by a newer release with the same journal
@@ -23,6 +24,8 @@ import {
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
+import type { FormerClaim } from "../claim.js";
+import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./claim-state.js";
 import type { Ended, Replayed } from "../fleet-repository.js";
 import type { Hold } from "./hold.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -47,6 +50,8 @@ export interface VersionState {
   held?: Hold;
   /** How its latest replay ended. */
   replayed?: Replayed;
+  /** The claim as which a device reported it at first. */
+  readonly claim?: FormerClaim;
   readonly tags: Set<string>;
 }
 
@@ -97,6 +102,7 @@ export interface FleetState {
   readonly versions: Map<Hash, VersionState>;
   /** Name → its versions in journal order. */
   readonly names: Map<string, VersionState[]>;
+  readonly claims: Map<Hash, ClaimState>;
   /** Name → tag → version. */
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
@@ -128,6 +134,7 @@ export function emptyState(): FleetState {
     length: 0,
     versions: new Map(),
     names: new Map(),
+    claims: new Map(),
     tags: new Map(),
     devices: new Map(),
     datasets: new Map(),
@@ -157,7 +164,11 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
   state.newestMs = Math.max(state.newestMs, fact.atMs);
   switch (fact.type) {
     case "recorded":
-      return applyRecorded(state, position, fact);
+      return fact.claim === true ? applyClaimed(state, position, fact) : applyRecorded(state, position, fact);
+    case "proved":
+    case "refuted":
+    case "unreplayable":
+      return applyToClaim(state, fact);
     case "stored":
     case "released":
     case "retired":
@@ -298,6 +309,8 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
     state.ignoredFacts++;
     return;
   }
+  const claim = state.claims.get(fact.versionId);
+  state.claims.delete(fact.versionId);
   const version: VersionState = {
     versionId: fact.versionId,
     name: fact.name,
@@ -308,6 +321,8 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
     ownBytes: fact.ownBytes ?? 0,
     generation: fact.generation,
     ...byOf(fact),
+    ...(claim?.proved === undefined ? {} : { replayed: claim.proved }),
+    ...(claim === undefined ? {} : { claim: formerClaim(claim) }),
     tags: new Set(),
   };
   state.versions.set(fact.versionId, version);

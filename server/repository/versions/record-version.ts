@@ -143,13 +143,28 @@ function checkRoot(
 export async function recordVersion(
   context: RepositoryContext,
   recordBytes: Uint8Array,
-  { generation }: { readonly generation?: number } = {},
+  { generation, before = [] }: { readonly generation?: number; readonly before?: readonly Fact[] } = {},
 ): Promise<VersionSummary> {
   const known = findVersion(context, versionIdOf(recordBytes));
   if (known !== undefined) return known;
   const checked = { ...(await checkVersion(context.objects, recordBytes)), generation };
   const { record, versionId } = checked;
   const data = await usedDataOf(context.objects, record.uses?.data);
+  requireRecordable(context, { record, versionId, data, generation });
+  await keepRecordBytes(context, versionId, recordBytes);
+  return await appendRecorded(context, { ...checked, data }, recordBytes, before);
+}
+
+/** @throws RECORD_INVALID, IDENTITY_FOREIGN, NAME_INVALID */
+export function requireRecordable(
+  context: Pick<RepositoryContext, "fleet">,
+  {
+    record,
+    versionId,
+    data,
+    generation,
+  }: Pick<RecordableVersion, "record" | "versionId" | "data" | "generation">,
+): void {
   if (generation !== undefined) requireOwnChunks(record, data);
   if (record.fleet !== context.fleet)
     throw new StemmaError(
@@ -158,8 +173,6 @@ export async function recordVersion(
       { fleet: record.fleet },
     );
   checkName("model", record.name);
-  await keepRecordBytes(context, versionId, recordBytes);
-  return await appendRecorded(context, { ...checked, data }, recordBytes);
 }
 
 /**
@@ -198,13 +211,15 @@ export function recordedFact(
 }
 
 /**
- * Appends the fact of a version that was checked or was saved by this process. @throws REFERENCE_MISSING,
+ * Appends the fact of a version that was checked or was saved by this process, after the facts `before` that go with
+ * it. @throws REFERENCE_MISSING,
  * TREE_MALFORMED, OBJECT_KIND_MISMATCH
  */
 export async function appendRecorded(
   context: RepositoryContext,
   checked: RecordableVersion,
   recordBytes: Uint8Array,
+  before: readonly Fact[] = [],
 ): Promise<VersionSummary> {
   const { versionId, record, allLeaves: leaves, data } = checked;
   const version = { state: "kept", versionId, record, leaves, dataChunks: data.chunks } as const;
@@ -214,11 +229,12 @@ export async function appendRecorded(
       if (draft.state.versions.has(versionId) || draft.recordedHere.has(versionId)) return [];
       // Now everything is in the store, including what was missing when the version was checked.
       checkDeclarations(context.objects, record, leaves);
-      return [recordedFact(context.clock.now(), checked, draft.takeVersion(record.name))];
+      return [...before, recordedFact(context.clock.now(), checked, draft.takeVersion(record.name))];
     },
     onApplied: (positions) => {
       if (positions.length === 0) return;
       context.records.set(versionId, record);
+      context.claimRecords.delete(versionId);
       indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
       context.references.add(versionId, { record, leaves, data });

@@ -952,6 +952,9 @@ export namespace stemma {
             /** Announce usesTensorBytes. */
             usesTensorBytes: number;
 
+            /** Announce claim. */
+            claim: boolean;
+
             /**
              * Creates a new Announce instance using the specified properties.
              * @param [properties] Properties to set
@@ -1001,6 +1004,9 @@ export namespace stemma {
 
                 /** Announce usesTensorBytes */
                 usesTensorBytes?: (number|null);
+
+                /** Announce claim */
+                claim?: (boolean|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -1396,6 +1396,7 @@ export const stemma = $root.stemma = (() => {
             Announce.prototype.tensorBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Announce.prototype.streamedBytes = $util.emptyArray;
             Announce.prototype.usesTensorBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+            Announce.prototype.claim = false;
 
             Announce.create = function(properties) {
                 return new Announce(properties);
@@ -1421,6 +1422,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(42).uint64s(message.streamedBytes);
                 if (message.usesTensorBytes != null && $Object.hasOwnProperty.call(message, "usesTensorBytes") && (typeof message.usesTensorBytes === "object" ? message.usesTensorBytes.low || message.usesTensorBytes.high : message.usesTensorBytes !== 0))
                     writer.uint32(48).uint64(message.usesTensorBytes);
+                if (message.claim != null && $Object.hasOwnProperty.call(message, "claim") && message.claim !== false)
+                    writer.uint32(56).bool(message.claim);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1510,6 +1513,15 @@ export const stemma = $root.stemma = (() => {
                                 message.usesTensorBytes = value;
                             else
                                 delete message.usesTensorBytes;
+                            continue;
+                        }
+                    case 7: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.bool())
+                                message.claim = value;
+                            else
+                                delete message.claim;
                             continue;
                         }
                     }

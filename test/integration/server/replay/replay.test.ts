@@ -9,6 +9,8 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
 import { readOpenedProvenance } from "../../../../server/context/opened-provenance.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
+import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
+import { ClaimRules } from "../../../../server/replay/claim-rules.js";
 import { ReplayRunner } from "../../../../server/replay/replay-runner.js";
 import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
@@ -195,7 +197,16 @@ describe("a replay", () => {
   });
 
   it("runs what is queued, also after a kill, and nothing twice", async () => {
-    const runner = (): ReplayRunner => new ReplayRunner({ home, fleets, version: "test", log: silentLog() });
+    const runner = (): ReplayRunner =>
+      new ReplayRunner({
+        home,
+        fleets,
+        version: "test",
+        log: silentLog(),
+        events: { emit: () => undefined },
+        rules: new ClaimRules(defaultIngestLimits, home.ports.clock),
+        fleetOf: () => Promise.resolve({ claimEnded: () => Promise.resolve() }),
+      });
     const states = async (): Promise<readonly (readonly [string, string | undefined])[]> =>
       (await operations.replays({ fleet })).map(({ name, state, report }) => [
         name,

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import "../../../helpers/property-seed.js";
 import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
-import { compactedFacts } from "../../../../agent/outbox/outbox-fold.js";
+import { compactedFacts } from "../../../../agent/outbox/compacted-facts.js";
 import { lostByRestore, type OutboxState } from "../../../../agent/outbox/outbox-state.js";
 import { nextActivation } from "../../../../agent/lines/activation.js";
 import { foldFacts, id, receipt, saved } from "./facts.js";

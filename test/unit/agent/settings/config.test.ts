@@ -20,6 +20,7 @@ describe("the agent's settings", () => {
       parameters: {},
       schedule: {},
       sendSamples: false,
+      approach: "parameters",
     });
     assert.equal(watchSeconds, 2);
   });

@@ -55,6 +55,7 @@ const view = (more: Partial<NeedsView> = {}): NeedsView => ({
   base: () => "known",
   trees: [[leaf("a", hash("a")), leaf("b", hash("b"))]],
   withoutBase: false,
+  isClaim: false,
   ...more,
 });
 

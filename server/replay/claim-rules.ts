@@ -1,0 +1,92 @@
+/**
+ * Which claims a replay here can and may prove, judged before anything is queued: the engine must be this build's or
+ * an approved one, the data must come with the version or from a generator, and the training may cost no more than
+ * the limits allow. What a device states of the cost also ends its replay.
+ */
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock } from "../../shared/ports.js";
+import { isProvenance1 } from "../../shared/provenance/encode-provenance.js";
+import { openProvenance, type OpenedProvenance } from "../../shared/provenance/openings.js";
+import { isGenerator } from "../../shared/train/datasets/registry.js";
+import { ownEngine } from "../../shared/train/own-engine.js";
+import type { ClaimOffer, ClaimReplays } from "../ingest/claims.js";
+import type { IngestLimits } from "../ingest/limits.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import { storyOf, valueOf } from "./story.js";
+
+type ClaimLimits = Pick<IngestLimits, "claimMs" | "claimMsPerHour">;
+
+const hourMs = 3_600_000;
+/** A replay may take this many times as long as the device states, and this much longer. */
+const slackFactor = 4;
+const slackMs = 30_000;
+
+export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
+  /** By fleet and device: milliseconds of replays that it has left, and when that was. */
+  readonly #left = new Map<string, { ms: number; atMs: number }>();
+
+  constructor(
+    private readonly limits: ClaimLimits,
+    private readonly clock: Pick<Clock, "monotonic">,
+  ) {}
+
+  async whyNot(
+    repository: FleetRepository,
+    { device, record, ...sent }: ClaimOffer,
+  ): Promise<string | undefined> {
+    if (sent.provenance === undefined || !isProvenance1(sent.provenance))
+      return "it came without a provenance";
+    let opened: OpenedProvenance;
+    try {
+      opened = openProvenance(sent.provenance, sent.openings);
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      return messageOf(error);
+    }
+    const read = storyOf(opened);
+    if ("unreplayable" in read) return read.unreplayable.text;
+    const { engineId, exactness, data } = read.story;
+    if (exactness !== "wasm") return "its training depends on the machine";
+    const isOwn = (await ownEngine().catch(() => undefined))?.engineId === engineId;
+    if (!isOwn && !repository.engines().some((known) => known.isStored && known.engineId === engineId))
+      return `the engine ${engineId.slice(0, 12)} that trained it is not approved here`;
+    const [base] = read.opened.provenance.bases;
+    if (base !== record.bases[0]) return "its provenance names another base than its record";
+    const isGenerated = data.description !== undefined && isGenerator(data.description.reader);
+    if (!isGenerated && (record.uses?.data ?? []).length < 2) return "its data stay on the device";
+    const costMs = statedCostMs(opened);
+    if (costMs === undefined || costMs > this.limits.claimMs)
+      return `its training took ${costMs ?? "an unknown number of"} ms; ${this.limits.claimMs} ms are replayed`;
+    return this.#leftOf(repository.fleet, device) < costMs
+      ? "the replays of the device took their share of this hour"
+      : undefined;
+  }
+
+  /** How long the replay of a claim may take, in ms. */
+  maxMs(opened: OpenedProvenance): number {
+    return Math.min(this.limits.claimMs, slackFactor * (statedCostMs(opened) ?? 0) + slackMs);
+  }
+
+  /** A replay of the device's took so long. */
+  charge(fleet: string, device: string, ms: number): void {
+    const left = this.#leftOf(fleet, device) - ms;
+    this.#left.set(`${fleet}/${device}`, { ms: left, atMs: this.clock.monotonic() });
+  }
+
+  #leftOf(fleet: string, device: string): number {
+    const { claimMsPerHour } = this.limits;
+    const known = this.#left.get(`${fleet}/${device}`);
+    if (known === undefined) return claimMsPerHour;
+    const refilled = known.ms + ((this.clock.monotonic() - known.atMs) * claimMsPerHour) / hourMs;
+    return Math.min(claimMsPerHour, refilled);
+  }
+}
+
+/** What the device states of its training's duration; undefined where that is no number. */
+function statedCostMs(opened: OpenedProvenance): number | undefined {
+  const times = valueOf(opened, "times");
+  if (typeof times !== "object" || times === null || !("workMs" in times)) return undefined;
+  const ms = Number(times.workMs);
+  return Number.isFinite(ms) && ms >= 0 ? ms : undefined;
+}

@@ -1,0 +1,165 @@
+/**
+ * Replays a claim: a version of which the server has everything but the tensors. Where the training gives the recorded
+ * root, its tensors are stored and the claim becomes a version; else the fact of how it ended is written, upon which
+ * the device is asked for them.
+ */
+import { readFile } from "node:fs/promises";
+import { isStemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
+import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
+import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
+import type { ReplayReport } from "../api/evaluation-schemas.js";
+import { readOpenedProvenance } from "../context/opened-provenance.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import type { ClaimSummary } from "../repository/claim.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import { readLeaves } from "../repository/state/references.js";
+import type { ClaimRules } from "./claim-rules.js";
+import { judgeReplay, type Judgement } from "./judge-replay.js";
+import { inWorkFolder, unreplayable, withinReplayLimit, type ReplayOptions } from "./replay-version.js";
+import { storyOf } from "./story.js";
+import { trainAgain } from "./train-again.js";
+
+/** Milliseconds for which what a proof needs is protected against collection while it is written. */
+const leaseMs = 3_600_000;
+/** MiB of tensors that the training of a claim may take. */
+const memoryLimitMb = 4096;
+
+export interface ClaimOptions extends ReplayOptions {
+  readonly rules: Pick<ClaimRules, "maxMs" | "charge">;
+}
+
+/**
+ * @returns undefined where it is no claim any more: its device sent the tensors meanwhile
+ * @throws QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
+ */
+export async function replayClaim(
+  context: OperationsContext,
+  { fleet, versionId }: { readonly fleet: string; readonly versionId: Hash },
+  options: ClaimOptions,
+): Promise<ReplayReport | undefined> {
+  const repository = await context.fleets.get(fleet);
+  return await withinReplayLimit(context, () =>
+    inWorkFolder(context, options, async (folder) => {
+      const claim = repository.claim(versionId);
+      if (claim === undefined || claim.ended !== undefined) return undefined;
+      const startedMs = context.home.ports.clock.monotonic();
+      const judged = await replay({ context, repository, claim, folder }, options);
+      options.rules.charge(fleet, claim.record.device, context.home.ports.clock.monotonic() - startedMs);
+      const ended = await settle(context, repository, claim, judged);
+      return { versionId, name: claim.name, version: repository.get(versionId)?.version ?? 0, ...ended };
+    }),
+  );
+}
+
+interface ClaimTask {
+  readonly context: OperationsContext;
+  readonly repository: FleetRepository;
+  readonly claim: ClaimSummary;
+  readonly folder: string;
+}
+
+interface Judged {
+  readonly judgement: Judgement;
+  /** What was trained; absent where nothing was. */
+  readonly outcome?: TrainingOutcome;
+}
+
+async function replay(
+  { context, repository, claim, folder }: ClaimTask,
+  options: ClaimOptions,
+): Promise<Judged> {
+  const opened = await readOpenedProvenance(repository, claim.record.objects);
+  const read = storyOf(opened);
+  if ("unreplayable" in read) return { judgement: unreplayable(read.unreplayable) };
+  const { story } = read;
+  const maxMs = options.rules.maxMs(read.opened);
+  const limit = new AbortController();
+  const cancelLimit = context.home.ports.clock.after(maxMs, () => {
+    limit.abort();
+  });
+  const { signal = new AbortController().signal } = options;
+  const task = { ...options, context, repository, summary: claim, memoryLimitMb };
+  try {
+    const trained = await trainAgain(
+      { ...task, signal: AbortSignal.any([signal, limit.signal]) },
+      story,
+      folder,
+    );
+    if ("reason" in trained) return { judgement: unreplayable(trained) };
+    const judgement = await judgeReplay(task, { ...trained, opened: read.opened, story });
+    return { judgement, outcome: trained.outcome };
+  } catch (error) {
+    if (signal.aborted || !limit.signal.aborted || !isStemmaError(error, "TRAINING_STOPPED")) throw error;
+    return {
+      judgement: unreplayable({
+        reason: "too-long",
+        text: `its training took longer than ${maxMs} ms here, which is more than the device stated.`,
+      }),
+    };
+  } finally {
+    cancelLimit();
+  }
+}
+
+/** Writes the facts of how it ended; before a proof the tensors. */
+async function settle(
+  { home }: OperationsContext,
+  repository: FleetRepository,
+  claim: ClaimSummary,
+  { judgement, outcome }: Judged,
+): Promise<Judgement> {
+  const { versionId } = claim;
+  const { verdict, grade, engineId, text } = judgement;
+  const atMs = home.ports.clock.now();
+  if (grade === undefined || engineId === undefined || verdict === "unreplayable") {
+    await repository.endClaim({ type: "unreplayable", atMs, versionId, because: text });
+    return judgement;
+  }
+  if (verdict === "proved" && outcome !== undefined) {
+    await storeProved(repository, claim, outcome, () =>
+      repository.proveClaim({ versionId, grade, engineId, because: text }),
+    );
+    return judgement;
+  }
+  await repository.endClaim({ type: "refuted", atMs, versionId, grade, engineId, because: text });
+  return judgement;
+}
+
+/** Stores the tensors, each of which must be the recorded one, and protects them until `record` has ended. */
+async function storeProved(
+  { objects }: FleetRepository,
+  { record }: ClaimSummary,
+  { modelFile, architectureFile }: TrainingOutcome,
+  recordVersion: () => Promise<unknown>,
+): Promise<void> {
+  const leaves = await readLeaves(objects, record);
+  const lease = objects.lease(
+    leaves.map(({ tensor }) => tensor),
+    leaseMs,
+  );
+  const file = await nodeFiles().open(modelFile, "read");
+  try {
+    const architecture = decodeArchitecture(await readFile(architectureFile));
+    const model = await modelToSaveOfSafetensors(file, modelFile, { architecture: { architecture } });
+    const sources = new Map(
+      ("unhashedLeaves" in model ? model.unhashedLeaves : model.leaves).map(
+        ({ path }, index) => [path, model.sources[index] as TensorSource] as const,
+      ),
+    );
+    const pack = await objects.begin();
+    try {
+      for (const { path, tensor } of leaves) await pack.putTensor(sources.get(path) as TensorSource, tensor);
+      await pack.commit();
+    } catch (error) {
+      await pack.abort();
+      throw error;
+    }
+    await recordVersion();
+  } finally {
+    await file.close();
+    objects.release(lease.id);
+  }
+}
