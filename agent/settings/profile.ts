@@ -36,7 +36,9 @@ export const profileSchema = z.strictObject({
       .int()
       .min(1)
       .max(64)
-      .describe("Most threads of a training; the engine takes the largest number that it can use."),
+      .describe(
+        "Most threads of a training; the engine takes the largest number that it can use. All give the same bits.",
+      ),
     memoryLimitMb: z
       .number()
       .int()

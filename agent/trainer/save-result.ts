@@ -11,7 +11,6 @@ import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeMetric, metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
-import { engineThreads } from "../../shared/train/backends/capability.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -90,11 +89,7 @@ export async function saveResult(
         { line },
       );
     const { result } = outcome;
-    const environment = environmentOfTraining(
-      result,
-      options.version,
-      engineThreads(profile.training.threads),
-    );
+    const environment = environmentOfTraining(result, options.version);
     const engine = await usedEngine(result.engine);
     const saved = await outbox.saveTrained(model, {
       name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,

@@ -114,6 +114,10 @@ function decidingFields(backend: string | undefined): ((field: string) => boolea
   }
 }
 
+/** Whether a field states how a training was run, not where: wasm gives the same bits with every number of threads. */
+const isSettingOfRun = (field: string, backend: string | undefined): boolean =>
+  field === "threads" && backend === "wasm";
+
 /** Compares the environment recorded with a model with the environment of this machine. */
 export function judgeEnvironment(recorded: Environment, here: Environment): EnvironmentVerdict {
   const fields = [...new Set([...Object.keys(recorded), ...Object.keys(here)])].sort();
@@ -123,7 +127,7 @@ export function judgeEnvironment(recorded: Environment, here: Environment): Envi
       recorded: Object.hasOwn(recorded, field) ? recorded[field] : undefined,
       here: Object.hasOwn(here, field) ? here[field] : undefined,
     }))
-    .filter((pair) => pair.recorded !== pair.here);
+    .filter((pair) => pair.recorded !== pair.here && !isSettingOfRun(pair.field, recorded["backend"]));
   const decides = decidingFields(recorded["backend"]);
   const different = differing.some(({ field }) => decides === undefined || decides(field));
   return { verdict: differing.length === 0 ? "same" : different ? "different" : "compatible", differing };

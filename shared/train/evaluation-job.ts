@@ -21,6 +21,8 @@ export interface EvaluationJob {
   /** The model's folder: model.safetensors with leaves named "layer/weight", and architecture.json. */
   readonly base: { readonly folder: string; readonly versionId?: Hash | undefined };
   readonly memoryLimitMb?: number | undefined;
+  /** At most this many threads; the engine takes the largest number that it can use. */
+  readonly threads?: number | undefined;
 }
 
 export interface EvaluationResult {

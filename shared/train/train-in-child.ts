@@ -4,6 +4,7 @@
  * know recipes, data or TensorFlow.js.
  */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { StemmaError } from "../errors.js";
 import { decodeArchitecture } from "../model/architecture.js";
@@ -66,7 +67,8 @@ export async function trainInChild(job: TrainingJob, options: ChildOptions): Pro
 }
 
 /**
- * Checks the engine, removes an older result and writes the job folder. Checkpoints of a training that may continue
+ * Checks the engine, removes an older result and writes the job folder. A job that names no number of threads may
+ * have one for each core. Checkpoints of a training that may continue
  * stay in the result folder; the engine decides whether it needs them.
  * @throws ENGINE_HASH_MISMATCH, BACKEND_UNAVAILABLE
  */
@@ -81,7 +83,11 @@ export async function prepareFolders(
   const mayContinue = "state" in job && job.state !== undefined;
   await rm(mayContinue ? join(resultFolder, "result.json") : resultFolder, { recursive: true, force: true });
   await mkdir(resultFolder, { recursive: true });
-  await writeJobFolder({ ...job, memoryLimitMb: memoryLimitMb ?? job.memoryLimitMb }, jobFolder);
+  const limits = {
+    memoryLimitMb: memoryLimitMb ?? job.memoryLimitMb,
+    threads: job.threads ?? availableParallelism(),
+  };
+  await writeJobFolder({ ...job, ...limits }, jobFolder);
   return { jobFolder, resultFolder };
 }
 

@@ -3,29 +3,34 @@
  * give the same fields, so that they can be compared.
  */
 import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
 import { captureNodeEnvironment } from "../model/node-environment.js";
 import type { Environment } from "../model/environment.js";
+import { engineThreads } from "./backends/capability.js";
 import { chooseBackend } from "./backends/choose.js";
 import { builtInEngineFolder, engineIdOfFolder } from "./engine-folder.js";
 import type { TrainingResult } from "./training.js";
 
 /** The environment in which a training was done on this machine, from its result. */
 export function environmentOfTraining(
-  result: Pick<TrainingResult, "engine" | "backend">,
+  result: Pick<TrainingResult, "engine" | "backend" | "provenance">,
   stemma: string,
-  threads = 1,
 ): Environment {
+  const { threads } = (result.provenance["environment"] ?? {}) as { readonly threads?: unknown };
   return captureNodeEnvironment({
     backend: result.backend.backend,
     stemma,
     engine: result.engine,
-    threads,
+    threads: typeof threads === "number" ? threads : 1,
     libraries: installedLibraries(),
   });
 }
 
 /** The environment of a training on this machine now; without an engine where the bundle is not built. */
-export async function environmentForTraining(stemma: string, threads = 1): Promise<Environment> {
+export async function environmentForTraining(
+  stemma: string,
+  threads = engineThreads(Infinity, availableParallelism()),
+): Promise<Environment> {
   const engine = await engineIdOfFolder(builtInEngineFolder()).catch(() => undefined);
   return captureNodeEnvironment({
     backend: chooseBackend({}).backend,

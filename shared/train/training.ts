@@ -59,7 +59,9 @@ export interface TrainingJob {
    */
   readonly base?: { readonly folder: string; readonly versionId?: Hash | undefined } | undefined;
   readonly memoryLimitMb?: number | undefined;
-  /** At most this many threads; the engine takes the largest number that it can use. */
+  /**
+   * At most this many threads; the engine takes the largest number that it can use. Every number gives the same bits.
+   */
   readonly threads?: number | undefined;
   /** Absent: no state is saved, and a training that is cut short begins again. */
   readonly state?: JobState | undefined;

@@ -1,12 +1,13 @@
 /**
- * Times a training step of MobileNetV2 on the wasm backend, fused and unfused alternately, each in child
- * processes of its own, and prints the ratio. Unfused means TensorFlow.js's gradients with only those of our
- * kernels that it lacks or computes wrongly. Asserts nothing.
+ * Times a training step of MobileNetV2 on the wasm backend, fused and unfused, and with more threads,
+ * alternately, each in child processes of its own, and prints the ratios. Unfused means TensorFlow.js's
+ * gradients with only those of our kernels that it lacks or computes wrongly. Asserts nothing.
  *
  *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2]
- *   [--profile]
+ *   [--threads 1] [--profile]
  */
 import { execFile } from "node:child_process";
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs, promisify } from "node:util";
 import type { LayersModel, SymbolicTensor } from "@tensorflow/tfjs";
@@ -23,6 +24,7 @@ const { values: options } = parseArgs({
     steps: { type: "string", default: "4" },
     rounds: { type: "string", default: "2" },
     only: { type: "string" },
+    threads: { type: "string", default: "1" },
     profile: { type: "boolean", default: false },
     quick: { type: "boolean", default: false },
   },
@@ -121,7 +123,7 @@ const processorMs = (): number => {
 };
 
 async function measure(fused: boolean): Promise<Times> {
-  const { tf, close } = await startWasmBackend({ fused });
+  const { tf, close } = await startWasmBackend({ fused, threads: Number(options.threads) });
   const model = mobileNetV2(tf);
   if (fused) fuseActivations(model);
   const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7);
@@ -160,56 +162,79 @@ async function measure(fused: boolean): Promise<Times> {
 
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
-async function measureBoth(): Promise<void> {
-  const times: Record<"fused" | "unfused", Times> = {
-    fused: { wall: [], processor: [] },
-    unfused: { wall: [], processor: [] },
-  };
+/** Numbers of threads to compare: as many as there are cores. */
+const threadCounts = [1, 2, 4].filter((count) => count === 1 || count <= availableParallelism());
+
+async function measureInChild(path: "fused" | "unfused", threads: number): Promise<Times> {
   const self = fileURLToPath(import.meta.url);
-  const run = promisify(execFile);
+  const sizes = ["--size", String(size), "--batch", String(batch), "--steps", String(steps)];
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    self,
+    ...["--only", path, "--threads", String(threads)],
+    ...sizes,
+  ]);
+  return JSON.parse(stdout) as Times;
+}
+
+/** The share of a step that runs on one thread, by Amdahl's law; `ratio` is the time with `threads` to that with one. */
+const serialShare = (ratio: number, threads: number): number =>
+  Math.max(0, (ratio - 1 / threads) / (1 - 1 / threads));
+
+async function measureAll(): Promise<void> {
+  const unfused: Times = { wall: [], processor: [] };
+  const fused = new Map<number, Times>(threadCounts.map((count) => [count, { wall: [], processor: [] }]));
+  const add = (times: Times, more: Times): void => {
+    times.wall.push(...more.wall);
+    times.processor.push(...more.processor);
+  };
   for (let round = 0; round < rounds; round++) {
-    for (const path of ["unfused", "fused"] as const) {
-      const { stdout } = await run(process.execPath, [
-        self,
-        "--only",
-        path,
-        "--size",
-        String(size),
-        "--batch",
-        String(batch),
-        "--steps",
-        String(steps),
-      ]);
-      const measured = JSON.parse(stdout) as Times;
-      times[path].wall.push(...measured.wall);
-      times[path].processor.push(...measured.processor);
-    }
+    add(unfused, await measureInChild("unfused", 1));
+    for (const [threads, times] of fused) add(times, await measureInChild("fused", threads));
   }
-  const [fused, unfused, fusedProcessor, unfusedProcessor] = [
-    times.fused.wall,
-    times.unfused.wall,
-    times.fused.processor,
-    times.unfused.processor,
-  ].map(median) as [number, number, number, number];
+  const one = fused.get(1)!;
+  const [fusedMs, unfusedMs] = [median(one.wall), median(unfused.wall)];
+  const [fusedProcessorMs, unfusedProcessorMs] = [median(one.processor), median(unfused.processor)];
+  const threaded = [...fused].slice(1).map(([threads, times]) => {
+    const ratio = median(times.wall) / fusedMs;
+    return {
+      threads,
+      msPerImage: median(times.wall),
+      processorMsPerImage: median(times.processor),
+      ratioToOneThread: ratio,
+      serialShare: serialShare(ratio, threads),
+      samples: times,
+    };
+  });
   const result = {
     model: "MobileNetV2",
     size,
     batch,
     threads: 1,
-    fusedMsPerImage: fused,
-    unfusedMsPerImage: unfused,
-    ratio: fused / unfused,
-    fusedProcessorMsPerImage: fusedProcessor,
-    unfusedProcessorMsPerImage: unfusedProcessor,
-    processorRatio: fusedProcessor / unfusedProcessor,
-    samples: times,
+    fusedMsPerImage: fusedMs,
+    unfusedMsPerImage: unfusedMs,
+    ratio: fusedMs / unfusedMs,
+    fusedProcessorMsPerImage: fusedProcessorMs,
+    unfusedProcessorMsPerImage: unfusedProcessorMs,
+    processorRatio: fusedProcessorMs / unfusedProcessorMs,
+    threaded,
+    samples: { fused: one, unfused },
   };
-  if (options.output === "json") console.log(JSON.stringify(result));
-  else
+  if (options.output === "json") {
+    console.log(JSON.stringify(result));
+    return;
+  }
+  const ms = (value: number): string => value.toFixed(1);
+  console.log(
+    `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${ms(fusedMs)} ms per image, ` +
+      `unfused ${ms(unfusedMs)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ` +
+      `${ms(fusedProcessorMs)} and ${ms(unfusedProcessorMs)}, ratio ${result.processorRatio.toFixed(2)}`,
+  );
+  for (const { threads, msPerImage, ratioToOneThread, serialShare: serial } of threaded)
     console.log(
-      `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${fused.toFixed(1)} ms per image, unfused ${unfused.toFixed(1)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ${fusedProcessor.toFixed(1)} and ${unfusedProcessor.toFixed(1)}, ratio ${result.processorRatio.toFixed(2)}`,
+      `${threads} threads: ${ms(msPerImage)} ms per image, ${ratioToOneThread.toFixed(2)} of one thread's` +
+        `${threads === 2 ? " (aim ≤ 0.60)" : ""}, which means that ${(serial * 100).toFixed(0)} % runs on one thread`,
     );
 }
 
 if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));
-else await measureBoth();
+else await measureAll();

@@ -5,12 +5,15 @@ import type { BackendName } from "../training.js";
 /** Backends that can train in this release. */
 const trainingBackends: readonly BackendName[] = ["wasm"];
 
-/** The thread counts that the engine can train with. One thread gives the same bits on every machine. */
-const threadCounts: readonly number[] = [1];
+/** The thread counts that the engine can train with. All give the same bits. */
+const threadCounts: readonly number[] = [1, 2, 4];
 
-/** The largest number of threads that the engine can use, of at most `maxThreads` (1 or more). */
-export function engineThreads(maxThreads = Infinity): number {
-  return Math.max(...threadCounts.filter((count) => count <= maxThreads));
+/**
+ * The largest number of threads that the engine can use, of at most `maxThreads` (1 or more) and not more than the
+ * machine has cores: more would only wait for each other.
+ */
+export function engineThreads(maxThreads: number, cores: number): number {
+  return Math.max(...threadCounts.filter((count) => count <= Math.max(1, Math.min(maxThreads, cores))));
 }
 
 /**

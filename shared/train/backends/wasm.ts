@@ -12,6 +12,7 @@ import startModule from "@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-was
 import { isStemmaError, StemmaError } from "../../errors.js";
 import { instantiateKernels } from "../kernels/kernel-module.js";
 import { KernelRegistry, type Tf, type WasmBackend, type WasmModule } from "../kernels/kernel-registry.js";
+import { withSharedMemory } from "../kernels/shared-memory.js";
 import { registerRefusals } from "../kernels/refusals.js";
 import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
 import { registerFusedLayers } from "./fused-layers.js";
@@ -27,8 +28,8 @@ interface WasmBinaries {
 }
 
 interface WasmBackendOptions {
-  /** Only one thread is offered: it gives the same bits on every machine. */
-  readonly threads?: 1;
+  /** Default 1. The bits are the same with every number. */
+  readonly threads?: number | undefined;
   /** Limit in MiB for tensors and scratch memory together; absent: what WebAssembly can address. */
   readonly memoryLimitMb?: number | undefined;
   /**
@@ -77,12 +78,17 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
   };
   try {
     const binaries = options.binaries ?? (await loadBinaries(options.folder));
-    const module = await startTensorFlowModule(binaries.backend);
+    const threads = options.threads ?? 1;
+    // Only Stemma's kernels run on several threads: they take nearly all of a training, and TensorFlow.js's own
+    // threads would not give the same bits for every number of them.
+    const module = await startTensorFlowModule(
+      threads > 1 ? withSharedMemory(binaries.backend) : binaries.backend,
+    );
     const guard = guardMemory(
       module,
       options.memoryLimitMb === undefined ? undefined : options.memoryLimitMb * 2 ** 20,
     );
-    setThreadsCount(options.threads ?? 1);
+    setThreadsCount(1);
     if (tf.findBackendFactory("wasm")) tf.removeBackend("wasm");
     tf.registerBackend("wasm", () => new BackendWasm(module as never), 2);
     undo.push(() => {
@@ -91,11 +97,9 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     });
     await tf.setBackend("wasm");
     const backend = tf.backend() as unknown as WasmBackend;
-    const registry = new KernelRegistry(
-      tf,
-      backend,
-      await instantiateKernels(binaries.kernels, module.asm.memory),
-    );
+    const instantiated = await instantiateKernels(binaries.kernels, module.asm.memory, threads);
+    undo.push(() => instantiated.threads.close());
+    const registry = new KernelRegistry(tf, backend, instantiated);
     undo.push(() => registry.close());
     registerMissingKernels(registry);
     if (options.fused ?? true) {

@@ -14,6 +14,8 @@ const dataset = z.strictObject({
 });
 const base = z.strictObject({ folder: z.string().min(1).max(4096), versionId: hash.optional() });
 const memoryLimitMb = z.number().int().min(16).optional();
+/** At most this many; the engine takes the largest number that it can use. */
+const threads = z.number().int().min(1).max(1024).optional();
 const training = z.strictObject({
   format: z.literal(jobFormat),
   recipe: z.string().min(1).max(100),
@@ -23,8 +25,7 @@ const training = z.strictObject({
   invocation: z.number().int().min(0),
   base: base.optional(),
   memoryLimitMb,
-  // At most this many; the engine takes the largest number that it can use.
-  threads: z.number().int().min(1).max(1024).optional(),
+  threads,
   state: z
     .strictObject({
       folder: z.string().min(1).max(4096),
@@ -42,6 +43,7 @@ const evaluation = z.strictObject({
   dataset,
   base,
   memoryLimitMb,
+  threads,
 });
 
 const maxJobBytes = 8 * 1024 * 1024;

@@ -134,7 +134,7 @@ async function readBase(job: TrainingJob, jobFolder: string): Promise<TrainingBa
 }
 
 /** Facts about this machine for the provenance record. */
-function machineFacts(): Readonly<Record<string, unknown>> {
+function machineFacts(threads: number): Readonly<Record<string, unknown>> {
   const [cpu] = os.cpus();
   return {
     node: process.version,
@@ -144,7 +144,7 @@ function machineFacts(): Readonly<Record<string, unknown>> {
     architecture: process.arch,
     cpu: cpu?.model ?? "unknown",
     memoryBytes: os.totalmem(),
-    threads: engineThreads(),
+    threads,
   };
 }
 
@@ -183,9 +183,11 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   );
   const job = parseJob(await readBytes(join(jobFolder, "job.json")));
   await mkdir(resultFolder, { recursive: true });
+  const threads = engineThreads(job.threads ?? 1, os.availableParallelism());
   const backend = await startWasmBackend({
     folder: engineFolder,
     memoryLimitMb: job.memoryLimitMb,
+    threads,
   });
   const ports = {
     tf: backend.tf,
@@ -197,7 +199,7 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   };
   await ("evaluate" in job
     ? evaluateInto(job, jobFolder, resultFolder, ports)
-    : trainInto(job, jobFolder, resultFolder, ports));
+    : trainInto(job, jobFolder, resultFolder, { ...ports, environment: machineFacts(threads) }));
   backend.close();
 }
 
@@ -220,7 +222,7 @@ async function trainInto(
   job: TrainingJob,
   jobFolder: string,
   resultFolder: string,
-  ports: Omit<TrainingPorts, "environment">,
+  ports: TrainingPorts,
 ): Promise<void> {
   const base = await readBase(job, jobFolder);
   const folder = new TrainingFolder({
@@ -241,7 +243,6 @@ async function trainInto(
   });
   const trained = await runTraining(job, base, {
     ...ports,
-    environment: machineFacts(),
     fuseActivations,
     states: folder,
     onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),

@@ -27,44 +27,35 @@ function registerClip(
     const { x } = call.inputs;
     if (x.dtype !== "float32" && stock) return stock(call as never);
     const out = registry.backend.makeOutput(x.shape, "float32");
-    registry.kernels.clip(
-      registry.pointer(x),
-      registry.pointer(out),
-      registry.tf.util.sizeFromShape(x.shape),
-      ...bounds(call.attrs),
-    );
+    runByElements(registry, "clip", [x, out], bounds(call.attrs));
     return out;
   });
 }
 
 /** Gradients of Relu, Relu6 and ClipByValue in one pass: kernels of our own, and gradients that call them. */
 export function registerActivationGradients(registry: KernelRegistry): void {
-  const { tf, kernels } = registry;
+  const { tf } = registry;
   const pass = (
     name: string,
-    run: (x: number, dy: number, dx: number, count: number, attrs: ClipAttributes) => void,
+    kernel: "reluGradient" | "relu6Gradient" | "clipGradient",
+    bounds: (attrs: ClipAttributes) => number[] = () => [],
   ): ((x: Tensor, dy: Tensor, attrs?: object) => Tensor) => {
     registry.kernel<{ x: TensorInfo; dy: TensorInfo }, ClipAttributes>(
       name,
       ({ inputs: { x, dy }, attrs }) => {
         const out = registry.backend.makeOutput(x.shape, "float32");
-        run(
-          registry.pointer(x),
-          registry.pointer(dy),
-          registry.pointer(out),
-          tf.util.sizeFromShape(x.shape),
-          attrs,
-        );
+        runByElements(registry, kernel, [x, dy, out], bounds(attrs));
         return out;
       },
     );
     return (x, dy, attrs = {}) => tf.engine().runKernel(name, { x, dy }, attrs as never) as unknown as Tensor;
   };
-  const relu = pass("StemmaReluGradient", (x, dy, dx, count) => kernels.reluGradient(x, dy, dx, count));
-  const relu6 = pass("StemmaRelu6Gradient", (x, dy, dx, count) => kernels.relu6Gradient(x, dy, dx, count));
-  const clip = pass("StemmaClipGradient", (x, dy, dx, count, attrs) =>
-    kernels.clipGradient(x, dy, dx, count, attrs.clipValueMin, attrs.clipValueMax),
-  );
+  const relu = pass("StemmaReluGradient", "reluGradient");
+  const relu6 = pass("StemmaRelu6Gradient", "relu6Gradient");
+  const clip = pass("StemmaClipGradient", "clipGradient", (attrs) => [
+    attrs.clipValueMin,
+    attrs.clipValueMax,
+  ]);
   registry.gradient({
     kernelName: "Relu",
     inputsToSave: ["x"],
@@ -80,4 +71,24 @@ export function registerActivationGradients(registry: KernelRegistry): void {
     inputsToSave: ["x"],
     gradFunc: (dy, [x], attrs) => ({ x: () => clip(x!, dy as Tensor, attrs) }),
   });
+}
+
+/** What loading and storing one element costs, in multiplications. */
+const elementWork = 8;
+
+/** Runs a kernel of the form (pointers…, count, …more) on ranges of elements of tensors of one size. */
+function runByElements(
+  registry: KernelRegistry,
+  kernel: "clip" | "reluGradient" | "relu6Gradient" | "clipGradient",
+  tensors: readonly TensorInfo[],
+  more: readonly number[],
+): void {
+  const pointers = tensors.map((tensor) => registry.pointer(tensor));
+  const size = registry.tf.util.sizeFromShape(tensors[0]!.shape);
+  registry.run(
+    kernel,
+    registry
+      .cut(size, { multipleOf: 16, work: elementWork })
+      .map(([first, count]) => [...pointers.map((pointer) => pointer + first * 4), count, ...more]),
+  );
 }

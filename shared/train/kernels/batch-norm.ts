@@ -78,6 +78,49 @@ function sizes(registry: KernelRegistry, x: TensorInfo): Sizes {
   return { rows: C === 0 ? 0 : registry.tf.util.sizeFromShape(x.shape) / C, C };
 }
 
+/** What loading and storing one element costs, in multiplications. */
+const elementWork = 8;
+
+/** Ranges of rows for all threads. */
+const cutRows = (registry: KernelRegistry, rows: number, C: number): [number, number][] =>
+  registry.cut(rows, { work: C * elementWork });
+
+const blocksOf = (registry: KernelRegistry, rows: number, C: number): number =>
+  Math.ceil(rows / registry.kernels.rowsPerBlock(C));
+/** Memory for two floats a channel of each block of rows. */
+const blockBytes = (registry: KernelRegistry, rows: number, C: number): number =>
+  C === 0 ? 0 : blocksOf(registry, rows, C) * C * 8;
+/** Ranges of blocks of rows for all threads. */
+function cutBlocks(registry: KernelRegistry, rows: number, C: number): [number, number][] {
+  const blocks = C === 0 ? 0 : blocksOf(registry, rows, C);
+  return registry.cut(blocks, { work: (rows / Math.max(1, blocks)) * C * elementWork });
+}
+
+/** Pointers of what the sums of a gradient are computed from. */
+interface SumInputs {
+  readonly x: number;
+  readonly dy: number;
+  readonly mean: number;
+  readonly factor: number;
+  readonly beta: number;
+  readonly activation: number;
+}
+
+/** sums[0..C) = Σ g, sums[C..2C) = Σ g·(x − mean); `blocks` points to blockBytes of memory. */
+function sumBlocks(
+  registry: KernelRegistry,
+  { x, dy, mean, factor, beta, activation }: SumInputs,
+  { rows, C, blocks, sums: total }: Sizes & { readonly blocks: number; readonly sums: number },
+): void {
+  registry.run(
+    "batchNormBlockSums",
+    cutBlocks(registry, rows, C).map(([first, count]) => [
+      ...[x, dy, mean, factor, beta, blocks, first, first + count, rows, C, activation],
+    ]),
+  );
+  registry.kernels.batchNormSums(blocks, total, rows, C);
+}
+
 function registerForward(registry: KernelRegistry): void {
   const { kernels, backend } = registry;
   registry.kernel<{ x: TensorInfo; gamma: TensorInfo; beta: TensorInfo }, Attributes>(
@@ -89,23 +132,23 @@ function registerForward(registry: KernelRegistry): void {
         backend.makeOutput([C], "float32"),
         backend.makeOutput([C], "float32"),
       ];
-      const factor = registry.scratch(C * 12);
-      const [px, pmean, pvariance] = [
-        registry.pointer(x),
-        registry.pointer(mean),
-        registry.pointer(variance),
-      ];
-      kernels.batchNormStatistics(px, pmean, pvariance, factor + C * 4, rows, C);
+      const [px, py, pmean, pvariance, pbeta] = [x, y, mean, variance, beta].map((info) =>
+        registry.pointer(info),
+      ) as [number, number, number, number, number];
+      const blocks = registry.scratch(blockBytes(registry, rows, C) + C * 4);
+      const factor = blocks + blockBytes(registry, rows, C);
+      registry.run(
+        "batchNormBlocks",
+        cutBlocks(registry, rows, C).map(([first, count]) => [px, blocks, first, first + count, rows, C]),
+      );
+      kernels.batchNormStatistics(blocks, pmean, pvariance, rows, C);
       kernels.batchNormFactor(pvariance, registry.pointer(gamma), factor, C, attrs.epsilon);
-      kernels.batchNormApply(
-        px,
-        pmean,
-        factor,
-        registry.pointer(beta),
-        registry.pointer(y),
-        rows,
-        C,
-        activations[attrs.activation],
+      registry.run(
+        "batchNormApply",
+        cutRows(registry, rows, C).map(([first, count]) => [
+          ...[px + first * C * 4, pmean, factor, pbeta, py + first * C * 4, count, C],
+          activations[attrs.activation],
+        ]),
       );
       return [y, mean, variance];
     },
@@ -130,38 +173,36 @@ function registerBackward(registry: KernelRegistry): void {
       backend.makeOutput([C], "float32"),
       backend.makeOutput([C], "float32"),
     ];
-    const factor = registry.scratch(C * 28);
-    const [slope, shift, total, scratch] = [factor + C * 4, factor + C * 8, factor + C * 12, factor + C * 20];
+    const blocks = registry.scratch(blockBytes(registry, rows, C) + C * 20);
+    const factor = blocks + blockBytes(registry, rows, C);
+    const [slope, shift, total] = [factor + C * 4, factor + C * 8, factor + C * 12];
     const [x, dy, gamma, beta, mean, variance] = (
       ["x", "dy", "gamma", "beta", "mean", "variance"] as const
     ).map((name) => registry.pointer(inputs[name])) as [number, number, number, number, number, number];
+    const [pdx, pdgamma, pdbeta] = [registry.pointer(dx), registry.pointer(dgamma), registry.pointer(dbeta)];
     const activation = activations[attrs.activation];
-    kernels.batchNormFactor(variance, gamma, factor, C, attrs.epsilon);
-    kernels.batchNormSums(x, dy, mean, factor, beta, total, scratch, rows, C, activation);
-    kernels.batchNormCoefficients(
-      total,
-      variance,
-      factor,
-      registry.pointer(dgamma),
-      registry.pointer(dbeta),
-      slope,
-      shift,
-      rows,
-      C,
-      attrs.epsilon,
-    );
-    kernels.batchNormGradient(
-      x,
-      dy,
-      mean,
-      factor,
-      beta,
-      slope,
-      shift,
-      registry.pointer(dx),
-      rows,
-      C,
-      activation,
+    const { epsilon } = attrs;
+    kernels.batchNormFactor(variance, gamma, factor, C, epsilon);
+    sumBlocks(registry, { x, dy, mean, factor, beta, activation }, { rows, C, blocks, sums: total });
+    kernels.batchNormCoefficients(total, variance, factor, pdgamma, pdbeta, slope, shift, rows, C, epsilon);
+    registry.run(
+      "batchNormGradient",
+      cutRows(registry, rows, C).map(([first, count]) => {
+        const offset = first * C * 4;
+        return [
+          x + offset,
+          dy + offset,
+          mean,
+          factor,
+          beta,
+          slope,
+          shift,
+          pdx + offset,
+          count,
+          C,
+          activation,
+        ];
+      }),
     );
     return [dx, dgamma, dbeta];
   });
@@ -169,23 +210,22 @@ function registerBackward(registry: KernelRegistry): void {
 
 /** Replaces the gradient of tfjs's batchNorm for statistics of shape [C]; other shapes keep tfjs's. */
 export function registerGivenStatistics(registry: KernelRegistry): void {
-  const { tf, kernels, backend } = registry;
+  const { tf, backend } = registry;
   registry.kernel<{ x: TensorInfo; dy: TensorInfo; mean: TensorInfo }, object>(
     sums,
     ({ inputs: { x, dy, mean } }) => {
       const { rows, C } = sizes(registry, x);
       const out = backend.makeOutput([2, C], "float32");
-      kernels.batchNormSums(
-        registry.pointer(x),
-        registry.pointer(dy),
-        registry.pointer(mean),
-        0,
-        0,
-        registry.pointer(out),
-        registry.scratch(C * 8),
-        rows,
-        C,
-        activations.none,
+      const [px, pdy, pmean, pout] = [x, dy, mean, out].map((info) => registry.pointer(info)) as [
+        number,
+        number,
+        number,
+        number,
+      ];
+      sumBlocks(
+        registry,
+        { x: px, dy: pdy, mean: pmean, factor: 0, beta: 0, activation: activations.none },
+        { rows, C, blocks: registry.scratch(blockBytes(registry, rows, C)), sums: pout },
       );
       return out;
     },
@@ -193,7 +233,13 @@ export function registerGivenStatistics(registry: KernelRegistry): void {
   registry.kernel<{ x: TensorInfo; factor: TensorInfo }, object>(scale, ({ inputs: { x, factor } }) => {
     const { rows, C } = sizes(registry, x);
     const out = backend.makeOutput(x.shape, "float32");
-    kernels.scaleColumns(registry.pointer(x), registry.pointer(factor), registry.pointer(out), rows, C);
+    const [px, pfactor, pout] = [registry.pointer(x), registry.pointer(factor), registry.pointer(out)];
+    registry.run(
+      "scaleColumns",
+      cutRows(registry, rows, C).map(([first, count]) => [
+        ...[px + first * C * 4, pfactor, pout + first * C * 4, count, C],
+      ]),
+    );
     return out;
   });
   const stock = tf.getGradient("FusedBatchNorm");

@@ -3,13 +3,8 @@
  * reach only two thirds of the speed of our matrix product; their fused clips lose a NaN.
  */
 import { StemmaError } from "../../errors.js";
-import {
-  blockPositions,
-  convolutionInfo,
-  geometry,
-  isPlain,
-  type ConvolutionAttributes,
-} from "./convolution.js";
+import { convolutionInfo, geometry, isPlain, type ConvolutionAttributes } from "./convolution.js";
+import { blockDepth, multiplyRows, packPanels, panelBytes } from "./matrix-product.js";
 import type { KernelFunction, KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface FusedAttributes extends ConvolutionAttributes {
@@ -43,23 +38,36 @@ export function registerConvolution(registry: KernelRegistry): void {
 
 function convolve(registry: KernelRegistry, { x, filter }: Inputs, attrs: ConvolutionAttributes): TensorInfo {
   const info = convolutionInfo(registry, x.shape, filter.shape, attrs);
-  const { kernels } = registry;
   const depth = info.filterHeight * info.filterWidth * info.inChannels;
   const columns = info.outChannels;
   const positions = info.batchSize * info.outHeight * info.outWidth;
   const out = registry.backend.makeOutput(info.outShape, "float32");
-  const panelBytes = Math.ceil(columns / 8) * depth * 32;
-  const panels = registry.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * depth * 4));
-  const unrolled = panels + panelBytes;
+  const memory = registry.scratchForThreads(
+    panelBytes(columns, depth),
+    isPlain(info) ? 0 : blockDepth * depth * 4,
+  );
   const [px, pout] = [registry.pointer(x), registry.pointer(out)];
-  kernels.packPanels(registry.pointer(filter), panels, depth, columns, columns, 1);
-  if (isPlain(info)) kernels.matMulRows(px, depth, panels, pout, columns, positions, columns, depth);
+  const filterMatrix = {
+    pointer: registry.pointer(filter),
+    K: depth,
+    N: columns,
+    strides: [columns, 1],
+  } as const;
+  packPanels(registry, filterMatrix, memory.shared);
+  if (isPlain(info))
+    multiplyRows(
+      registry,
+      { a: px, panels: memory.shared, out: pout },
+      { M: positions, N: columns, K: depth },
+    );
   else
-    for (let first = 0; first < positions; first += blockPositions) {
-      const count = Math.min(blockPositions, positions - first);
-      kernels.unrollRows(px, unrolled, first, count, ...geometry(info));
-      kernels.matMulRows(unrolled, depth, panels, pout + first * columns * 4, columns, count, columns, depth);
-    }
+    registry.run(
+      "convolveRows",
+      registry
+        .cut(positions, { multipleOf: 4, work: depth * columns })
+        .map(([first, count]) => [px, memory.shared, pout, first, count, columns, ...geometry(info)]),
+      memory,
+    );
   return out;
 }
 

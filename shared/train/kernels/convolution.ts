@@ -5,6 +5,7 @@
 import type { Tensor } from "@tensorflow/tfjs";
 import { StemmaError } from "../../errors.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
+import { blockDepth, cutProduct, multiply, multiplyRows, packPanels, panelBytes } from "./matrix-product.js";
 
 export interface ConvolutionAttributes {
   readonly strides: number | [number, number];
@@ -17,9 +18,6 @@ export interface ConvolutionAttributes {
   readonly inputShape: [number, number, number, number];
 }
 
-/** Output positions per block: their packed rows fit in the second-level cache. */
-export const blockPositions = 256;
-
 /** Conv2DBackpropFilter: x [N,H,W,C], dy [N,OH,OW,O] → [FH,FW,C,O]. */
 export function registerFilterGradient(registry: KernelRegistry): void {
   registry.kernel<{ x: TensorInfo; dy: TensorInfo }, ConvolutionAttributes>(
@@ -27,25 +25,31 @@ export function registerFilterGradient(registry: KernelRegistry): void {
     ({ inputs: { x, dy }, attrs }) => {
       const info = convolutionInfo(registry, x.shape, attrs.filterShape, attrs);
       const out = registry.backend.makeOutput(attrs.filterShape, "float32");
-      const { kernels } = registry;
       const rows = info.filterHeight * info.filterWidth * info.inChannels;
       const columns = info.outChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
-      const rowBytes = Math.ceil(rows / 4) * blockPositions * 16;
-      const panelBytes = Math.ceil(columns / 8) * blockPositions * 32;
-      const unrolledBytes = isPlain(info) ? 0 : blockPositions * rows * 4;
-      const packedRows = registry.scratch(rowBytes + panelBytes + unrolledBytes);
-      const panels = packedRows + rowBytes;
-      const unrolled = panels + panelBytes;
       const [px, pdy, pout] = [registry.pointer(x), registry.pointer(dy), registry.pointer(out)];
-      if (positions === 0) kernels.zero(pout, rows * columns * 4);
-      for (let first = 0; first < positions; first += blockPositions) {
-        const count = Math.min(blockPositions, positions - first);
-        if (!isPlain(info)) kernels.unrollRows(px, unrolled, first, count, ...geometry(info));
-        kernels.packRows(isPlain(info) ? px + first * rows * 4 : unrolled, packedRows, count, rows, rows);
-        kernels.packPanels(pdy + first * columns * 4, panels, count, columns, columns, 1);
-        kernels.matMulPacked(packedRows, panels, pout, columns, rows, columns, count, first > 0 ? 1 : 0);
-      }
+      if (positions === 0) registry.kernels.zero(pout, rows * columns * 4);
+      else if (isPlain(info))
+        multiply(registry, px, pdy, pout, {
+          M: rows,
+          N: columns,
+          K: positions,
+          transposeA: true,
+          transposeB: false,
+        });
+      else
+        registry.run(
+          "convolutionFilterGradient",
+          cutProduct(registry, { M: rows, N: columns, K: positions }).map(([m, M, n, N]) => [
+            ...[px, pdy, pout, m, M, n, N, columns, positions],
+            ...geometry(info),
+          ]),
+          registry.scratchForThreads(
+            0,
+            blockDepth * 4 * (Math.ceil(rows / 4) * 4 + Math.ceil(columns / 8) * 8 + rows),
+          ),
+        );
       return out;
     },
   );
@@ -61,26 +65,43 @@ export function registerInputGradient(registry: KernelRegistry): void {
     ({ inputs: { dy, filter }, attrs }) => {
       const info = convolutionInfo(registry, attrs.inputShape, filter.shape, attrs);
       const out = registry.backend.makeOutput(attrs.inputShape, "float32");
-      const { kernels } = registry;
       const depth = info.outChannels;
       const columns = info.filterHeight * info.filterWidth * info.inChannels;
       const positions = info.batchSize * info.outHeight * info.outWidth;
-      const panelBytes = Math.ceil(columns / 8) * depth * 32;
-      const panels = registry.scratch(panelBytes + (isPlain(info) ? 0 : blockPositions * columns * 4));
-      const unrolled = panels + panelBytes;
+      const memory = registry.scratchForThreads(
+        panelBytes(columns, depth),
+        isPlain(info) ? 0 : blockDepth * columns * 4,
+      );
       const [pdy, pout] = [registry.pointer(dy), registry.pointer(out)];
       // The filter is [columns, depth] in memory; dy is multiplied with its transpose.
-      kernels.packPanels(registry.pointer(filter), panels, depth, columns, 1, depth);
+      const filterMatrix = {
+        pointer: registry.pointer(filter),
+        K: depth,
+        N: columns,
+        strides: [1, depth],
+      } as const;
+      packPanels(registry, filterMatrix, memory.shared);
       if (isPlain(info)) {
-        kernels.matMulRows(pdy, depth, panels, pout, columns, positions, columns, depth);
+        multiplyRows(
+          registry,
+          { a: pdy, panels: memory.shared, out: pout },
+          { M: positions, N: columns, K: depth },
+        );
         return out;
       }
-      kernels.zero(pout, info.batchSize * info.inHeight * info.inWidth * info.inChannels * 4);
-      for (let first = 0; first < positions; first += blockPositions) {
-        const count = Math.min(blockPositions, positions - first);
-        kernels.matMulRows(pdy + first * depth * 4, depth, panels, unrolled, columns, count, columns, depth);
-        kernels.scatterUnrolled(unrolled, pout, first, count, ...geometry(info));
-      }
+      registry.kernels.zero(pout, info.batchSize * info.inHeight * info.inWidth * info.inChannels * 4);
+      // Outputs of one image add to overlapping inputs, in the order of their positions; images are independent.
+      const positionsPerImage = info.outHeight * info.outWidth;
+      registry.run(
+        "convolutionInputGradient",
+        registry
+          .cut(info.batchSize, { work: positionsPerImage * columns * depth })
+          .map(([image, images]) => [
+            ...[pdy, memory.shared, pout, image * positionsPerImage, images * positionsPerImage, depth],
+            ...geometry(info),
+          ]),
+        memory,
+      );
       return out;
     },
   );
@@ -173,7 +194,7 @@ type Numbers13 = [
   number,
 ];
 
-/** The sizes in the order in which unrollRows and scatterUnrolled take them. */
+/** The sizes in the order in which the kernels of convolutions take them. */
 export function geometry(info: ConvolutionInfo): Numbers13 {
   return [
     info.inHeight,

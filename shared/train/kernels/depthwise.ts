@@ -13,11 +13,17 @@ export function registerDepthwiseGradients(registry: KernelRegistry): void {
     "DepthwiseConv2dNativeBackpropFilter",
     ({ inputs: { x, dy }, attrs }) => {
       const out = registry.backend.makeOutput(attrs.filterShape, "float32");
-      registry.kernels.depthwiseFilterGradient(
-        registry.pointer(x),
-        registry.pointer(dy),
-        registry.pointer(out),
-        ...geometry(registry, x.shape, attrs.filterShape, attrs),
+      const [height, width, channels, multiplier] = attrs.filterShape;
+      const pixels = registry.tf.util.sizeFromShape(dy.shape) / Math.max(1, channels);
+      const ranges: [number, number][] =
+        multiplier === 1
+          ? registry.cut(channels, { multipleOf: 16, work: pixels * height * width, most: registry.threads })
+          : [[0, channels]];
+      const pointers = [x, dy, out].map((info) => registry.pointer(info));
+      const sizes = geometry(convolutionInfo(registry, x.shape, attrs.filterShape, attrs, true), multiplier);
+      registry.run(
+        "depthwiseFilterGradient",
+        ranges.map(([first, count]) => [...pointers, first, count, ...sizes]),
       );
       return out;
     },
@@ -26,13 +32,18 @@ export function registerDepthwiseGradients(registry: KernelRegistry): void {
     "DepthwiseConv2dNativeBackpropInput",
     ({ inputs: { dy, filter }, attrs }) => {
       const out = registry.backend.makeOutput(attrs.inputShape, "float32");
-      registry.kernels.depthwiseInputGradient(
-        registry.pointer(out),
-        registry.pointer(dy),
-        registry.pointer(filter),
-        tapSpace(registry, filter.shape),
-        ...geometry(registry, attrs.inputShape, filter.shape, attrs),
-      );
+      const info = convolutionInfo(registry, attrs.inputShape, filter.shape, attrs, true);
+      const multiplier = filter.shape[3]!;
+      const [pout, pdy, pfilter] = [registry.pointer(out), registry.pointer(dy), registry.pointer(filter)];
+      const row = info.inWidth * info.inChannels * 4;
+      const dyImage = info.outHeight * info.outWidth * info.inChannels * multiplier * 4;
+      runByRows(registry, "depthwiseInputGradient", { info, rows: info.inHeight, multiplier }, (part) => {
+        const { image, images, first, count } = part;
+        const pointers = [pout + (image * info.inHeight + first) * row, pdy + image * dyImage, pfilter];
+        // The part's first row is row 0 for the kernel, as if the padding above were that much larger.
+        const padInfo = { ...info.padInfo, top: info.padInfo.top + first };
+        return { pointers, info: { ...info, batchSize: images, inHeight: count, padInfo } };
+      });
       return out;
     },
   );
@@ -74,19 +85,62 @@ function convolve(
 ): TensorInfo {
   const info = convolutionInfo(registry, x.shape, filter.shape, attrs, true);
   const out = registry.backend.makeOutput(info.outShape, "float32");
-  registry.kernels.depthwise(
-    registry.pointer(x),
-    registry.pointer(out),
-    registry.pointer(filter),
-    tapSpace(registry, filter.shape),
-    ...geometry(registry, x.shape, filter.shape, attrs),
-  );
+  const multiplier = filter.shape[3]!;
+  const [px, pout, pfilter] = [registry.pointer(x), registry.pointer(out), registry.pointer(filter)];
+  const row = info.outWidth * info.inChannels * multiplier * 4;
+  const xImage = info.inHeight * info.inWidth * info.inChannels * 4;
+  runByRows(registry, "depthwise", { info, rows: info.outHeight, multiplier }, (part) => {
+    const { image, images, first, count } = part;
+    const pointers = [px + image * xImage, pout + (image * info.outHeight + first) * row, pfilter];
+    const padInfo = { ...info.padInfo, top: info.padInfo.top - first * info.strideHeight };
+    return { pointers, info: { ...info, batchSize: images, outHeight: count, padInfo } };
+  });
   return out;
 }
 
-/** Scratch memory for the pointers of one pixel's taps: two of four bytes for each element of the filter. */
-const tapSpace = (registry: KernelRegistry, [height, width]: readonly number[]): number =>
-  registry.scratch(height! * width! * 8);
+type ConvolutionInfo = ReturnType<typeof convolutionInfo>;
+
+/** Rows [first, first + count) of `images` images from `image` on. */
+interface RowRange {
+  readonly image: number;
+  readonly images: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** Runs a depthwise kernel on all threads: on images, or on rows of each where there are fewer images than threads. */
+function runByRows(
+  registry: KernelRegistry,
+  kernel: "depthwise" | "depthwiseInputGradient",
+  {
+    info,
+    rows,
+    multiplier,
+  }: { readonly info: ConvolutionInfo; readonly rows: number; readonly multiplier: number },
+  partOf: (range: RowRange) => { readonly pointers: readonly number[]; readonly info: ConvolutionInfo },
+): void {
+  const taps = info.filterHeight * info.filterWidth;
+  const work = Math.max(info.inWidth, info.outWidth) * info.inChannels * multiplier * taps;
+  const ranges: RowRange[] =
+    info.batchSize >= registry.threads
+      ? registry
+          .cut(info.batchSize, { work: work * rows })
+          .map(([image, images]) => ({ image, images, first: 0, count: rows }))
+      : Array.from({ length: info.batchSize }, (_, image) =>
+          registry
+            .cut(rows, { work, most: registry.threads })
+            .map(([first, count]) => ({ image, images: 1, first, count })),
+        ).flat();
+  registry.run(
+    kernel,
+    ranges.map((range) => {
+      const part = partOf(range);
+      return [...part.pointers, ...geometry(part.info, multiplier)];
+    }),
+    // Two pointers of four bytes for each element of the filter.
+    registry.scratchForThreads(0, taps * 8),
+  );
+}
 
 type Numbers15 = [
   number,
@@ -107,19 +161,13 @@ type Numbers15 = [
 ];
 
 /** The sizes in the order in which the depthwise kernels take them. */
-function geometry(
-  registry: KernelRegistry,
-  inputShape: readonly number[],
-  filterShape: readonly number[],
-  attrs: ConvolutionAttributes,
-): Numbers15 {
-  const info = convolutionInfo(registry, inputShape, filterShape, attrs, true);
+function geometry(info: ConvolutionInfo, multiplier: number): Numbers15 {
   return [
     info.batchSize,
     info.inHeight,
     info.inWidth,
     info.inChannels,
-    filterShape[3]!,
+    multiplier,
     info.outHeight,
     info.outWidth,
     info.filterHeight,

@@ -1,10 +1,13 @@
 /**
  * kernels.wasm as functions: checks its hash and instantiates it on the memory of TensorFlow.js's wasm
- * backend. Pointers are byte offsets in that memory; sizes are numbers of elements. Does not know tensors.
+ * backend, for one thread or several. Pointers are byte offsets in that memory; sizes are numbers of elements.
+ * Does not know tensors.
  */
 import { createHash } from "node:crypto";
-import { StemmaError } from "../../errors.js";
+import { isStemmaError, StemmaError } from "../../errors.js";
+import { KernelThreads } from "./kernel-threads.js";
 import { kernelsHash } from "./kernels-hash.js";
+import { withSharedMemory } from "./shared-memory.js";
 
 type Numbers<Count extends number, Found extends number[] = []> = Found["length"] extends Count
   ? Found
@@ -14,16 +17,16 @@ type Kernel<Count extends number> = (...args: Numbers<Count>) => void;
 /** The exports of kernels.wasm with the number of their parameters; assembly/ documents each. */
 export interface KernelModule {
   packPanels: Kernel<6>;
-  packRows: Kernel<5>;
   matMulRows: Kernel<8>;
   matMulInPlace: Kernel<9>;
-  matMulPacked: Kernel<8>;
-  unrollRows: Kernel<17>;
+  matMulTransposed: Kernel<11>;
+  convolveRows: Kernel<20>;
+  convolutionFilterGradient: Kernel<23>;
+  convolutionInputGradient: Kernel<20>;
   addBias: Kernel<4>;
-  scatterUnrolled: Kernel<17>;
   zero: Kernel<2>;
   depthwise: Kernel<19>;
-  depthwiseFilterGradient: Kernel<18>;
+  depthwiseFilterGradient: Kernel<20>;
   depthwiseInputGradient: Kernel<19>;
   maxPool: Kernel<16>;
   averagePool: Kernel<16>;
@@ -34,12 +37,15 @@ export interface KernelModule {
   reluGradient: Kernel<4>;
   relu6Gradient: Kernel<4>;
   clipGradient: Kernel<6>;
+  rowsPerBlock: (columns: number) => number;
   sumRows: Kernel<7>;
   scaleColumns: Kernel<5>;
-  batchNormStatistics: Kernel<6>;
+  batchNormBlocks: Kernel<6>;
+  batchNormStatistics: Kernel<5>;
   batchNormFactor: Kernel<5>;
   batchNormApply: Kernel<8>;
-  batchNormSums: Kernel<10>;
+  batchNormBlockSums: Kernel<11>;
+  batchNormSums: Kernel<4>;
   batchNormCoefficients: Kernel<10>;
   batchNormGradient: Kernel<11>;
   resizeGradient: Kernel<9>;
@@ -58,15 +64,21 @@ export interface KernelModule {
   allFinite: (pointer: number, count: number) => number;
 }
 
+export interface InstantiatedKernels {
+  readonly kernels: KernelModule;
+  readonly threads: KernelThreads;
+}
+
 /**
- * Instantiates the kernels on `memory`.
+ * Instantiates the kernels on `memory`, for `threads` threads; for more than one, `memory` must be shared.
  * @throws ENGINE_HASH_MISMATCH when the bytes differ from the committed ones; BACKEND_UNAVAILABLE when they
  * do not compile on this machine
  */
 export async function instantiateKernels(
   bytes: Uint8Array,
   memory: WebAssembly.Memory,
-): Promise<KernelModule> {
+  threads = 1,
+): Promise<InstantiatedKernels> {
   const actual = createHash("sha256").update(bytes).digest("hex");
   if (actual !== kernelsHash) {
     throw new StemmaError(
@@ -76,9 +88,14 @@ export async function instantiateKernels(
     );
   }
   try {
-    const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
-    return instance.exports as unknown as KernelModule;
+    const module = await WebAssembly.compile(threads > 1 ? withSharedMemory(bytes) : new Uint8Array(bytes));
+    const instance = new WebAssembly.Instance(module, { env: { memory } });
+    return {
+      kernels: instance.exports as unknown as KernelModule,
+      threads: await KernelThreads.start(threads, instance, { module, memory }),
+    };
   } catch (cause) {
+    if (isStemmaError(cause)) throw cause;
     throw new StemmaError(
       "BACKEND_UNAVAILABLE",
       "The training kernels do not run on this machine. Use a machine and a Node version with WebAssembly SIMD.",

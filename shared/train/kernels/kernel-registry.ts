@@ -3,7 +3,8 @@
  * the backend's memory and scratch space. Does not know any operation.
  */
 import type * as TensorFlow from "@tensorflow/tfjs";
-import type { KernelModule } from "./kernel-module.js";
+import type { InstantiatedKernels, KernelModule } from "./kernel-module.js";
+import { maxParts, type KernelThreads } from "./kernel-threads.js";
 
 export type Tf = typeof TensorFlow;
 export type TensorInfo = TensorFlow.TensorInfo;
@@ -36,8 +37,29 @@ export type KernelFunction = (
 
 type GradientConfig = TensorFlow.GradConfig;
 
+/** Memory that each thread has of its own during a call: where that of the first begins, and bytes of each. */
+export interface ThreadScratch {
+  readonly scratch: number;
+  readonly scratchBytes: number;
+}
+const noScratch: ThreadScratch = { scratch: 0, scratchBytes: 0 };
+/** A cache line of most processors, so that no two threads write the same one. */
+const scratchAlignment = 64;
+
+interface Cutting {
+  readonly multipleOf?: number;
+  readonly work: number;
+  /** Most ranges, where each one costs something of its own. */
+  readonly most?: number;
+}
+/** Multiplications and additions that take about as long as waking up a thread (some 50 microseconds). */
+const minWork = 500_000;
+const partsPerThread = 4;
+
 /** Registers kernels and gradients for the backend named "wasm"; `close` restores what was there before. */
 export class KernelRegistry {
+  readonly kernels: KernelModule;
+  readonly #threads: KernelThreads;
   readonly #undo: (() => void)[] = [];
   #scratch = 0;
   #scratchBytes = 0;
@@ -45,8 +67,54 @@ export class KernelRegistry {
   constructor(
     readonly tf: Tf,
     readonly backend: WasmBackend,
-    readonly kernels: KernelModule,
-  ) {}
+    { kernels, threads }: InstantiatedKernels,
+  ) {
+    this.kernels = kernels;
+    this.#threads = threads;
+  }
+
+  get threads(): number {
+    return this.#threads.count;
+  }
+
+  /**
+   * Runs calls of one kernel that do not depend on each other, on all threads; `scratch` is given to those kernels
+   * whose first parameter is memory of their own.
+   */
+  run(
+    kernel: keyof KernelModule,
+    parts: readonly (readonly number[])[],
+    { scratch, scratchBytes }: ThreadScratch = noScratch,
+  ): void {
+    this.#threads.run({ kernel, parts, scratch, scratchBytes });
+  }
+
+  /**
+   * Cuts [0, total) into ranges for `run`: multiples of `multipleOf` but for the last one, each worth waking up a
+   * thread, and enough of them that no thread waits long for another.
+   * @param work multiplications and additions of one of `total`, or loads and stores where these cost more
+   */
+  cut(total: number, { multipleOf = 1, work, most = maxParts }: Cutting): [first: number, count: number][] {
+    const parts = Math.min(
+      most,
+      this.threads * partsPerThread,
+      Math.floor((total * work) / minWork),
+      Math.ceil(total / multipleOf),
+    );
+    const isWorthIt = this.threads > 1 && parts > 1;
+    const size = isWorthIt ? Math.ceil(total / parts / multipleOf) * multipleOf : total;
+    const ranges: [number, number][] = [];
+    for (let first = 0; first < total; first += size) ranges.push([first, Math.min(size, total - first)]);
+    return ranges;
+  }
+
+  /** Memory of `shared` bytes, and of `perThread` bytes for each thread; valid until the next call. */
+  scratchForThreads(shared: number, perThread: number): { shared: number } & ThreadScratch {
+    const aligned = Math.ceil(shared / scratchAlignment) * scratchAlignment;
+    const scratchBytes = Math.ceil(perThread / scratchAlignment) * scratchAlignment;
+    const first = this.scratch(aligned + scratchBytes * this.threads);
+    return { shared: first, scratch: first + aligned, scratchBytes };
+  }
 
   /** Byte offset of a tensor's data. */
   pointer(info: TensorInfo): number {

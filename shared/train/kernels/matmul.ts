@@ -6,6 +6,7 @@
 import { StemmaError } from "../../errors.js";
 import { activate } from "./convolution-forward.js";
 import type { KernelRegistry, TensorInfo } from "./kernel-registry.js";
+import { multiply } from "./matrix-product.js";
 
 interface MatMulAttributes {
   readonly transposeA: boolean;
@@ -15,11 +16,6 @@ interface FusedAttributes extends MatMulAttributes {
   readonly activation?: string;
   readonly leakyreluAlpha?: number;
 }
-
-/** With fewer rows than this the right operand is read in place: packing it would cost more. */
-const rowsWorthPacking = 24;
-/** Depth of a block when the left operand is transposed. */
-const blockDepth = 256;
 
 /** a [B…,M,K], b [B…,K,N] (or transposed) → [B…,M,N], batch dimensions broadcast. */
 export function registerMatMul(registry: KernelRegistry): void {
@@ -64,51 +60,6 @@ function batchMatMul(
   for (let i = 0; i < batches; i++)
     multiply(registry, pa + indexA(i) * M * K * 4, pb + indexB(i) * K * N * 4, pout + i * M * N * 4, product);
   return out;
-}
-
-/** Sizes of C [M,N] = A [M,K] · B [K,N]; a transposed operand is stored the other way round. */
-interface Product {
-  readonly M: number;
-  readonly N: number;
-  readonly K: number;
-  readonly transposeA: boolean;
-  readonly transposeB: boolean;
-}
-
-/** Multiplies float32 matrices by pointer: a, b and out are byte offsets. */
-export function multiply(
-  registry: KernelRegistry,
-  a: number,
-  b: number,
-  out: number,
-  { M, N, K, transposeA, transposeB }: Product,
-): void {
-  const { kernels } = registry;
-  if (M === 0 || N === 0) return;
-  if (K === 0) {
-    kernels.zero(out, M * N * 4);
-    return;
-  }
-  const strides: [number, number] = transposeB ? [1, K] : [N, 1];
-  if (transposeA) {
-    const depth = Math.min(K, blockDepth);
-    const rowBytes = Math.ceil(M / 4) * depth * 16;
-    const rows = registry.scratch(rowBytes + Math.ceil(N / 8) * depth * 32);
-    const panels = rows + rowBytes;
-    for (let k = 0; k < K; k += blockDepth) {
-      const count = Math.min(blockDepth, K - k);
-      kernels.packRows(a + k * M * 4, rows, count, M, M);
-      kernels.packPanels(b + k * strides[0] * 4, panels, count, N, ...strides);
-      kernels.matMulPacked(rows, panels, out, N, M, N, count, k > 0 ? 1 : 0);
-    }
-    return;
-  }
-  const inPlace = transposeB || M >= rowsWorthPacking ? 0 : N - (N % 8);
-  if (inPlace > 0) kernels.matMulInPlace(a, K, b, N, out, N, M, inPlace, K);
-  if (inPlace === N) return;
-  const panels = registry.scratch(Math.ceil((N - inPlace) / 8) * K * 32);
-  kernels.packPanels(b + inPlace * strides[1] * 4, panels, K, N - inPlace, ...strides);
-  kernels.matMulRows(a, K, panels, out + inPlace * 4, N, M, N - inPlace, K);
 }
 
 /** Maps an index of the broadcast batch to the index of the operand's matrix. */

@@ -5,7 +5,7 @@
  */
 import type { Tensor } from "@tensorflow/tfjs";
 import type { KernelRegistry, TensorInfo, Tf } from "./kernel-registry.js";
-import { multiply } from "./matmul.js";
+import { multiply } from "./matrix-product.js";
 
 export type RecurrentKind = "Lstm" | "Gru";
 /** Activation of the gates: clip(0.2·x + 0.5, 0, 1), or the logistic function. States use tanh. */

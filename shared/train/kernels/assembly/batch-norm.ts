@@ -1,29 +1,40 @@
 // Batch normalisation for training, [rows, C] float32, followed by an activation: 0 none, 1 relu, 2 relu6.
-// Statistics merge blocks by Chan's formula (one read of memory), gradients take two passes. The
+// Statistics merge blocks by Chan's formula (one read of memory), gradients take two passes. Blocks are
+// independent of each other and merged in their order, so the result does not depend on who computes them. The
 // activation's mask is computed again from x, so its input is never stored.
 import { addColumns, addRow, blockRows } from "./columns";
 
-/** mean[c] and (biased) variance[c]; `scratch` holds 2·C floats. */
-export function batchNormStatistics(x: usize, mean: usize, variance: usize, scratch: usize, rows: i32, C: i32): void {
-  const step = <usize>C << 2, block = blockRows(C), blockMean = scratch, blockSquares = scratch + step;
+/**
+ * Of blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) their means, blocks[b][C..2C) their sums of
+ * squared distances from these.
+ */
+export function batchNormBlocks(x: usize, blocks: usize, first: i32, last: i32, rows: i32, C: i32): void {
+  const step = <usize>C << 2, block = blockRows(C);
+  for (let b = first; b < last; b++) {
+    const p = x + <usize>(b * block) * step, mean = blocks + <usize>b * step * 2, count = min(block, rows - b * block);
+    memory.fill(mean, 0, step * 2);
+    addColumns(p, count, C, mean);
+    const inverse = f32(1) / <f32>count;
+    for (let c: usize = 0; c < step; c += 4) store<f32>(mean + c, load<f32>(mean + c) * inverse);
+    addSquares(p, mean, mean + step, count, C);
+  }
+}
+
+/** mean[c] and (biased) variance[c] from all blocks of batchNormBlocks, in their order. */
+export function batchNormStatistics(blocks: usize, mean: usize, variance: usize, rows: i32, C: i32): void {
+  const step = <usize>C << 2, block = blockRows(C);
   memory.fill(mean, 0, step);
   memory.fill(variance, 0, step);
-  let p = x;
+  let blockMean = blocks;
   for (let r = 0; r < rows; r += block) {
-    const count = min(block, rows - r);
-    memory.fill(blockMean, 0, step * 2);
-    addColumns(p, count, C, blockMean);
-    const inverse = f32(1) / <f32>count;
-    for (let c: usize = 0; c < step; c += 4) store<f32>(blockMean + c, load<f32>(blockMean + c) * inverse);
-    addSquares(p, blockMean, blockSquares, count, C);
     // The block's share of the rows so far, and the weight of the squared distance between the means.
-    const part = <f32>count / <f32>(r + count), weight = <f32>r * part;
+    const count = min(block, rows - r), part = <f32>count / <f32>(r + count), weight = <f32>r * part;
     for (let c: usize = 0; c < step; c += 4) {
       const delta = load<f32>(blockMean + c) - load<f32>(mean + c);
       store<f32>(mean + c, load<f32>(mean + c) + delta * part);
-      store<f32>(variance + c, load<f32>(variance + c) + (load<f32>(blockSquares + c) + delta * delta * weight));
+      store<f32>(variance + c, load<f32>(variance + c) + (load<f32>(blockMean + step + c) + delta * delta * weight));
     }
-    p += <usize>count * step;
+    blockMean += 2 * step;
   }
   for (let c: usize = 0; c < step; c += 4) store<f32>(variance + c, load<f32>(variance + c) / <f32>rows);
 }
@@ -83,22 +94,26 @@ function applyRows(x: usize, mean: usize, factor: usize, beta: usize, y: usize, 
 }
 
 /**
- * sums[0..C) = Σ g, sums[C..2C) = Σ g·(x − mean), g = dy under the activation's mask. `scratch`
- * holds 2·C floats.
+ * Of blocks [first, last) of rowsPerBlock(C) rows: blocks[b][0..C) = Σ g, blocks[b][C..2C) = Σ g·(x − mean), g = dy
+ * under the activation's mask.
  */
-export function batchNormSums(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, sums: usize, scratch: usize, rows: i32, C: i32, activation: i32): void {
+export function batchNormBlockSums(x: usize, dy: usize, mean: usize, factor: usize, beta: usize, blocks: usize, first: i32, last: i32, rows: i32, C: i32, activation: i32): void {
+  const step = <usize>C << 2, block = blockRows(C);
+  for (let b = first; b < last; b++) {
+    const at = <usize>(b * block) * step, p = x + at, q = dy + at, sums = blocks + <usize>b * step * 2, count = min(block, rows - b * block);
+    memory.fill(sums, 0, 2 * step);
+    if (activation == 0) sumBlock(p, q, mean, factor, beta, sums, count, C, 0, 0);
+    else if (activation == 1) sumBlock(p, q, mean, factor, beta, sums, count, C, 1, Infinity);
+    else sumBlock(p, q, mean, factor, beta, sums, count, C, 1, 6);
+  }
+}
+
+/** sums[0..2C) = Σ of all blocks of batchNormBlockSums, in their order. */
+export function batchNormSums(blocks: usize, sums: usize, rows: i32, C: i32): void {
   const step = <usize>C << 2, block = blockRows(C);
   memory.fill(sums, 0, 2 * step);
-  let p = x, q = dy;
-  for (let r = 0; r < rows; r += block) {
-    const count = min(block, rows - r);
-    memory.fill(scratch, 0, 2 * step);
-    if (activation == 0) sumBlock(p, q, mean, factor, beta, scratch, count, C, 0, 0);
-    else if (activation == 1) sumBlock(p, q, mean, factor, beta, scratch, count, C, 1, Infinity);
-    else sumBlock(p, q, mean, factor, beta, scratch, count, C, 1, 6);
-    addRow(scratch, sums, 2 * C);
-    p += <usize>count * step; q += <usize>count * step;
-  }
+  let from = blocks;
+  for (let r = 0; r < rows; r += block, from += 2 * step) addRow(from, sums, 2 * C);
 }
 
 /** g = dy·[0 < y ≤ top], y as batchNormApply computes it before the activation; NaN where y is NaN. */

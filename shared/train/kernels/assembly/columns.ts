@@ -5,6 +5,9 @@
 @inline
 export function blockRows(C: i32): i32 { return max(4, (32768 / C) & ~3); }
 
+/** As blockRows, for callers outside. */
+export function rowsPerBlock(C: i32): i32 { return blockRows(C); }
+
 /** sum[c] += Σ over `rows` rows of x. */
 @inline
 export function addColumns(x: usize, rows: i32, C: i32, sum: usize): void {

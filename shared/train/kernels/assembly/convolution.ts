@@ -1,6 +1,7 @@
 // Convolutions as matrix products (NHWC, float32): unrolling the input, adding unrolled gradients up again, and
 // the bias. Takes pointers and sizes only.
 import { addRow } from "./columns";
+import { BLOCK, matMulPacked, matMulRows, packPanels, packRows } from "./matmul";
 
 /**
  * Unrolls positions [first, first + count): out[k][m] with m = (fh·FW + fw)·C + c, k the position
@@ -66,3 +67,54 @@ export function scatterUnrolled(
 
 /** Fills with zero bytes. */
 export function zero(p: usize, bytes: i32): void { memory.fill(p, 0, bytes); }
+
+/**
+ * Output positions [first, first + count) of y [N·OH·OW, O]: unrolled inputs times the filter's panels (packPanels
+ * of [FH·FW·C, O]), in blocks of BLOCK positions. `scratch` holds BLOCK·FH·FW·C floats.
+ */
+export function convolveRows(
+  scratch: usize, x: usize, panels: usize, y: usize, first: i32, count: i32, O: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const K = FH * FW * C, last = first + count;
+  for (let p = first; p < last; p += BLOCK) {
+    const rows = min(BLOCK, last - p);
+    unrollRows(x, scratch, p, rows, H, W, C, OH, OW, FH, FW, sh, sw, top, left, dh, dl);
+    matMulRows(scratch, K, panels, y + (<usize>p * <usize>O << 2), O, rows, O, K);
+  }
+}
+
+/**
+ * Rows [m0, m0 + M) and columns [n0, n0 + N) of the filter's gradient dw [FH·FW·C, O]: the sum over all positions
+ * of unrolled inputs times dy [positions, O]. m0 is a multiple of 4. `scratch` holds ceil(M/4)·4 + ceil(N/8)·8 +
+ * FH·FW·C floats for each of BLOCK positions.
+ */
+export function convolutionFilterGradient(
+  scratch: usize, x: usize, dy: usize, dw: usize, m0: i32, M: i32, n0: i32, N: i32, O: i32, positions: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const K = FH * FW * C;
+  const panels = scratch + <usize>((M + 3) >> 2) * <usize>BLOCK * 16;
+  const unrolled = panels + <usize>((N + 7) >> 3) * <usize>BLOCK * 32;
+  const out = dw + (<usize>m0 * <usize>O + <usize>n0 << 2);
+  for (let p = 0; p < positions; p += BLOCK) {
+    const count = min(BLOCK, positions - p);
+    unrollRows(x, unrolled, p, count, H, W, C, OH, OW, FH, FW, sh, sw, top, left, dh, dl);
+    packRows(unrolled + (<usize>m0 << 2), scratch, count, M, K);
+    packPanels(dy + (<usize>p * <usize>O + <usize>n0 << 2), panels, count, N, O, 1);
+    matMulPacked(scratch, panels, out, O, M, N, count, p > 0);
+  }
+}
+
+/**
+ * What output positions [first, first + count) of dy [N·OH·OW, O] add to the input's gradient dx [N, H, W, C];
+ * `panels` as packPanels writes the transposed filter [O, FH·FW·C]. `scratch` holds BLOCK·FH·FW·C floats.
+ */
+export function convolutionInputGradient(
+  scratch: usize, dy: usize, panels: usize, dx: usize, first: i32, count: i32, O: i32, H: i32, W: i32, C: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+): void {
+  const K = FH * FW * C, last = first + count;
+  for (let p = first; p < last; p += BLOCK) {
+    const rows = min(BLOCK, last - p);
+    matMulRows(dy + (<usize>p * <usize>O << 2), O, panels, scratch, K, rows, K, O);
+    scatterUnrolled(scratch, dx, p, rows, H, W, C, OH, OW, FH, FW, sh, sw, top, left, dh, dl);
+  }
+}

@@ -3,34 +3,35 @@
 // filter's offsets. The filter's gradient adds images and their output rows, each row summed first.
 // Parameters: sh, sw strides; top, left padding; dh, dl dilation down and to the right.
 
-/** dw = Σ over images, rows and pixels of x·dy. */
+/**
+ * dw = Σ over images, rows and pixels of x·dy, for the channels [first, first + count) of C; where M > 1, for all.
+ */
 export function depthwiseFilterGradient(
-  x: usize, dy: usize, dw: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+  x: usize, dy: usize, dw: usize, first: i32, count: i32, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
-  const CM = C * M, rowBytes = <usize>CM << 2;
-  memory.fill(dw, 0, <usize>(FH * FW) * rowBytes);
+  const CM = C * M, rowBytes = <usize>CM << 2, at = <usize>first << 2;
+  for (let tap = 0; tap < FH * FW; tap++) memory.fill(dw + <usize>tap * rowBytes + at, 0, <usize>(count * M) << 2);
   for (let n = 0; n < N; n++) for (let oh = 0; oh < OH; oh++) for (let fh = 0; fh < FH; fh++) {
     const ih = oh * sh + fh * dh - top;
     if (<u32>ih >= <u32>H) continue;
     for (let fw = 0; fw < FW; fw++) {
       const w = dw + <usize>(fh * FW + fw) * rowBytes;
       const shift = fw * dl - left;
-      let first = 0, last = OW;
-      while (first < OW && first * sw + shift < 0) first++;
-      while (last > first && (last - 1) * sw + shift >= W) last--;
-      const xRow = x + (<usize>((n * H + ih) * W + first * sw + shift) * <usize>C << 2);
-      const yRow = dy + <usize>((n * OH + oh) * OW + first) * rowBytes;
-      const count = last - first;
-      if (M == 1) filterRow(xRow, yRow, w, count, <usize>(sw * C) << 2, C);
-      else filterRowMultiplied(xRow, yRow, w, count, <usize>(sw * C) << 2, C, M);
+      let start = 0, end = OW;
+      while (start < OW && start * sw + shift < 0) start++;
+      while (end > start && (end - 1) * sw + shift >= W) end--;
+      const xRow = x + (<usize>((n * H + ih) * W + start * sw + shift) * <usize>C << 2);
+      const yRow = dy + <usize>((n * OH + oh) * OW + start) * rowBytes;
+      const pixels = end - start;
+      if (M == 1) filterRow(xRow + at, yRow + at, w + at, pixels, <usize>(sw * C) << 2, rowBytes, count);
+      else filterRowMultiplied(xRow, yRow, w, pixels, <usize>(sw * C) << 2, C, M);
     }
   }
 }
 
 /** w[c] += Σ x·dy along one row of outputs; the row's sum is computed first. */
 @inline
-function filterRow(x: usize, dy: usize, w: usize, count: i32, xStep: usize, C: i32): void {
-  const yStep = <usize>C << 2;
+function filterRow(x: usize, dy: usize, w: usize, count: i32, xStep: usize, yStep: usize, C: i32): void {
   let c = 0;
   for (; c + 8 <= C; c += 8) {
     const at = <usize>c << 2;
@@ -62,9 +63,9 @@ function filterRowMultiplied(x: usize, dy: usize, w: usize, count: i32, xStep: u
   }
 }
 
-/** The forward pass. `taps` holds FH·FW pairs of pointers: an input pixel and the filter's row for it. */
+/** The forward pass. `taps` (memory of the calling thread) holds FH·FW pairs of pointers: an input pixel and the filter's row for it. */
 export function depthwise(
-  x: usize, y: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+  taps: usize, x: usize, y: usize, w: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
   const pixel = <usize>C << 2, row = <usize>(C * M) << 2;
   let out = y;
@@ -88,7 +89,7 @@ export function depthwise(
 
 /** Sums for each input pixel the gradients of the outputs that read it; `taps` as in depthwise. */
 export function depthwiseInputGradient(
-  dx: usize, dy: usize, w: usize, taps: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
+  taps: usize, dx: usize, dy: usize, w: usize, N: i32, H: i32, W: i32, C: i32, M: i32, OH: i32, OW: i32, FH: i32, FW: i32, sh: i32, sw: i32, top: i32, left: i32, dh: i32, dl: i32,
 ): void {
   const pixel = <usize>C << 2, row = <usize>(C * M) << 2;
   let out = dx;

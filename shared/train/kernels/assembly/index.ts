@@ -1,13 +1,13 @@
 // The exports of kernels.wasm. All functions work on raw pointers into the imported memory of TensorFlow.js's
-// wasm backend; the module has no data and no memory of its own.
-export { packPanels, packRows, matMulRows, matMulInPlace, matMulPacked } from "./matmul";
-export { unrollRows, addBias, scatterUnrolled, zero } from "./convolution";
+// wasm backend; the module has no data and no memory of its own. Several threads may run it on one memory.
+export { packPanels, matMulRows, matMulInPlace, matMulTransposed } from "./matmul";
+export { convolveRows, convolutionFilterGradient, convolutionInputGradient, addBias, zero } from "./convolution";
 export { depthwise, depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
 export { maxPool, averagePool, maxPoolGradient } from "./pooling";
 export { segmentSumFloat, segmentSumInt } from "./segment-sum";
 export { clip, reluGradient, relu6Gradient, clipGradient } from "./activation";
-export { sumRows, scaleColumns } from "./columns";
-export { batchNormStatistics, batchNormFactor, batchNormApply, batchNormSums, batchNormCoefficients, batchNormGradient } from "./batch-norm";
+export { rowsPerBlock, sumRows, scaleColumns } from "./columns";
+export { batchNormBlocks, batchNormStatistics, batchNormFactor, batchNormApply, batchNormBlockSums, batchNormSums, batchNormCoefficients, batchNormGradient } from "./batch-norm";
 export { sgdStep, momentumStep, adagradStep, rmsPropStep, rmsPropCentredStep, adamStep } from "./optimizer";
 export { allFinite } from "./finite";
 export { resizeGradient } from "./resize";

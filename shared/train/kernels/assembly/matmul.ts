@@ -191,6 +191,23 @@ export function matMulPacked(rows: usize, panels: usize, c: usize, ldc: i32, M: 
   }
 }
 
+/** Depth of a block: rows of k of which the packed operands are in the second-level cache. */
+export const BLOCK: i32 = 256;
+
+/**
+ * C[m][n] = Σk A[k][m]·B[k][n] in blocks of BLOCK rows of k. A's rows are `lda` elements apart, C's `ldc`; B's
+ * strides as in packPanels. `scratch` holds (ceil(M/4)·16 + ceil(N/8)·32)·min(K, BLOCK) bytes.
+ */
+export function matMulTransposed(scratch: usize, a: usize, lda: i32, b: usize, strideK: i32, strideN: i32, c: usize, ldc: i32, M: i32, N: i32, K: i32): void {
+  const panels = scratch + <usize>((M + 3) >> 2) * <usize>min(K, BLOCK) * 16;
+  for (let k = 0; k < K; k += BLOCK) {
+    const count = min(BLOCK, K - k);
+    packRows(a + (<usize>k * <usize>lda << 2), scratch, count, M, lda);
+    packPanels(b + (<usize>k * <usize>strideK << 2), panels, count, N, strideK, strideN);
+    matMulPacked(scratch, panels, c, ldc, M, N, count, k > 0);
+  }
+}
+
 /** Packs A with contiguous m into panels of four rows: A[m][k] = src[k·strideK + m] → out[m/4][k][4]. */
 export function packRows(src: usize, out: usize, K: i32, M: i32, strideK: i32): void {
   const step = <usize>strideK << 2;

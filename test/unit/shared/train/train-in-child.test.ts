@@ -4,7 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -298,6 +298,19 @@ describe("training engine", () => {
       ),
       refusal("MEMORY_EXHAUSTED"),
     );
+  });
+
+  it("trains to the same bytes with one thread and with two", async () => {
+    const change: Partial<TrainingJob> = {
+      recipe: "image-classify",
+      parameters: { epochs: 1, filters: 32 },
+      dataset: { reader: "images-generated", parameters: { count: 160 } },
+    };
+    const [one, two] = await Promise.all([1, 2].map((threads) => run({ ...change, threads })));
+    const used = (outcome: TrainingOutcome | undefined): unknown =>
+      (outcome!.result.provenance["environment"] as { threads: unknown }).threads;
+    assert.deepEqual([used(one), used(two)], [1, Math.min(2, availableParallelism())]);
+    assert.equal(await bytes(two!), await bytes(one!));
   });
 
   it("rejects another engine than the expected one, and reports a missing one", async () => {

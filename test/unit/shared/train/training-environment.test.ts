@@ -13,10 +13,16 @@ import {
 
 test("a training on this machine records the environment of this machine; another engine differs", async () => {
   const engine = await engineIdOfFolder(builtInEngineFolder());
-  const recorded = environmentOfTraining({ engine, backend: { backend: "wasm", reason: "" } }, "1.0.0");
-  const here = await environmentForTraining("1.0.0");
+  const provenance = { environment: { threads: 2 } };
+  const recorded = environmentOfTraining(
+    { engine, backend: { backend: "wasm", reason: "" }, provenance },
+    "1.0.0",
+  );
+  const here = await environmentForTraining("1.0.0", 2);
   assert.equal(recorded["library.@tensorflow/tfjs"], "4.22.0");
   assert.deepEqual(judgeEnvironment(recorded, here), { verdict: "same", differing: [] });
+  const withOneThread = judgeEnvironment(recorded, await environmentForTraining("1.0.0", 1));
+  assert.deepEqual(withOneThread, { verdict: "same", differing: [] });
   assert.equal(judgeEnvironment({ ...recorded, kernel: "another" }, here).verdict, "compatible");
   const other = judgeEnvironment({ ...recorded, engine: "0".repeat(64) }, here);
   assert.equal(other.verdict, "different");
