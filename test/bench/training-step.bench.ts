@@ -176,7 +176,7 @@ async function measureInChild(path: "fused" | "unfused", threads: number): Promi
   return JSON.parse(stdout) as Times;
 }
 
-/** The share of a step that runs on one thread, by Amdahl's law; `ratio` is the time with `threads` to that with one. */
+/** The share of a step that runs on one thread, by Amdahl's law; `ratio`: the time with `threads` to that with one. */
 const serialShare = (ratio: number, threads: number): number =>
   Math.max(0, (ratio - 1 / threads) / (1 - 1 / threads));
 
