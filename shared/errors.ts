@@ -84,6 +84,8 @@ const recoverCodes = {
   LAYER_NOT_FOUND: notFound,
   MODEL_AMBIGUOUS: usage,
   MODEL_RETIRED: notFound,
+  MODEL_CLAIMED: notFound,
+  CLAIMS_OPEN: failed,
   ROOT_MISMATCH: verification,
   ENVIRONMENT_DIFFERENT: verification,
   RECOVERY_INCOMPLETE: partly,

@@ -7,6 +7,7 @@ import {
   listedDevice,
   serverAddresses,
   shownDevice,
+  evenIfClaimed,
 } from "./device-schemas.js";
 import {
   deviceParams,
@@ -55,7 +56,7 @@ export const deviceOperations = {
     method: "POST",
     path: `${devicePath}/revoke`,
     params: deviceParams,
-    body: { because: reasonText.optional() },
+    body: { because: reasonText.optional(), evenIfClaimed },
     output: z.undefined(),
   }),
   assign: call({

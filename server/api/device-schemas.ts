@@ -52,8 +52,26 @@ export const listedDevice = deviceSummary
   })
   .meta({ id: "ListedDevice" });
 export const shownDevice = deviceSummary
-  .extend({ ...liveMembers, versions: count.describe("Versions that it made, retired ones too") })
+  .extend({
+    ...liveMembers,
+    versions: count.describe("Versions that it made, retired ones too"),
+    claims: z
+      .object({
+        waiting: count.describe("For their replay"),
+        wanted: count.describe("Not proved: the device is asked for their parameters"),
+        lost: count.describe(
+          "Not proved, and the device is revoked or replaced: nobody has their parameters",
+        ),
+      })
+      .describe("Models that it reported without their parameters and that are no versions yet"),
+  })
   .meta({ id: "ShownDevice" });
+
+/** For operations after which nobody can send the parameters of a device's claims. */
+export const evenIfClaimed = z
+  .boolean()
+  .optional()
+  .describe("Also where the device has models whose parameters only it has; those may be lost then");
 
 export const enrolmentBody = {
   device: shortText.describe("Letters, digits, - and _; it begins with a letter or digit"),
@@ -61,6 +79,7 @@ export const enrolmentBody = {
   profile: shortText.optional().describe("Device class (firmware-profiles/*.json); default generic"),
   initial: z.record(shortText, z.string().max(512)).optional().describe("Model that each line starts from"),
   allowReduced: z.boolean().optional().describe("Whether initial models may be reduced (lossy) ones"),
+  evenIfClaimed,
   dryRun: z.boolean().optional().describe("Check, enrol nothing: the answer is then empty"),
 };
 

@@ -27,10 +27,17 @@ export const replayJob = z
   .object({
     versionId: hash,
     name: z.string(),
-    version: count,
+    version: count.describe("0 for a claim, which is not a version yet"),
+    kind: z
+      .enum(["asked", "claim"])
+      .describe("asked: a person queued it; claim: a device reported the version without its parameters"),
+    device: z.string().exactOptional().describe("Of a claim"),
     state: z
-      .enum(["waiting", "running", "ended", "failed", "cancelled"])
-      .describe("ended: there is a verdict; failed: an error kept it from one"),
+      .enum(["waiting", "running", "ended", "failed", "cancelled", "wanted", "lost"])
+      .describe(
+        "ended: there is a verdict; failed: an error kept it from one; of a claim that was not proved, wanted: its " +
+          "device is asked for the parameters, lost: the device is revoked or replaced",
+      ),
     priority: replayPriority,
     queuedAtMs: timeMs,
     by: z.string().exactOptional().describe("The caller that asked for it"),
@@ -38,6 +45,7 @@ export const replayJob = z
     progress: replayProgress.exactOptional(),
     endedAtMs: timeMs.exactOptional(),
     report: replayReport.exactOptional().describe("How it ended"),
+    because: z.string().exactOptional().describe("Why a claim was not proved"),
     problem: z
       .object({ code: errorCode, message: z.string() })
       .exactOptional()

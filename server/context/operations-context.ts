@@ -24,6 +24,8 @@ export interface LiveFleet {
   ): Promise<{ readonly code: string; readonly result: unknown }>;
   /** A version was saved here: it is read back, and uploads that wait for it as their base continue. */
   saved(versionId: Hash): void;
+  /** Asks a device for the parameters of its claims, where it is connected. */
+  wantClaims(device: string): Promise<void>;
   /** The replay of a claim ended; the fleet's state tells how. */
   claimEnded(versionId: Hash): Promise<void>;
   backedUp(): void;

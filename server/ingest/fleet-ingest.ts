@@ -15,6 +15,8 @@ import {
   protocolVersion,
 } from "../../shared/wire/limits.js";
 import type { Announce, Birth, Body, Envelope, LineHead } from "../../shared/wire/messages.js";
+import type { ClaimSummary } from "../repository/claim.js";
+import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";
 import type { Admission } from "./admission.js";
 import { judgeAnnouncement, type Accepted } from "./announcement.js";
@@ -171,15 +173,25 @@ export class FleetIngest {
     const summary = repository.get(versionId);
     if (summary !== undefined) {
       this.saved(versionId);
+      await storeNamedEngine(repository, summary.record.uses?.engine);
       await this.services.receipts.issue(summary, "recorded");
       return;
     }
     const claim = repository.claim(versionId);
-    if (claim?.ended === undefined || claim.isDeviceGone) return;
+    if (claim?.ended !== undefined && !claim.isDeviceGone) await this.#want(claim);
+  }
+
+  /** Asks a device for the tensors of its claims; their replays go on meanwhile. */
+  async wantClaims(device: string): Promise<void> {
+    for (const claim of this.parts.repository.claims())
+      if (claim.record.device === device && !claim.isDeviceGone) await this.#want(claim);
+  }
+
+  /** A device that is not connected announces it again when it is. */
+  async #want(claim: ClaimSummary): Promise<void> {
+    const { claims, scheduler } = this.services;
     const { device } = claim.record;
-    // A device that is not connected announces it again when it is.
-    if (this.isOnline(device))
-      await this.services.scheduler.announced(device, await this.services.claims.wanted(claim));
+    if (this.isOnline(device)) await scheduler.announced(device, await claims.wanted(claim));
   }
 
   /** A backup is complete: what it covers may be released. */

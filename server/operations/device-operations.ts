@@ -10,6 +10,7 @@ import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { claimsOf, refuseOpenClaims } from "./open-claims.js";
 import { withoutTokenHash } from "./without-secrets.js";
 
 type DeviceOperations = Pick<
@@ -97,6 +98,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         ...withoutTokenHash(requireDevice(repository, device)),
         ...(await liveState(fleet, device)),
         versions: repository.versions({ device, includeRetired: true }).length,
+        claims: claimsOf(repository, device),
       };
     },
     enroll: (options) => enroll(context, options),
@@ -104,9 +106,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       ...(await enrolmentAddresses(context)),
       serverPublicKey: home.signer.publicKey,
     }),
-    revoke: async ({ fleet, device, because = "" }) => {
+    revoke: async ({ fleet, device, because = "", evenIfClaimed }) => {
       const repository = await fleets.get(fleet);
       requireDevice(repository, device);
+      await refuseOpenClaims(context, repository, { device, evenIfClaimed });
       await repository.append({ type: "revoked", atMs: home.ports.clock.now(), device, because });
       await (await live?.fleet(fleet))?.cutOff(device);
     },
@@ -231,6 +234,7 @@ async function enroll(
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
   const repository = await checkEnrolment(context, input);
+  await refuseOpenClaims(context, repository, input);
   await checkEnrolmentProfile(home.ports.files, profile);
   const { random, clock } = home.ports;
   const key = generateKey(random);

@@ -1,44 +1,33 @@
 /** Operations on queued replays: what waits, what runs, how it ended. */
-import { byOf } from "../../shared/journal/caller.js";
+import { byOf, describeCaller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
-import type { ReplayJob } from "../api/replay-schemas.js";
+import { defaultReplayPriority, type ReplayJob } from "../api/replay-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import type { ClaimSummary } from "../repository/claim.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 
 type ReplayOperations = Pick<ServerOperations, "replays" | "queueReplay" | "cancelReplay">;
 
+const minPrefixLength = 8;
+
 export function replayOperations(context: OperationsContext): ReplayOperations {
   const { home, fleets, caller, live } = context;
-  const asJob = (fleet: string, stored: StoredReplay): ReplayJob => {
-    const { by: _, ...rest } = stored;
-    const running = live?.replays.running;
-    const isRunning =
-      stored.state === "waiting" && running?.fleet === fleet && running.versionId === stored.versionId;
-    if (!isRunning) return { ...rest, ...byOf(stored) };
-    const { phase, epoch, epochs, iteration, iterations } = running.progress ?? { phase: "prepare" };
-    return {
-      ...rest,
-      ...byOf(stored),
-      state: "running",
-      startedAtMs: running.startedAtMs,
-      progress: {
-        phase,
-        ...(epoch === undefined ? {} : { epoch }),
-        ...(epochs === undefined ? {} : { epochs }),
-        ...(iteration === undefined ? {} : { iteration }),
-        ...(iterations === undefined ? {} : { iterations }),
-      },
-    };
-  };
+  const queued = (fleet: string, { by, ...stored }: StoredReplay): ReplayJob =>
+    withProgress(context, fleet, { ...stored, kind: "asked", ...byOf({ by }) });
+  const claimed = (fleet: string, claim: ClaimSummary): ReplayJob =>
+    withProgress(context, fleet, jobOfClaim(claim));
   return {
     replays: async ({ fleet }) => {
-      await fleets.get(fleet);
-      const jobs = (await new ReplayJobs(home, fleet).list()).map((stored) => asJob(fleet, stored));
-      return [
-        ...jobs.filter(({ state }) => state === "running"),
-        ...jobs.filter(({ state }) => state !== "running"),
+      const repository = await fleets.get(fleet);
+      const jobs = [
+        ...(await new ReplayJobs(home, fleet).list()).map((stored) => queued(fleet, stored)),
+        ...repository.claims().map((claim) => claimed(fleet, claim)),
       ];
+      const order: readonly ReplayJob["state"][] = ["running", "waiting", "wanted", "lost"];
+      const placeOf = ({ state }: ReplayJob): number => (order.indexOf(state) + 5) % 5;
+      return jobs.sort((a, b) => placeOf(a) - placeOf(b));
     },
     queueReplay: async ({ fleet, model, priority }) => {
       const repository = await fleets.get(fleet);
@@ -47,12 +36,15 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
         ...(priority === undefined ? {} : { priority }),
         ...(caller === undefined ? {} : { by: caller }),
       });
-      const job = asJob(fleet, stored);
+      const job = queued(fleet, stored);
       live?.replays.wake();
       return job;
     },
     cancelReplay: async ({ fleet, model }) => {
-      const { versionId, name, version } = (await fleets.get(fleet)).resolve(model);
+      const repository = await fleets.get(fleet);
+      const claim = findClaim(repository, model);
+      if (claim !== undefined) return claimed(fleet, await cancelClaim(context, repository, claim));
+      const { versionId, name, version } = repository.resolve(model);
       const cancelled = await new ReplayJobs(home, fleet).cancel(versionId);
       if (cancelled === undefined)
         throw new StemmaError(
@@ -61,7 +53,70 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
           { versionId },
         );
       live?.replays.stop(fleet, versionId);
-      return asJob(fleet, cancelled);
+      return queued(fleet, cancelled);
+    },
+  };
+}
+
+/** Ends a claim without a proof: its device is asked for the parameters. @throws MODEL_NOT_FOUND */
+async function cancelClaim(
+  { home, caller, live }: OperationsContext,
+  repository: FleetRepository,
+  { versionId, ended }: ClaimSummary,
+): Promise<ClaimSummary> {
+  if (ended === undefined)
+    await repository.endClaim({
+      type: "unreplayable",
+      atMs: home.ports.clock.now(),
+      versionId,
+      because: `its replay was cancelled${caller === undefined ? "" : ` by ${describeCaller(caller)}`}.`,
+    });
+  live?.replays.stop(repository.fleet, versionId);
+  await (await live?.fleet(repository.fleet))?.claimEnded(versionId);
+  const claim = repository.claim(versionId);
+  if (claim !== undefined) return claim;
+  throw new StemmaError(
+    "MODEL_NOT_FOUND",
+    `${versionId.slice(0, 12)} is not a claim any more: its parameters came meanwhile. \`stemma model show\` shows it.`,
+    { versionId },
+  );
+}
+
+function findClaim(repository: FleetRepository, reference: string): ClaimSummary | undefined {
+  if (!/^[0-9a-f]+$/.test(reference) || reference.length < minPrefixLength) return undefined;
+  const found = repository.claims().filter(({ versionId }) => versionId.startsWith(reference));
+  return found.length === 1 ? found[0] : undefined;
+}
+
+function jobOfClaim({ versionId, record, recordedAtMs, ended, isRecoverable }: ClaimSummary): ReplayJob {
+  return {
+    versionId,
+    name: record.name,
+    version: 0,
+    kind: "claim",
+    device: record.device,
+    state: ended === undefined ? "waiting" : isRecoverable ? "wanted" : "lost",
+    priority: defaultReplayPriority,
+    queuedAtMs: recordedAtMs,
+    ...(ended === undefined ? {} : { endedAtMs: ended.atMs, because: `${ended.verdict}: ${ended.because}` }),
+  };
+}
+
+/** The job, with how far it is where it runs now. */
+function withProgress({ live }: OperationsContext, fleet: string, job: ReplayJob): ReplayJob {
+  const running = live?.replays.running;
+  if (job.state !== "waiting" || running?.fleet !== fleet || running.versionId !== job.versionId) return job;
+  const { phase, epoch, epochs, iteration, iterations } = running.progress ?? { phase: "prepare" };
+  return {
+    ...job,
+    state: "running",
+    startedAtMs: running.startedAtMs,
+    progress: {
+      phase,
+      ...(epoch === undefined ? {} : { epoch }),
+      ...(epochs === undefined ? {} : { epochs }),
+      ...(iteration === undefined ? {} : { iteration }),
+      ...(iterations === undefined ? {} : { iterations }),
     },
   };
 }

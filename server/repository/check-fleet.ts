@@ -17,6 +17,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import type { NotLookedAt } from "./tiers/tier-port.js";
+import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
 import { keptVersions } from "./state/references.js";
 import type { VersionState } from "./state/state.js";
@@ -70,6 +71,16 @@ async function checkNow(context: RepositoryContext, sample: number | undefined):
   for (const { versionId, name, version, message } of unreadableVersions(context))
     if (!versions.has(versionId))
       problems.push({ what: "version", id: versionId, message: `${name}:${version}: ${message}` });
+  for (const { versionId, name, record, isRecoverable } of listClaims(context))
+    if (!isRecoverable)
+      problems.push({
+        what: "claim",
+        id: versionId,
+        message:
+          `LOST: ${name}, number ${record.sequence} of ${record.device}/${record.line}, was reported without its ` +
+          "parameters and not proved, and its device is revoked or replaced. If that device still has its home, " +
+          "recover the model there.",
+      });
   const { notLookedAt, ...read } = await checkObjects(context, sample, problems, reported);
   return {
     versions: versions.size,

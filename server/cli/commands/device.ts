@@ -21,7 +21,10 @@ async function knownProfiles(files: Files): Promise<readonly string[]> {
     .map((name) => name.slice(0, -".json".length));
 }
 
+const evenIfClaimedText = "also where the device has models whose parameters only it has; these may be lost";
+
 interface EnrolChoices {
+  readonly evenIfClaimed: boolean;
   readonly line: string[];
   readonly profile: string;
   readonly initial: string[];
@@ -32,6 +35,7 @@ interface EnrolChoices {
 }
 
 interface RevokeChoices {
+  readonly evenIfClaimed: boolean;
   readonly because: string;
   readonly dryRun: boolean;
 }
@@ -73,6 +77,7 @@ export function addDeviceCommands(device: Command): void {
       "--readdress <file>",
       "write this enrolment file of the device again (or to --file), with the server's present addresses; keys and token stay",
     )
+    .option("--even-if-claimed", evenIfClaimedText, false)
     .option("--dry-run", "check, enrol nothing", false)
     .description("give a device its key, its token and the server's key, as one secret file")
     .action(async (name: string, choices: EnrolChoices, command: Command) =>
@@ -82,6 +87,7 @@ export function addDeviceCommands(device: Command): void {
     .command("revoke")
     .argument("<device>")
     .option("--because <reason>", "kept with the fact", "revoked by hand")
+    .option("--even-if-claimed", evenIfClaimedText, false)
     .option("--dry-run", "only check that the device exists", false)
     .description("cut a device off: its token and key are refused from now on; its models are kept")
     .action(async (name: string, choices: RevokeChoices, command: Command) =>
@@ -145,6 +151,19 @@ async function listCommand({ output, operations, options }: CommandContext): Pro
   });
 }
 
+function describeClaims({ waiting, wanted, lost }: CallOutput<"device">["claims"]): readonly string[] {
+  return [
+    ...(lost === 0
+      ? []
+      : [`LOST: ${lost} models that it reported and nobody has the parameters of (stemma replay list)`]),
+    ...(waiting + wanted === 0
+      ? []
+      : [
+          `claims: ${waiting} wait for their replay, the parameters of ${wanted} are wanted; only it has them`,
+        ]),
+  ];
+}
+
 async function showCommand(name: string, { output, operations, options }: CommandContext): Promise<void> {
   const found = await (await operations()).device({ fleet: options.fleet, device: name });
   const active = Object.entries(found.active).map(([line, run]) => {
@@ -160,6 +179,7 @@ async function showCommand(name: string, { output, operations, options }: Comman
       ...(found.doubt === undefined
         ? []
         : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
+      ...describeClaims(found.claims),
       `lines: ${found.lines.join(", ")}`,
       `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
       ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
@@ -191,7 +211,16 @@ async function enrolCommand(name: string, choices: EnrolChoices, context: Comman
   if (!dryRun) await refuseExistingEnrolment(files, path);
   const enrolment = await (
     await operations()
-  ).enroll({ fleet: options.fleet, device: name, lines, profile, initial, allowReduced, dryRun });
+  ).enroll({
+    fleet: options.fleet,
+    device: name,
+    lines,
+    profile,
+    initial,
+    allowReduced,
+    evenIfClaimed: choices.evenIfClaimed,
+    dryRun,
+  });
   if (dryRun) {
     output.print({
       data: { device: name, lines, profile, initial },
@@ -228,12 +257,12 @@ async function refuseExistingEnrolment(files: Files, path: string): Promise<void
 
 async function revokeCommand(
   name: string,
-  { because, dryRun }: RevokeChoices,
+  { because, evenIfClaimed, dryRun }: RevokeChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const opened = await operations();
   await opened.device({ fleet: options.fleet, device: name });
-  if (!dryRun) await opened.revoke({ fleet: options.fleet, device: name, because });
+  if (!dryRun) await opened.revoke({ fleet: options.fleet, device: name, because, evenIfClaimed });
   output.print({
     data: { device: name, revoked: !dryRun },
     names: [name],

@@ -65,7 +65,7 @@ async function showCommand(reference: string, _: unknown, command: Command): Pro
 }
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, replayed, measurements } = description;
+  const { record, hold, retired, replayed, claim, measurements } = description;
   const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
@@ -81,6 +81,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["state", stateOf(description)],
     ...fact("held", hold && describeHold(hold)),
     ...fact("retired", retired && describeEnd(retired)),
+    ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
     [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
@@ -106,6 +107,15 @@ function describeReplay({
   by,
 }: NonNullable<ModelDescription["replayed"]>): string {
   return `${verdict} (${grade}) ${formatTime(atMs)}${describeBy(by)}: ${because}`;
+}
+
+function describeClaim({ recordedAtMs, isProved, ended }: NonNullable<ModelDescription["claim"]>): string {
+  const how = isProved
+    ? "proved: the server made its parameters itself, the device did not send them"
+    : ended === undefined
+      ? "the device sent the parameters before it was replayed"
+      : `${ended.verdict.toUpperCase()}, so the device sent the parameters: ${ended.because}`;
+  return `reported without parameters ${formatTime(recordedAtMs)}; ${how}`;
 }
 
 /** Checkpoints and the optimizer's state, and what a replay of the training needs. */

@@ -8,7 +8,7 @@ import { describeReplay } from "../replay-text.js";
 import { nameOf } from "../version-text.js";
 
 const columns: readonly Column<ReplayJob>[] = [
-  { title: "MODEL", value: (row) => nameOf(row) },
+  { title: "MODEL", value: (row) => titleOf(row) },
   { title: "STATE", value: (row) => row.report?.verdict ?? row.state },
   { title: "PRIORITY", value: (row) => row.priority, align: "right" },
   { title: "QUEUED", value: (row) => formatTime(row.queuedAtMs) },
@@ -18,7 +18,7 @@ const columns: readonly Column<ReplayJob>[] = [
 export function addReplayJobCommands(replay: Command): void {
   replay
     .command("list")
-    .description("replays that a server runs one after the other, and how the latest ended")
+    .description("queued replays and claims of devices, and how the latest ended")
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         output.printRows(await (await operations()).replays({ fleet: options.fleet }), {
@@ -42,7 +42,7 @@ export function addReplayJobCommands(replay: Command): void {
     .action(async (model: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const job = await (await operations()).cancelReplay({ fleet: options.fleet, model });
-        output.print({ data: job, names: [job.versionId], text: `cancelled the replay of ${nameOf(job)}` });
+        output.print({ data: job, names: [job.versionId], text: describeCancelled(job) });
       }),
     );
 }
@@ -52,6 +52,13 @@ async function showCommand(
   { output, operations, options: { fleet } }: CommandContext,
 ): Promise<void> {
   const opened = await operations();
+  const claim = (await opened.replays({ fleet })).find(
+    ({ kind, versionId }) => kind === "claim" && model.length >= 8 && versionId.startsWith(model),
+  );
+  if (claim !== undefined) {
+    output.print({ data: claim, names: [claim.versionId], text: describeJob(claim) });
+    return;
+  }
   const version = await opened.model({ fleet, model });
   const job = (await opened.replays({ fleet })).find(({ versionId }) => versionId === version.versionId);
   if (job === undefined)
@@ -62,17 +69,30 @@ async function showCommand(
   output.print({ data: job, names: [job.versionId], text: describeJob(job) });
 }
 
+/** A claim has no number yet, so its id names it. */
+function titleOf(job: ReplayJob): string {
+  return job.kind === "claim" ? `${job.versionId.slice(0, 12)} (${job.name})` : nameOf(job);
+}
+
+function describeCancelled(job: ReplayJob): string {
+  const cancelled = `cancelled the replay of ${titleOf(job)}`;
+  return job.kind === "claim" ? `${cancelled}; ${job.device ?? ""} is asked for its parameters` : cancelled;
+}
+
 function describeJob(job: ReplayJob): string {
   if (job.report !== undefined) return describeReplay(job.report);
   const { by, queuedAtMs, priority } = job;
   const asked = `queued ${formatTime(queuedAtMs)}, priority ${priority}${by === undefined ? "" : `, by ${by}`}`;
-  return `${nameOf(job)} ${job.state}: ${progressOf(job) || "-"}\n  ${asked}`;
+  return `${titleOf(job)} ${job.state}: ${progressOf(job) || "-"}\n  ${asked}`;
 }
 
-function progressOf({ progress, problem, report, state }: ReplayJob): string {
+function progressOf({ progress, problem, report, state, because, device }: ReplayJob): string {
+  if (state === "lost")
+    return `LOST: ${device ?? ""} is revoked or replaced, and it was not proved: ${because ?? ""}`;
+  if (state === "wanted") return `${device ?? ""} is asked for its parameters; ${because ?? ""}`;
   if (problem !== undefined) return `${problem.code}: ${problem.message}`;
   if (report?.workMs !== undefined) return `trained again in ${formatDuration(report.workMs)}`;
-  if (progress === undefined) return state === "waiting" ? "waits" : "";
+  if (progress === undefined) return "";
   const { phase, epoch, epochs, iteration, iterations } = progress;
   if (epoch === undefined) return phase;
   const step = iteration === undefined ? "" : `, step ${iteration}${of(iterations)}`;

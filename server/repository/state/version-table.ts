@@ -117,9 +117,26 @@ function notFound(reference: string): StemmaError {
   );
 }
 
+/** For the id of a claim, which is not a version yet. */
+function claimedOf({ state }: VersionTable, reference: string): StemmaError | undefined {
+  const claims = isIdPrefix(reference)
+    ? [...state.claims.values()].filter(({ versionId }) => versionId.startsWith(reference))
+    : [];
+  const [claim] = claims;
+  if (claim === undefined || claims.length > 1) return undefined;
+  const { versionId, name, ended } = claim;
+  const how = ended === undefined ? "waits for its replay." : `is ${ended.verdict}: ${ended.because}`;
+  return new StemmaError(
+    "MODEL_CLAIMED",
+    `${versionId.slice(0, 12)} of ${JSON.stringify(name)} was reported without its parameters, and ${how} ` +
+      "`stemma replay list` shows what becomes of it.",
+    { versionId },
+  );
+}
+
 /**
  * Resolves a reference: names first, then ids. A name may itself look like an id.
- * @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED
+ * @throws MODEL_NOT_FOUND, MODEL_AMBIGUOUS, MODEL_RETIRED, MODEL_CLAIMED
  */
 export function resolveReference(table: VersionTable, reference: string): VersionSummary {
   const byName = resolveByName(table, reference);
@@ -138,7 +155,7 @@ export function resolveReference(table: VersionTable, reference: string): Versio
     );
   }
   const [only] = found;
-  if (only === undefined) throw notFound(reference);
+  if (only === undefined) throw claimedOf(table, reference) ?? notFound(reference);
   return requireVersion(table, only);
 }
 

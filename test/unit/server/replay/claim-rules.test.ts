@@ -1,0 +1,107 @@
+/** Which claims a server takes, and how long their replays may take. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
+import type { ClaimOffer } from "../../../../server/ingest/claims.js";
+import { ClaimRules } from "../../../../server/replay/claim-rules.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
+import { openProvenance } from "../../../../shared/provenance/openings.js";
+import type { Provenance } from "../../../../shared/provenance/provenance.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
+import { manualClock } from "../../../helpers/manual-clock.js";
+
+const engineId = sha256("engine");
+const base = sha256("base");
+const limits = { ...defaultIngestLimits, claimMs: 600_000, claimMsPerHour: 900_000 };
+const repository = {
+  fleet: "cars",
+  engines: () => [{ engineId, isStored: true }],
+} as unknown as FleetRepository;
+
+interface Story {
+  readonly plain?: Partial<Provenance>;
+  readonly reader?: string;
+  readonly workMs?: unknown;
+  readonly data?: number;
+}
+
+function offer({
+  plain = {},
+  reader = "battery-simulated",
+  workMs = 1000,
+  data = 1,
+}: Story = {}): ClaimOffer {
+  const made = makeProvenance(
+    {
+      engine: engineId,
+      recipe: { name: "battery-soh", version: "1" },
+      exactness: "wasm",
+      bases: [base],
+      data: [sha256("data")],
+      environment: sha256("environment"),
+      ...plain,
+    },
+    {
+      parameters: {},
+      random: { seed: "1", invocation: 1 },
+      data: [{ reader, parameters: {} }],
+      times: { workMs },
+    } as unknown as Parameters<typeof makeProvenance>[1],
+    { bytes: (count) => randomBytes(count) },
+  );
+  const uses = { data: Array.from({ length: data }, (_, index) => sha256(`${index}`)) };
+  return { device: "van", record: { bases: [base], uses } as unknown as ClaimOffer["record"], ...made };
+}
+
+test("a claim is taken where its replay can give the tensors, and may", async () => {
+  const rules = new ClaimRules(limits, manualClock());
+  const whyNot = (story: Story): Promise<string | undefined> => rules.whyNot(repository, offer(story));
+  assert.equal(await whyNot({}), undefined);
+  assert.equal(await whyNot({ reader: "samples", data: 2 }), undefined, "samples that come with it");
+  for (const [story, why] of [
+    [{ reader: "samples" }, /stay on the device/],
+    [{ plain: { engine: sha256("other") } }, /not approved/],
+    [{ plain: { exactness: "native" } }, /depends on the machine/],
+    [{ plain: { bases: [sha256("another")] } }, /another base/],
+    [{ plain: { recipe: { bundle: sha256("own") } } }, /recipe of the fleet's own/],
+    [{ workMs: 600_001 }, /600000 ms are replayed/],
+    [{ workMs: -1 }, /unknown/],
+    [{ workMs: "soon" }, /unknown/],
+  ] as const)
+    assert.match((await whyNot(story)) ?? "taken", why);
+  const { provenance, openings, ...rest } = offer();
+  assert.match(
+    (await rules.whyNot(repository, { ...rest, provenance: undefined, openings })) ?? "taken",
+    /without a provenance/,
+  );
+  assert.match(
+    (await rules.whyNot(repository, { ...rest, provenance, openings: offer({ workMs: 1 }).openings })) ??
+      "taken",
+    /not what the provenance commits to/,
+  );
+});
+
+test("the replays of a device take their share of an hour, and no more", async () => {
+  const clock = manualClock();
+  const rules = new ClaimRules(limits, clock);
+  const whyNot = (): Promise<string | undefined> => rules.whyNot(repository, offer({ workMs: 300_000 }));
+  for (let replay = 0; replay < 3; replay++) {
+    assert.equal(await whyNot(), undefined);
+    rules.charge("cars", "van", 300_000);
+  }
+  assert.match((await whyNot()) ?? "taken", /share of this hour/);
+  assert.equal(await rules.whyNot(repository, { ...offer(), device: "bus" }), undefined, "another device");
+  clock.advance(20 * 60_000);
+  assert.equal(await whyNot(), undefined, "a third of the hour refills a third");
+});
+
+test("what a device states of its training ends the replay", () => {
+  const rules = new ClaimRules(limits, manualClock());
+  const maxMs = (workMs: number): number => {
+    const { provenance, openings } = offer({ workMs });
+    return rules.maxMs(openProvenance(provenance ?? new Uint8Array(), openings));
+  };
+  assert.deepEqual([maxMs(0), maxMs(1000), maxMs(600_000)], [30_000, 34_000, 600_000]);
+});
