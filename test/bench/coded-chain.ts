@@ -25,15 +25,8 @@ import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import type { ReceivedObject } from "../../shared/wire/transfer/stream.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
-import {
-  median,
-  mobileNetShapes,
-  recoverFloor,
-  saveFloor,
-  spent,
-  type Cost,
-  type Named,
-} from "./save-floors.js";
+import { mobileNetShapes } from "./model-shapes.js";
+import { median, recoverFloor, saveFloor, spent, type Cost, type Named } from "./save-floors.js";
 
 export interface CodedStep {
   readonly depth: number;

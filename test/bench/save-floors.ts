@@ -9,52 +9,6 @@ import type { Tensor } from "../../shared/tensor/tensor.js";
 
 export type Named = Tensor & { readonly name: string };
 
-/** MobileNetV2's 262 tensors, as Keras counts them: 3.5 million float32, most of them in few large kernels. */
-export function mobileNetShapes(): readonly (readonly number[])[] {
-  const shapes: number[][] = [[3, 3, 3, 32], [32], [32], [32], [32]];
-  const blocks: readonly (readonly [expand: number, from: number, to: number])[] = [
-    [1, 32, 16],
-    [6, 16, 24],
-    [6, 24, 24],
-    [6, 24, 32],
-    [6, 32, 32],
-    [6, 32, 32],
-    [6, 32, 64],
-    [6, 64, 64],
-    [6, 64, 64],
-    [6, 64, 64],
-    [6, 64, 96],
-    [6, 96, 96],
-    [6, 96, 96],
-    [6, 96, 160],
-    [6, 160, 160],
-    [6, 160, 160],
-    [6, 160, 320],
-  ];
-  for (const [expand, from, to] of blocks) {
-    const expanded = expand * from;
-    if (expand > 1) shapes.push([1, 1, from, expanded], [expanded], [expanded], [expanded], [expanded]);
-    shapes.push(
-      [3, 3, expanded, 1],
-      [expanded],
-      [expanded],
-      [expanded],
-      [expanded],
-      [1, 1, expanded, to],
-      [to],
-      [to],
-      [to],
-      [to],
-    );
-  }
-  shapes.push([1, 1, 320, 1280], [1280], [1280], [1280], [1280], [1280, 1000], [1000]);
-  return shapes;
-}
-
-export function byteLengthOf(shape: readonly number[]): number {
-  return 4 * shape.reduce((product, size) => product * size, 1);
-}
-
 export const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 export async function timed(run: () => Promise<unknown>): Promise<number> {

@@ -1,8 +1,9 @@
 /**
- * Time to save and to recover a MobileNetV2-sized model, stored raw, along a chain of 10 versions, full and
- * partial updates, against the floor of the same run: to save, SHA-256 of all bytes and an fsynced write of
- * the new bytes; to recover, a cached read and SHA-256. Then the same encoded, as a server receives it
- * (coded-chain.ts), against those floors and the codec's own time. Prints ratios of medians; asserts nothing.
+ * Time to save and to recover a model of MobileNetV2's size (or `--model resnet-18`, `resnet-50`, `resnet-152`),
+ * stored raw, along a chain of 10 versions, full and partial updates, against the floor of the same run: to save,
+ * SHA-256 of all bytes and an fsynced write of the new bytes; to recover, a cached read and SHA-256. Then, for
+ * MobileNetV2, the same encoded, as a server receives it (coded-chain.ts), against those floors and the codec's own
+ * time. Prints ratios of medians; asserts nothing.
  * `-o json` prints JSON; `node --expose-gc` makes the figures steadier. STEMMA_BENCH_ROUNDS (5) chains are
  * measured. `--quick` measures one short chain of each kind.
  */
@@ -17,24 +18,24 @@ import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { keyframeDepth } from "../../server/ingest/coded-tensors.js";
 import { codedFigures, measureCodedChain, type CodedStep } from "./coded-chain.js";
-import {
-  byteLengthOf,
-  median,
-  mobileNetShapes,
-  recoverFloor,
-  saveFloor,
-  timed,
-  type Named,
-} from "./save-floors.js";
+import { byteLengthOf, shapesOf } from "./model-shapes.js";
+import { median, recoverFloor, saveFloor, timed, type Named } from "./save-floors.js";
 
 const isQuick = process.argv.includes("--quick");
 const depth = isQuick ? 3 : 10;
 const codedDepth = isQuick ? 2 : keyframeDepth;
 const rounds = Number(process.env["STEMMA_BENCH_ROUNDS"] ?? (isQuick ? 1 : 5));
 const codedRounds = Math.max(1, Math.ceil(rounds / 2));
+const modelName = argumentOf("--model") ?? "mobilenet-v2";
+const shapes = shapesOf(modelName);
 const asJson = process.argv.includes("json");
 const roughNote =
   "these figures are rough: --quick measures one short chain of each kind; run it without --quick to compare";
+
+function argumentOf(option: string): string | undefined {
+  const index = process.argv.indexOf(option);
+  return index < 0 ? undefined : process.argv[index + 1];
+}
 
 function randomBytes(shape: readonly number[]): Uint8Array {
   return randomFillSync(new Uint8Array(byteLengthOf(shape)));
@@ -48,7 +49,7 @@ interface Times {
 }
 
 function randomTensors(): Named[] {
-  return mobileNetShapes().map((shape, index) => ({
+  return shapes.map((shape, index) => ({
     name: `t${String(index).padStart(3, "0")}`,
     dtype: "F32",
     shape,
@@ -132,7 +133,7 @@ try {
     const ratios = times.recover.map((list) => median(list) / recoverFloorMs);
     results.push({
       update: partial ? "partial" : "full",
-      megabytes: mobileNetShapes().reduce((sum, shape) => sum + byteLengthOf(shape), 0) / 1e6,
+      megabytes: shapes.reduce((sum, shape) => sum + byteLengthOf(shape), 0) / 1e6,
       saveMs: median(times.save),
       saveFloorMs: median(times.saveFloor),
       saveRatio: median(times.save) / median(times.saveFloor),
@@ -142,6 +143,7 @@ try {
       recoverRatioDepth1: ratios[0],
       [`recoverRatioDepth${depth}`]: ratios.at(-1),
     });
+    if (modelName !== "mobilenet-v2") continue;
     const steps: CodedStep[] = [];
     await measureCodedChain(folder, partial, 1);
     for (let round = 0; round < codedRounds; round++)
@@ -154,7 +156,14 @@ try {
 if (asJson)
   console.log(
     JSON.stringify(
-      { bench: "save-recover", rounds, depth, ...(isQuick ? { note: roughNote } : {}), results },
+      {
+        bench: "save-recover",
+        model: modelName,
+        rounds,
+        depth,
+        ...(isQuick ? { note: roughNote } : {}),
+        results,
+      },
       undefined,
       2,
     ),
