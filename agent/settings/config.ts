@@ -44,7 +44,7 @@ const lineFields = z.strictObject({
   trainer: externalTrainerSchema.optional(),
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
-  /** Whether the collected samples of a training are sent to the server with its model. */
+  /** Whether the samples of a training, collected or of its `dataset`, are sent to the server with its model. */
   sendSamples: z.boolean().default(false),
   /**
    * What is reported of a trained model: its parameters; or its recipe and data at first, from which the server makes

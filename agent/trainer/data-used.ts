@@ -39,8 +39,7 @@ export interface DataOfTraining {
 }
 
 /**
- * Of the line's own samples a manifest with their chunks where `sendSamples` of the line is set, and everything
- * fits; else a small object that states that they stay here. Nothing for a trainer that has data of its own.
+ * A manifest with the chunks of the samples where `sendSamples` of the line is set, and everything fits; else a small object that states that they stay here. Nothing for a trainer that has data of its own.
  */
 export async function dataUsedBy(
   options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },
@@ -49,8 +48,7 @@ export async function dataUsedBy(
   const { line, job, content } = training;
   if (job.dataset.reader === "none") return { objects: [], bytes: 0 };
   if (isGenerator(job.dataset.reader)) return placed(content, "generator");
-  if (options.config.lines[line]?.sendSamples !== true || job.samples === null)
-    return placed(content, "device");
+  if (options.config.lines[line]?.sendSamples !== true) return placed(content, "device");
   try {
     const { set } = await loadDataset({ ...placedDataset(options, line, job), hash: content }, options.files);
     return (

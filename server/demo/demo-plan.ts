@@ -25,6 +25,8 @@ export interface DemoVehicle {
   readonly lines: readonly DemoLine[];
   /** Whether it has a slow radio link, whose transfers take long enough to be interrupted. */
   readonly hasSlowLink: boolean;
+  /** Whether it reports how it made its models, with the data, and not their parameters. */
+  readonly reportsProvenance: boolean;
 }
 export interface DemoBase {
   readonly name: string;
@@ -94,10 +96,16 @@ export function planDemo(available: AvailableData, rounds: number): DemoPlan {
       {
         device: "vehicle-1",
         hasSlowLink: false,
+        reportsProvenance: false,
         lines: [pack("B0007", 1), frontCam(1, { trainable: "head" })],
       },
-      { device: "vehicle-2", hasSlowLink: false, lines: [pack("B0018", 2, { trainable: "head" })] },
-      { device: "vehicle-3", hasSlowLink: true, lines: [frontCam(2, {})] },
+      {
+        device: "vehicle-2",
+        hasSlowLink: false,
+        reportsProvenance: true,
+        lines: [pack("B0018", 2)],
+      },
+      { device: "vehicle-3", hasSlowLink: true, reportsProvenance: false, lines: [frontCam(2, {})] },
     ],
     dataNotes: [
       available.nasaBattery === undefined
@@ -127,6 +135,7 @@ export function agentConfigOf(
           recipe: line.recipe,
           parameters: line.parameters,
           dataset: line.dataset,
+          ...(vehicle.reportsProvenance ? { approach: "provenance", sendSamples: true } : {}),
           schedule: { everySeconds: 1, rounds },
         },
       ]),

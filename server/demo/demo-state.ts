@@ -80,6 +80,19 @@ export function applyEvent(state: DemoState, event: ServerEvent): DemoState {
         fullBytes: line.fullBytes + event.tensorBytes,
       }));
     }
+    case "claimed":
+      return update(state, event, (line) => ({
+        doing: "reported how it made a model",
+        saved: line.saved + 1,
+        wireBytes: line.wireBytes + event.wireBytes,
+        fullBytes: line.fullBytes + event.tensorBytes,
+      }));
+    case "claim-ended":
+      return update(state, event, () => ({
+        doing: event.verdict === "proved" ? "the server proved its model" : `its model is ${event.verdict}`,
+      }));
+    case "stored":
+      return { ...state, names: new Map(state.names).set(event.versionId, `${event.name}:${event.version}`) };
     case "activated":
       return update(state, event, () => ({
         doing: "runs its new model",

@@ -80,7 +80,10 @@ const savedColumns: readonly Column<DemoRow>[] = [
   { title: "DEVICE", value: ({ model }) => model.record.device || "server" },
   { title: "LINE", value: ({ model }) => model.record.line || "-" },
   versionColumn,
-  { title: "APPROACH", value: ({ model }) => model.record.approach },
+  {
+    title: "APPROACH",
+    value: ({ model }) => (model.claim?.isProved === true ? "proved" : model.record.approach),
+  },
   {
     title: "ON THE WIRE / FULL",
     value: ({ model, figures }) => describeWire(figures?.wireBytes, model.tensorBytes),
@@ -118,6 +121,8 @@ export function renderDemoTables(rows: readonly DemoRow[]): string {
 /** Explains the columns. */
 const legend = `ON THE WIRE: bytes received for a version, its tensors encoded against those
 that device and server share. FULL: bytes of all its tensors.
+proved: the vehicle sent how it made the model and no parameters; the server
+made it again, bit for bit.
 SAVE: from the announcement to the signed receipt after fsync.
 RECOVER: load, rebuild, check the environment, verify.
 HELD-OUT: the line's initial model → this version, on the device's held-out
@@ -137,6 +142,7 @@ the device, ${proofs.length - withFile} with the recorded Merkle root.`;
         device: model.record.device,
         line: model.record.line,
         approach: model.record.approach,
+        claim: model.claim,
         tensorBytes: model.tensorBytes,
         figures,
         metric,

@@ -92,7 +92,7 @@ export class FleetWatch {
     try {
       for await (const event of operations.events(signal)) {
         this.#state = applyEvent(this.#state, event);
-        if (event.event === "recorded")
+        if (event.event === "recorded" || event.event === "claimed")
           this.figures.set(event.versionId, {
             wireBytes: event.wireBytes,
             tensorBytes: event.tensorBytes,
@@ -115,6 +115,14 @@ export class FleetWatch {
         this.printLine(
           `${event.device} ${event.line}: ${event.name}:${event.version} recorded, ${formatBytes(event.wireBytes)} on the wire of ${formatBytes(event.tensorBytes)}`,
         );
+        break;
+      case "claimed":
+        this.printLine(
+          `${event.device} ${event.line}: reports how it made ${event.name}, ${formatBytes(event.wireBytes)} on the wire of ${formatBytes(event.tensorBytes)}`,
+        );
+        break;
+      case "claim-ended":
+        this.printLine(`${event.device} ${event.line}: a model is ${event.verdict}: ${event.because}`);
         break;
       case "activated":
         this.printLine(
@@ -143,6 +151,7 @@ export class FleetWatch {
       ),
     );
     const recordedHere = new Set<string>();
+    const unproved = new Set<string>();
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
         reject(
@@ -159,12 +168,15 @@ export class FleetWatch {
       };
       const listener = (event: ServerEvent): void => {
         if (event.event === "recorded" || event.event === "activated") timer.refresh();
-        if (event.event === "recorded") recordedHere.add(event.versionId);
+        if (event.event === "recorded" || event.event === "claimed") recordedHere.add(event.versionId);
+        if (event.event === "claimed") unproved.add(event.versionId);
+        if (event.event === "recorded" || (event.event === "claim-ended" && event.verdict === "proved"))
+          unproved.delete(event.versionId);
         if (event.event === "activated" && recordedHere.has(event.versionId)) {
           const key = keyOf(event.device, event.line);
           missing.set(key, Math.max(0, (missing.get(key) ?? 0) - 1));
-          if ([...missing.values()].every((count) => count === 0)) finish(resolve);
         }
+        if (unproved.size === 0 && [...missing.values()].every((count) => count === 0)) finish(resolve);
         if (slow !== undefined && event.event === "transfer" && event.device === slow.device)
           this.#cutOrResume(event, slow, agents, restarter);
       };

@@ -1,11 +1,22 @@
 /** Makes a model that a vehicle trained once more on the server, from its provenance, and compares every bit. */
 import { StemmaError } from "../../shared/errors.js";
-import { formatDuration } from "../../shared/cli/output.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import type { CallOutput, ServerOperations } from "../api/server-operations.js";
 import { demoFleet } from "./demo-plan.js";
 
+type ProvedModel = CallOutput<"models">[number];
+
+function describeProved(proved: readonly Pick<ProvedModel, "record" | "tensorBytes">[]): string {
+  const devices = [...new Set(proved.map(({ record }) => record.device))].join(", ");
+  const bytes = proved.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0);
+  return (
+    `${proved.length} models of ${devices} were proved: trained once more on the server, bit-exact; their ` +
+    `${formatBytes(bytes)} of parameters never left the vehicle.`
+  );
+}
+
 /**
- * Replays the newest of the vehicles' smallest models, which trains for about a second.
+ * Where vehicles reported provenance, what was proved of them. Else it replays the newest of the vehicles' smallest models, which trains for about a second.
  * @returns the verdict in a sentence; undefined where no vehicle has trained
  * @throws CHECK_FAILED where the replay gives another model; TRAINING_STOPPED when aborted
  */
@@ -16,6 +27,8 @@ export async function replayNewest(
   const trained = (await operations.models({ fleet: demoFleet })).filter(
     ({ record }) => record.device !== "",
   );
+  const proved = trained.filter(({ claim }) => claim?.isProved === true);
+  if (proved.length > 0) return describeProved(proved);
   const smallest = Math.min(...trained.map(({ tensorBytes }) => tensorBytes));
   const model = trained.findLast(({ tensorBytes }) => tensorBytes === smallest);
   if (model === undefined) return undefined;

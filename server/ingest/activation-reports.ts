@@ -63,7 +63,7 @@ export class ActivationReports {
   #refusalOf(device: string, line: string, versionId: Hash): RefusalDetails | undefined {
     const { repository } = this.parts;
     const known = repository.device(device);
-    const summary = repository.get(versionId);
+    const summary = repository.get(versionId) ?? repository.claim(versionId);
     if (known === undefined || !known.lines.includes(line))
       return { code: "IDENTITY_FOREIGN", message: `The device has no line "${line}".` };
     // With `after-outbox` a device activates a version before the server knows it, and reports again after
@@ -83,7 +83,11 @@ export class ActivationReports {
     return undefined;
   }
 
-  #mayRun(device: string, line: string, { versionId, record }: VersionSummary): boolean {
+  #mayRun(
+    device: string,
+    line: string,
+    { versionId, record }: Pick<VersionSummary, "versionId" | "record">,
+  ): boolean {
     const { repository } = this.parts;
     return (
       record.device === device ||

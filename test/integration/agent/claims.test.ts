@@ -106,6 +106,7 @@ describe("a device that reports provenance", () => {
     events.length = 0;
     await operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
     const { versionId } = await until("announced");
+    await until("activated", versionId);
     await until("released", versionId);
     return versionId;
   }
