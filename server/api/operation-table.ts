@@ -7,6 +7,7 @@ import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
+import { lineageOperations } from "./lineage-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
 import { replayOperations } from "./replay-definitions.js";
@@ -19,7 +20,7 @@ import { trainingOperations } from "./training-definitions.js";
 export const operationGroups = {
   "The server": serverOperations,
   "Devices of a fleet": deviceOperations,
-  "Models and their versions": { ...modelOperations, ...trainingOperations },
+  "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
   "Replays and training engines": { ...replayOperations, ...engineOperations },
   "Storage and retention": {
@@ -34,6 +35,7 @@ export const operationTable = {
   ...serverOperations,
   ...deviceOperations,
   ...modelOperations,
+  ...lineageOperations,
   ...trainingOperations,
   ...datasetOperations,
   ...replayOperations,

@@ -37,6 +37,10 @@ const modelModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/model-nearest.js")).addModelNearestCommand,
   },
   {
+    names: ["descendants", "common", "owners", "successor"],
+    load: async () => (await import("./commands/model-lineage.js")).addModelLineageCommands,
+  },
+  {
     names: ["recover", "export"],
     load: async () => (await import("./commands/model-recover.js")).addModelRecoverCommands,
   },

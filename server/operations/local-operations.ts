@@ -12,6 +12,7 @@ import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
 import { engineOperations } from "./engine-operations.js";
 import { journalOperations } from "./journal-operations.js";
+import { lineageOperations } from "./lineage-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -80,6 +81,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...tokenOperations(context),
     ...deviceOperations(context),
     ...modelOperations(context),
+    ...lineageOperations(context),
     ...datasetOperations(context),
     ...engineOperations(context),
     ...replayOperations(context),

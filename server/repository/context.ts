@@ -27,9 +27,11 @@ export interface RepositoryContext {
   readonly state: FleetState;
   /** Records of claims. */
   readonly claimRecords: Map<Hash, SaveRecord>;
-  /** `records`, `byDevice` and `damaged`: see VersionTable. */
+  /** `records` to `damaged`: see VersionTable. */
   readonly records: Map<Hash, SaveRecord>;
   readonly byDevice: Map<string, VersionState[]>;
+  readonly byBase: Map<Hash, VersionState[]>;
+  readonly bySuccessorOf: Map<Hash, Hash[]>;
   readonly damaged: Map<Hash, unknown>;
   readonly recordCache: RecordCache;
   readonly queue: FactQueue;

@@ -15,6 +15,8 @@ import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { EngineApproval } from "./engines.js";
 import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
+import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
+import type { DeclaredRelation } from "./state/successors.js";
 import type { VersionFilter } from "./state/version-table.js";
 import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../shared/data/store-data.js";
@@ -271,6 +273,15 @@ export interface FleetRepository {
    * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
    */
   lineage(versionId: Hash): readonly VersionSummary[];
+  /** The versions that descend from this one, children first. @throws MODEL_NOT_FOUND */
+  descendants(versionId: Hash, page?: { readonly offset?: number; readonly limit?: number }): DescendantPage;
+  /** The newest version from which both descend, or that is one of them. @throws MODEL_NOT_FOUND */
+  commonAncestor(a: Hash, b: Hash): CommonAncestor | undefined;
+  /** Every known ancestor, with the trainings between; the version itself has 0. */
+  generations(versionId: Hash): ReadonlyMap<Hash, number>;
+  /** The versions that were declared to come after this one (MH15), and before it. */
+  successors(versionId: Hash): readonly DeclaredRelation[];
+  predecessors(versionId: Hash): readonly DeclaredRelation[];
   /**
    * The version that has the most layers in common with an architecture, of equal ones the newest (EV1).
    * @param except a version that is not looked at

@@ -14,6 +14,8 @@ import { openPackStore } from "../../shared/objects/pack-store.js";
 import type { Files } from "../../shared/ports.js";
 import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
+import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry.js";
+import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
@@ -49,10 +51,11 @@ import { withReserve } from "./with-reserve.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
-import { applyFact, backedUpTo, emptyState, type VersionState } from "./state/state.js";
+import { applyFact, backedUpTo, emptyState } from "./state/state.js";
 import {
   findVersion,
-  indexByDevice,
+  emptyIndexes,
+  indexVersion,
   lineageOf,
   listVersions,
   requireVersion,
@@ -131,14 +134,14 @@ async function openContext(
       log?.error("record-damaged", { fleet, versionId, error }),
     );
     const lastSequences = new Map<string, number>();
-    const byDevice = new Map<string, VersionState[]>();
+    const indexes = emptyIndexes();
     for (const version of state.versions.values()) {
       const record = records.get(version.versionId);
       if (record === undefined) continue;
       noteSequence(lastSequences, record);
-      indexByDevice(byDevice, version, record);
+      indexVersion(indexes, version, record);
     }
-    const table = { state, records, byDevice, damaged };
+    const table = { state, records, ...indexes, damaged };
     const catalog = new CatalogKeeper({
       table,
       objects,
@@ -159,7 +162,7 @@ async function openContext(
       state,
       claimRecords,
       records,
-      byDevice,
+      ...indexes,
       damaged,
       recordCache: cache,
       lastSequences,
@@ -273,6 +276,11 @@ type Lookups = Pick<
   | "get"
   | "versions"
   | "lineage"
+  | "descendants"
+  | "commonAncestor"
+  | "generations"
+  | "successors"
+  | "predecessors"
   | "nearest"
   | "leaves"
   | "list"
@@ -294,6 +302,11 @@ function lookups(context: RepositoryContext): Lookups {
     get: (versionId) => findVersion(context, versionId),
     versions: (filter) => listVersions(context, filter),
     lineage: (versionId) => lineageOf(context, versionId),
+    descendants: (versionId, page) => descendantsOf(context, versionId, page),
+    commonAncestor: (a, b) => commonAncestorOf(context, a, b),
+    generations: (versionId) => generationsTo(context, versionId),
+    successors: (versionId) => successorsOf(context, versionId),
+    predecessors: (versionId) => predecessorsOf(context, versionId),
     nearest: (architecture, except) => context.prefixes.nearest(architecture, except),
     leaves: async (versionId) => await readLeaves(context.objects, requireKept(context, versionId).record),
     list: async (query) => {

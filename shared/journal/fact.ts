@@ -81,6 +81,17 @@ export type Fact =
       readonly because: string;
     })
   /**
+   * A person declares that one version comes after another one, whatever it was trained from (MH15), or no
+   * longer does.
+   */
+  | (Caused & {
+      readonly type: "succeeded";
+      readonly versionId: Hash;
+      readonly successor: Hash;
+      readonly removed?: true;
+      readonly because: string;
+    })
+  /**
    * A retention rule of the fleet, or of one line or one name in it (never both); the latest one of a
    * scope applies, null removes it.
    */

@@ -12,7 +12,14 @@ import { nextGeneration } from "./device-state.js";
 import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
+import { checkSuccessor } from "./successors.js";
 import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
+
+/**
+ * A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment and a declared
+ * successor, so that they see the ones before them.
+ */
+const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set(["retired", "enrolled", "succeeded"]);
 
 /**
  * See FleetRepository.append.
@@ -29,9 +36,7 @@ export async function appendFacts(
   );
   return await context.queue.submit({
     requiredObjects: [],
-    // A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment, so that
-    // it sees the one before it.
-    isExclusive: checked.some(({ type }) => type === "retired" || type === "enrolled"),
+    isExclusive: checked.some(({ type }) => exclusiveTypes.has(type)),
     decide: ({ state, recordedHere }: Draft) => {
       for (const fact of checked) checkAgainst(state, recordedHere, fact);
       return checked;
@@ -103,6 +108,10 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return;
     case "retired":
       return checkRetirable(state, fact.versionId);
+    case "succeeded":
+      if (!recordedHere.has(fact.versionId)) requireVersionState(state, fact.versionId);
+      if (!recordedHere.has(fact.successor)) requireVersionState(state, fact.successor);
+      return checkSuccessor(state, fact);
     case "tagged": {
       checkTag(fact.tag);
       if (fact.versionId === null) return;

@@ -58,6 +58,14 @@ const factSchemas = {
   retired: about,
   held: about,
   unheld: about,
+  succeeded: {
+    ...at,
+    versionId: hash,
+    successor: hash,
+    removed: z.literal(true).optional(),
+    because: text,
+    ...by,
+  },
   retention: {
     ...at,
     line: text.nullable(),
@@ -180,7 +188,7 @@ export function checkFact(fact: Fact): Fact {
 }
 
 /** Names of members whose values are hashes. */
-const hashMembers = new Set(["versionId", "hash", "object", "engine", "engineId"]);
+const hashMembers = new Set(["versionId", "hash", "object", "engine", "engineId", "successor"]);
 
 function shortenHashes(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;

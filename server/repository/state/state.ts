@@ -28,6 +28,7 @@ import type { FormerClaim } from "../claim.js";
 import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./claim-state.js";
 import type { Ended, Replayed } from "../fleet-repository.js";
 import type { Hold } from "./hold.js";
+import { applySucceeded, noSuccessors, type SuccessorFacts } from "./successors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
 export type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
@@ -103,6 +104,7 @@ export interface FleetState {
   /** Name → its versions in journal order. */
   readonly names: Map<string, VersionState[]>;
   readonly claims: Map<Hash, ClaimState>;
+  readonly successors: SuccessorFacts;
   /** Name → tag → version. */
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
@@ -135,6 +137,7 @@ export function emptyState(): FleetState {
     versions: new Map(),
     names: new Map(),
     claims: new Map(),
+    successors: noSuccessors(),
     tags: new Map(),
     devices: new Map(),
     datasets: new Map(),
@@ -176,6 +179,8 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "held":
     case "unheld":
       return applyToVersion(state, fact);
+    case "succeeded":
+      return applySucceeded(state, fact);
     case "tagged":
       return applyTagged(state, fact);
     case "enrolled":
@@ -333,7 +338,8 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
 
 function applyTagged(state: FleetState, fact: FactOf<"tagged">): void {
   const target = fact.versionId === null ? undefined : state.versions.get(fact.versionId);
-  if (fact.versionId !== null && target === undefined) {
+  // A tag of a name is on one of its versions; append-facts.ts writes no other.
+  if (fact.versionId !== null && target?.name !== fact.name) {
     state.ignoredFacts++;
     return;
   }

@@ -16,6 +16,10 @@ export interface VersionTable {
   readonly records: ReadonlyMap<Hash, SaveRecord>;
   /** Device → its versions in journal order. */
   readonly byDevice: ReadonlyMap<string, readonly VersionState[]>;
+  /** Version → the versions that were derived directly from it, in journal order. */
+  readonly byBase: ReadonlyMap<Hash, readonly VersionState[]>;
+  /** Version → the versions whose save record declares them its successors, in journal order. */
+  readonly bySuccessorOf: ReadonlyMap<Hash, readonly Hash[]>;
   /** Versions whose record could not be read when the store was opened, and why. */
   readonly damaged: ReadonlyMap<Hash, unknown>;
 }
@@ -175,15 +179,28 @@ function resolveByName({ state }: VersionTable, reference: string): Hash | undef
   return newest.versionId;
 }
 
-/** Adds a version to the list of its device. Call in journal order. */
-export function indexByDevice(
-  byDevice: Map<string, VersionState[]>,
-  version: VersionState,
-  record: SaveRecord,
-): void {
-  const versions = byDevice.get(record.device);
-  if (versions === undefined) byDevice.set(record.device, [version]);
-  else versions.push(version);
+/** Lists by which versions are found without a look at all of them. */
+export interface VersionIndexes {
+  readonly byDevice: Map<string, VersionState[]>;
+  readonly byBase: Map<Hash, VersionState[]>;
+  readonly bySuccessorOf: Map<Hash, Hash[]>;
+}
+
+export function emptyIndexes(): VersionIndexes {
+  return { byDevice: new Map(), byBase: new Map(), bySuccessorOf: new Map() };
+}
+
+/** Adds a version to the lists of its device, bases and predecessor. Call in journal order. */
+export function indexVersion(indexes: VersionIndexes, version: VersionState, record: SaveRecord): void {
+  addTo(indexes.byDevice, record.device, version);
+  for (const base of new Set(record.bases)) addTo(indexes.byBase, base, version);
+  if (record.successorOf !== undefined) addTo(indexes.bySuccessorOf, record.successorOf, version.versionId);
+}
+
+function addTo<Key, Value>(lists: Map<Key, Value[]>, key: Key, value: Value): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
 }
 
 export interface VersionFilter {
@@ -197,23 +214,25 @@ export interface VersionFilter {
 
 /** In journal order, oldest first. */
 export function listVersions(
-  { state, records, byDevice }: VersionTable,
+  { state, records, byDevice, byBase }: VersionTable,
   { name, device, line, base, includeRetired = false }: VersionFilter = {},
 ): readonly VersionSummary[] {
   const from =
-    name !== undefined
-      ? (state.names.get(name) ?? [])
-      : device !== undefined
-        ? (byDevice.get(device) ?? [])
-        : state.versions.values();
+    base !== undefined
+      ? (byBase.get(base) ?? [])
+      : name !== undefined
+        ? (state.names.get(name) ?? [])
+        : device !== undefined
+          ? (byDevice.get(device) ?? [])
+          : state.versions.values();
   const found: VersionSummary[] = [];
   for (const version of from) {
     const record = records.get(version.versionId);
     if (record === undefined || (!includeRetired && version.retired !== undefined)) continue;
     if (
       (device === undefined || record.device === device) &&
-      (line === undefined || record.line === line) &&
-      (base === undefined || record.bases.includes(base))
+      (name === undefined || version.name === name) &&
+      (line === undefined || record.line === line)
     )
       found.push(summaryOf(version, record));
   }

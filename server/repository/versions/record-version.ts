@@ -24,7 +24,7 @@ import type { RepositoryContext } from "../context.js";
 import type { VersionSummary } from "../fleet-repository.js";
 import { checkName } from "../state/naming.js";
 import type { VersionState } from "../state/state.js";
-import { findVersion, indexByDevice, requireVersion } from "../state/version-table.js";
+import { findVersion, indexVersion, requireVersion } from "../state/version-table.js";
 import { checkDeclarations } from "./version-objects.js";
 
 export interface CheckedVersion {
@@ -235,7 +235,7 @@ export async function appendRecorded(
       if (positions.length === 0) return;
       context.records.set(versionId, record);
       context.claimRecords.delete(versionId);
-      indexByDevice(context.byDevice, context.state.versions.get(versionId) as VersionState, record);
+      indexVersion(context, context.state.versions.get(versionId) as VersionState, record);
       context.recordCache.add(recordBytes);
       context.references.add(versionId, { record, leaves, data });
       noteSequence(context.lastSequences, record);

@@ -85,6 +85,7 @@ const factsOfOperations = [
   "retention",
   "retired",
   "revoked",
+  "succeeded",
   "tagged",
   "unheld",
 ];

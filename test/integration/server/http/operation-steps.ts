@@ -135,6 +135,25 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "MODEL_NOT_FOUND",
     },
     { name: "log", ask: (at) => at.log({ fleet, model: "tiny:2" }) },
+    { name: "descendants", ask: (at) => at.descendants({ ...tiny, limit: 5 }) },
+    { name: "commonAncestor", ask: (at) => at.commonAncestor({ fleet, a: "tiny:1", b: "tiny:2" }) },
+    {
+      name: "commonAncestor",
+      shows: "two that have none",
+      ask: (at) => at.commonAncestor({ fleet, a: "tiny:1", b: "parts" }),
+    },
+    { name: "owners", ask: (at) => at.owners({ fleet, model: "tiny:2", all: true }) },
+    {
+      name: "setSuccessor",
+      ask: (at) => at.setSuccessor({ ...tiny, successor: "parts", because: "a question" }),
+    },
+    {
+      name: "setSuccessor",
+      shows: "a cycle",
+      ask: (at) => at.setSuccessor({ fleet, model: "parts", successor: "tiny:1" }),
+      fails: "NOT_ALLOWED",
+    },
+    { name: "successors", ask: (at) => at.successors({ fleet, model: "parts" }) },
     { name: "diff", ask: (at) => at.diff({ fleet, a: "tiny:1", b: "tiny:2" }) },
     { name: "nearest", ask: (at) => at.nearest({ fleet, model: "tiny:2" }) },
     {

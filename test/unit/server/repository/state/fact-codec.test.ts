@@ -35,6 +35,8 @@ test("facts of every kind are decoded as they were encoded", () => {
     { type: "held", atMs: 1, versionId: id, because: "x" },
     { type: "unheld", atMs: 1, versionId: id, because: "x" },
     { type: "held", atMs: 1, versionId: id, because: "x", by: "ann" },
+    { type: "succeeded", atMs: 1, versionId: id, successor: id, because: "x" },
+    { type: "succeeded", atMs: 1, versionId: id, successor: id, removed: true, because: "x", by: "ann" },
     { type: "revoked", atMs: 1, device: "d", because: "x", by: { who: "ann@x", through: "command" } },
     {
       type: "restored",

@@ -1,0 +1,136 @@
+/** Operations on the lineage of models: descendants, common ancestors, owners of tensors, successors. */
+import * as z from "zod";
+import type { CommonAncestor, DescendantPage } from "../repository/state/ancestry.js";
+import {
+  count,
+  fleetParams,
+  fleetPath,
+  hash,
+  modelParams,
+  modelPath,
+  modelText,
+  reasonText,
+  timeMs,
+} from "./fields.js";
+import { call, type ValueOf } from "./operation.js";
+import { versionSummary } from "./version-schemas.js";
+
+const text = z.string();
+
+const page = {
+  offset: z.number().int().min(0).max(1e9).optional().describe("How many to skip"),
+  limit: z.number().int().min(1).max(10_000).optional().describe("How many at most; default 100"),
+};
+
+const descendantPage = z
+  .object({
+    descendants: z.array(
+      z.object({
+        version: versionSummary,
+        generation: count.describe("Trainings between the two, by the shortest way; 1: a child"),
+      }),
+    ),
+    total: count.describe("How many there are on all pages together"),
+  })
+  .meta({ id: "DescendantPage" }) satisfies z.ZodType<DescendantPage>;
+
+const commonAncestor = z
+  .object({
+    version: versionSummary,
+    generations: z
+      .object({ a: count, b: count })
+      .describe("Trainings from it to a and to b, by the shortest way; 0: it is that one itself"),
+  })
+  .meta({ id: "CommonAncestor" }) satisfies z.ZodType<CommonAncestor>;
+
+const owner = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    state: text,
+    savedAtMs: timeMs.nullable().describe("By the saver's clock; null: not known here"),
+    generation: count.nullable().describe("Trainings since then; 0: the model itself; null: no ancestor"),
+    bytes: count,
+    tensors: z.array(z.object({ path: text, name: text, bytes: count })),
+  })
+  .meta({ id: "TensorOwner" });
+export type TensorOwner = ValueOf<typeof owner>;
+
+const ownerPage = z
+  .object({
+    versionId: hash,
+    owners: z.array(owner).describe("Newest first"),
+    total: count.describe("How many there are on all pages together"),
+    withoutTensors: count.describe("Ancestors of which no tensor is left"),
+  })
+  .meta({ id: "OwnerPage" });
+export type OwnerPage = ValueOf<typeof ownerPage>;
+
+const relation = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    state: text,
+    declared: z
+      .object({ atMs: timeMs, because: text, by: text.exactOptional() })
+      .exactOptional()
+      .describe("When, why and by whom; absent where the save record states it"),
+  })
+  .meta({ id: "DeclaredRelation" });
+
+const relations = z
+  .object({ versionId: hash, before: z.array(relation), after: z.array(relation) })
+  .meta({ id: "Successors" });
+export type Successors = ValueOf<typeof relations>;
+
+export const lineageOperations = {
+  descendants: call({
+    summary: "The models that descend from this one, retired ones too: children first, then their children",
+    method: "GET",
+    path: `${modelPath}/descendants`,
+    params: modelParams,
+    query: page,
+    output: descendantPage,
+  }),
+  commonAncestor: call({
+    summary: "The newest model from which two models both descend; null where there is none",
+    method: "GET",
+    path: `${fleetPath}/common-ancestor`,
+    params: fleetParams,
+    query: { a: modelText, b: modelText },
+    output: commonAncestor.nullable(),
+  }),
+  owners: call({
+    summary: "Which of its ancestors last changed which tensors of a model",
+    method: "GET",
+    path: `${modelPath}/owners`,
+    params: modelParams,
+    query: {
+      ...page,
+      all: z.boolean().optional().describe("Also ancestors of which no tensor is left"),
+    },
+    output: ownerPage,
+  }),
+  successors: call({
+    summary: "The models that were declared to come after this one, and before it",
+    method: "GET",
+    path: `${modelPath}/successors`,
+    params: modelParams,
+    output: relations,
+  }),
+  setSuccessor: call({
+    summary:
+      "Declare that another model comes after this one, whatever it was trained from, or take that back",
+    method: "POST",
+    path: `${modelPath}/successors`,
+    params: modelParams,
+    body: {
+      successor: modelText.describe("The model that comes after this one"),
+      remove: z.boolean().optional().describe("Take the declaration back"),
+      because: reasonText.optional(),
+    },
+    output: relations,
+  }),
+};
