@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { parseEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { tinyImport } from "../helpers/agent-fixtures.js";
 import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
 
@@ -95,7 +95,7 @@ class SystemUnderTest {
     await mkdir(this.home(device), { recursive: true });
     await writeFile(
       join(this.home(device), "enrolment.json"),
-      JSON.stringify({ ...enrolment, mqtt: [this.server?.mqttUrl], http: undefined }),
+      JSON.stringify(sealEnrolment({ ...enrolment, mqtt: [this.server?.mqttUrl], http: undefined })),
     );
     const child = spawn(process.execPath, [agentProgram, this.home(device), ...lines], {
       stdio: ["pipe", "pipe", "pipe"],

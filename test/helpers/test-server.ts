@@ -8,7 +8,7 @@ import { startServer, type ServerHandle } from "../../server/main.js";
 import type { ServerOperations } from "../../server/api/server-operations.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
 import { tensorOfSource } from "../../shared/tensor/tensor.js";
-import { parseEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { parseEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 
 export const testFleet = "test-fleet";
 
@@ -46,7 +46,7 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
         }),
       );
     },
-    withCurrentAddress: (enrolment) => ({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
+    withCurrentAddress: (enrolment) => sealEnrolment({ ...enrolment, mqtt: [server.handle.mqttUrl] }),
     async restart(more) {
       await server.handle.close();
       server.handle = await start(more);
