@@ -39,7 +39,8 @@ export interface DataOfTraining {
 }
 
 /**
- * A manifest with the chunks of the samples where `sendSamples` of the line is set, and everything fits; else a small object that states that they stay here. Nothing for a trainer that has data of its own.
+ * A manifest with the chunks of the samples where `sendSamples` of the line is set, and everything fits; else a small
+ * object that states that they stay here. Nothing for a trainer that has data of its own.
  */
 export async function dataUsedBy(
   options: Pick<JobOptions, "config" | "intakes"> & { readonly files: Files },

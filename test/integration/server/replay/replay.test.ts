@@ -11,12 +11,14 @@ import { readOpenedProvenance } from "../../../../server/context/opened-provenan
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import { ClaimRules } from "../../../../server/replay/claim-rules.js";
-import { ReplayRunner } from "../../../../server/replay/replay-runner.js";
+import { ReplayRunner, type ReplayRunnerParts } from "../../../../server/replay/replay-runner.js";
 import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
-import { isStemmaError } from "../../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../../shared/errors.js";
+import { objectsOf } from "../../../../shared/model/record-objects.js";
+import { decodeTree } from "../../../../shared/model/tree-object.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
 import type { Provenance } from "../../../../shared/provenance/provenance.js";
 import { modelSourceOfTensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
@@ -243,5 +245,106 @@ describe("a replay", () => {
     assert.equal((await operations.cancelReplay({ fleet, model: "soh:2" })).state, "cancelled");
     await assert.rejects(operations.cancelReplay({ fleet, model: "soh:2" }), { code: "NOT_FOUND" });
     assert.deepEqual((await states())[0], ["soh", "cancelled"]);
+  });
+
+  describe("of a claim", () => {
+    let claiming: Home;
+    let claimingFleets: OpenFleets;
+    let claims: FleetRepository;
+    before(async () => {
+      claiming = await openNodeHome(join(path, "claiming"));
+      claimingFleets = openFleets(claiming);
+      claims = await claimingFleets.get(fleet, { create: true });
+      const base = await copy("soh:1", true);
+      await claims.record(await repository.objects.read("record", base), { generation: 1 });
+    });
+    after(async () => {
+      await claimingFleets.close();
+      await claiming.close();
+    });
+
+    /** What a device sends of a version. */
+    async function copy(model: string, withTensors: boolean): Promise<Hash> {
+      const { versionId, record } = repository.resolve(model);
+      const { objects } = repository;
+      const pack = await claims.objects.begin();
+      for (const { kind, id, streams } of objectsOf(record))
+        if (objects.has(id) && kind !== "engine")
+          await (streams
+            ? pack.putStream(kind as "data", objects.openStream("data", id))
+            : pack.put(kind, await objects.read(kind, id)));
+      await pack.put("record", await objects.read("record", versionId));
+      if (withTensors)
+        for (const { tensor } of await repository.leaves(versionId))
+          await pack.putTensor(objects.openTensor(tensor), tensor);
+      await pack.commit();
+      return versionId;
+    }
+    async function claim(model: string): Promise<Hash> {
+      const versionId = await copy(model, false);
+      await claims.recordClaim(await repository.objects.read("record", versionId), { generation: 1 });
+      return versionId;
+    }
+    function runnerOf(
+      parts: Partial<ReplayRunnerParts> & { readonly proveClaim?: FleetRepository["proveClaim"] } = {},
+    ): ReplayRunner {
+      const { proveClaim, ...others } = parts;
+      const own = { ...claims, ...(proveClaim === undefined ? {} : { proveClaim }) };
+      return new ReplayRunner({
+        home: claiming,
+        fleets: { ...claimingFleets, get: () => Promise.resolve(own) },
+        version: "test",
+        log: silentLog(),
+        events: { emit: () => undefined },
+        rules: new ClaimRules(defaultIngestLimits, claiming.ports.clock),
+        fleetOf: () => Promise.resolve({ claimEnded: () => Promise.resolve() }),
+        ...others,
+      });
+    }
+    async function run(runner: ReplayRunner): Promise<void> {
+      runner.wake();
+      await runner.idle();
+      await runner.close();
+    }
+    const facts = async (versionId: Hash): Promise<readonly string[]> => {
+      const found: string[] = [];
+      for await (const { fact } of claims.journal.entries())
+        if ("versionId" in fact && fact.versionId === versionId) found.push(fact.type);
+      return found;
+    };
+
+    it("goes on after a kill in any state, and proves it once", async () => {
+      const versionId = await claim("soh:2");
+      // Killed in the training.
+      const rules = new ClaimRules(defaultIngestLimits, claiming.ports.clock);
+      const inTraining: ReplayRunner = runnerOf({
+        rules: Object.assign(rules, {
+          maxMs: () => {
+            void inTraining.close();
+            return 600_000;
+          },
+        }),
+      });
+      await run(inTraining);
+      assert.equal(claims.claim(versionId)?.ended, undefined);
+      // Killed between the tensors and the fact of the proof.
+      await run(runnerOf({ proveClaim: () => Promise.reject(new StemmaError("STORE_FAILED", "killed")) }));
+      assert.deepEqual(await facts(versionId), ["recorded"]);
+      // Killed between the fact and what the device is told.
+      await run(runnerOf({ fleetOf: () => Promise.reject(new StemmaError("STORE_FAILED", "killed")) }));
+      await run(runnerOf());
+      assert.deepEqual(await facts(versionId), ["recorded", "proved", "recorded"]);
+      assert.equal((await claims.confirmStored(versionId)).state, "stored");
+    });
+
+    it("stores nothing of a story that lies", async () => {
+      const versionId = await claim(await saveLie("flipped-claim", { flipped: 2 }));
+      await run(runnerOf());
+      assert.deepEqual(await facts(versionId), ["recorded", "refuted"]);
+      const { ended, record } = claims.claim(versionId)!;
+      assert.match(ended?.because ?? "", /1 tensors have other bytes/);
+      const { leaves } = decodeTree(await claims.objects.read("tree", record.objects.tree));
+      assert.equal(claims.objects.has(leaves[2]!.tensor), false);
+    });
   });
 });
