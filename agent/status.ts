@@ -16,6 +16,8 @@ export interface VersionStatus {
   readonly origin: OutboxEntry["origin"];
   readonly sequence: number;
   readonly standing: OutboxEntry["standing"];
+  /** The server knows how it was made and does not have its parameters yet. */
+  readonly isClaimed: boolean;
   /** What became of its announcement in this session. */
   readonly phase: Attempt["phase"] | "waiting" | undefined;
   readonly refusal: string | undefined;
@@ -88,6 +90,7 @@ export function lineStatus(
         origin,
         sequence,
         standing,
+        isClaimed: entry.claimedAtMs !== undefined,
         phase: standing === "pending" ? (attempt(versionId)?.phase ?? "waiting") : undefined,
         refusal: refusal === undefined ? undefined : `${refusal.message} [${refusal.code}]`,
         active: versionId === active,

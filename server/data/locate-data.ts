@@ -26,6 +26,8 @@ export interface DataSought {
   readonly description?: DataDescription | undefined;
   /** `uses.data` of the version. */
   readonly uses?: readonly Hash[] | undefined;
+  /** Only what came with the version, or a generator makes: a hash does not entitle its sender to data of others. */
+  readonly isOwnOnly?: boolean | undefined;
 }
 
 export type LocatedData =
@@ -64,7 +66,9 @@ export async function locateData(context: OperationsContext, sought: DataSought)
     if (stored.from !== "nowhere") return stored;
     problems.push(stored);
   }
-  const other = (await findRegistered(repository, sought.hash, problems)) ?? generatorOf(repository, sought);
+  const registered =
+    sought.isOwnOnly === true ? undefined : await findRegistered(repository, sought.hash, problems);
+  const other = registered ?? generatorOf(repository, sought);
   if (other !== undefined) return other;
   return problems[0] ?? nowhere(sought.hash, isOnDevice);
 }
@@ -78,7 +82,7 @@ interface FoundManifest {
 /** The stored data set that the version names, or that was stored under the same content. */
 async function findManifest(
   repository: FleetRepository,
-  { hash, uses = [] }: DataSought,
+  { hash, uses = [], isOwnOnly = false }: DataSought,
   problems: MissingData[],
 ): Promise<FoundManifest> {
   let isOnDevice = false;
@@ -89,7 +93,7 @@ async function findManifest(
       if (manifest.kept === "chunks") return { manifest, isOnDevice };
       isOnDevice ||= manifest.kept === "device";
     }
-    const stored = await repository.dataObject(hash);
+    const stored = isOwnOnly ? undefined : await repository.dataObject(hash);
     if (stored !== undefined) return { manifest: stored.manifest, isOnDevice };
   } catch (error) {
     if (!isStemmaError(error)) throw error;

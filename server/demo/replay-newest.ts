@@ -16,8 +16,8 @@ function describeProved(proved: readonly Pick<ProvedModel, "record" | "tensorByt
 }
 
 /**
- * Tells what was proved of the vehicles that reported provenance. Where none did, it replays the newest of the vehicles'
- * smallest models, which trains for about a second.
+ * Tells what was proved of the vehicles that reported provenance. Where none did, it replays the newest of the
+ * vehicles' smallest models, which trains for about a second.
  * @returns the verdict in a sentence; undefined where no vehicle has trained
  * @throws CHECK_FAILED where the replay gives another model; TRAINING_STOPPED when aborted
  */

@@ -55,8 +55,9 @@ export class Claims {
     const { repository, limits } = this.parts;
     const open = repository.claims().filter(({ ended }) => ended === undefined);
     if (open.length >= limits.claimsTotal) return "too many claims of the fleet wait for their replays";
-    if (open.filter((claim) => claim.record.device === device).length >= limits.claimsPerDevice)
-      return "too many claims of the device wait for their replays";
+    // Those that were not proved count until their parameters are here.
+    const own = repository.claims().filter((claim) => claim.record.device === device && !claim.isDeviceGone);
+    if (own.length >= limits.claimsPerDevice) return "too many claims of the device are open";
     if (record.uses?.optimizer !== undefined || record.uses?.checkpoints !== undefined)
       return "it has checkpoints or an optimizer's state";
     if (record.kind !== "architecture" || record.scheme !== undefined) return "it is no exact network";

@@ -94,7 +94,12 @@ export class FleetIngest {
 
   /** Versions that retention leaves alone for now, each with the reason. */
   underWay(): ReadonlyMap<Hash, string> {
-    return this.services.scheduler.basesUnderWay();
+    const bases = new Map(this.services.scheduler.basesUnderWay());
+    for (const { record, ended } of this.parts.repository.claims())
+      if (ended === undefined)
+        for (const base of record.bases)
+          bases.set(base, `a claim of ${record.device}/${record.line} needs it`);
+    return bases;
   }
 
   /** The broker's handler: resolves when the next message of this device may come. */

@@ -113,7 +113,7 @@ export const ingestLimitsSchema = z.strictObject({
     .min(0)
     .default(8)
     .describe(
-      "Number of models of one device that wait for their replay (approach `provenance`); of more, the parameters are requested. 0: none waits.",
+      "Number of models of one device that wait for their replay (approach `provenance`), or were not proved and wait for their parameters; of more, the parameters are requested. 0: none waits.",
     ),
   claimsTotal: count()
     .default(1000)

@@ -6,6 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { isStemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
+import { readManifest } from "../../shared/data/stored-data.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
 import type { Hash, TensorSource } from "../../shared/tensor/tensor.js";
@@ -24,6 +25,8 @@ import { trainAgain } from "./train-again.js";
 
 /** Milliseconds for which what a proof needs is protected against collection while it is written. */
 const leaseMs = 3_600_000;
+/** Bytes of the samples of a claim; they are written to the disk for its training. */
+const maxDataBytes = 1024 ** 3;
 /** MiB of tensors that the training of a claim may take. */
 const memoryLimitMb = 4096;
 
@@ -75,13 +78,21 @@ async function replay(
   const read = storyOf(opened);
   if ("unreplayable" in read) return { judgement: unreplayable(read.unreplayable) };
   const { story } = read;
+  const dataBytes = await bytesOfData(repository, claim);
+  if (dataBytes > maxDataBytes)
+    return {
+      judgement: unreplayable({
+        reason: "unsupported",
+        text: `its samples have ${dataBytes} bytes; those of a claim may have ${maxDataBytes}.`,
+      }),
+    };
   const maxMs = options.rules.maxMs(read.opened);
   const limit = new AbortController();
   const cancelLimit = context.home.ports.clock.after(maxMs, () => {
     limit.abort();
   });
   const { signal = new AbortController().signal } = options;
-  const task = { ...options, context, repository, summary: claim, memoryLimitMb };
+  const task = { ...options, context, repository, summary: claim, memoryLimitMb, isOwnDataOnly: true };
   try {
     const trained = await trainAgain(
       { ...task, signal: AbortSignal.any([signal, limit.signal]) },
@@ -102,6 +113,13 @@ async function replay(
   } finally {
     cancelLimit();
   }
+}
+
+/** Bytes of the samples, which may be coded in far fewer. */
+async function bytesOfData({ objects }: FleetRepository, { record }: ClaimSummary): Promise<number> {
+  let bytes = 0;
+  for (const id of record.uses?.data ?? []) bytes += (await readManifest(objects, id))?.byteLength ?? 0;
+  return bytes;
 }
 
 /** Writes the facts of how it ended; before a proof the tensors. */

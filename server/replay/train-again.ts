@@ -22,6 +22,8 @@ export interface Replay {
   readonly summary: Pick<VersionSummary, "versionId" | "record">;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+  /** Only data that came with the version, or that a generator makes. */
+  readonly isOwnDataOnly?: boolean | undefined;
   /** MiB for the tensors of the training; absent: no limit. */
   readonly memoryLimitMb?: number | undefined;
   /** The work folder stays where the replay is cut short, so that it continues there. */
@@ -38,7 +40,7 @@ export interface TrainedAgain {
  * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
  */
 export async function trainAgain(
-  { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder }: Replay,
+  { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder, isOwnDataOnly }: Replay,
   story: Story,
   workFolder: string,
 ): Promise<TrainedAgain | Unreplayable> {
@@ -52,6 +54,7 @@ export async function trainAgain(
     fleet: repository.fleet,
     ...story.data,
     uses: summary.record.uses?.data,
+    isOwnOnly: isOwnDataOnly,
   });
   if (data.from === "nowhere") return { reason: "data-missing", text: data.text };
   try {

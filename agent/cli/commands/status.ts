@@ -34,7 +34,7 @@ const columns = [
   {
     title: "STATE",
     value: (row: Row) =>
-      (row.origin === "adopted" ? "from server" : row.standing) +
+      (row.origin === "adopted" ? "from server" : row.isClaimed ? "claimed" : row.standing) +
       (row.refusal === undefined ? "" : " (refused)"),
   },
   { title: "RUNS", value: (row: Row) => (row.active ? "yes" : "") },
