@@ -38,6 +38,7 @@ const modelCodes = {
   RECORD_INVALID: failed,
   PROVENANCE_INVALID: failed,
   OPENINGS_MISMATCH: verification,
+  EVALUATION_INVALID: verification,
   RECORD_TOO_LARGE: failed,
   OWNER_MAP_INVALID: failed,
   NAMES_INVALID: failed,

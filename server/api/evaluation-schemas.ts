@@ -13,6 +13,7 @@ import {
   readerParameters,
   replayGrade,
   shortText,
+  timeMs,
 } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
@@ -138,7 +139,7 @@ const general = z.object({
 });
 const evaluation = z
   .discriminatedUnion("task", [regression, classification, general])
-  .meta({ id: "Evaluation" }) as unknown as z.ZodType<Evaluation>;
+  .meta({ id: "EvaluationMeasures" }) as unknown as z.ZodType<Evaluation>;
 
 const backend = z.object({ backend: text, reason: text }) as unknown as z.ZodType<TrainingResult["backend"]>;
 const metricMembers = { name: text, unit: text, lowerIsBetter: z.boolean() };
@@ -199,12 +200,16 @@ export const trainReport = z
 export type TrainReport = ValueOf<typeof trainReport>;
 
 export const evaluateBody = {
-  data: shortText.describe("Registered data; its held-out part is used, which no training has seen"),
+  data: shortText.describe(
+    "Registered data, or the content hash of stored data; its held-out part is used, which no training has seen",
+  ),
   top: z
     .number()
     .optional()
     .describe("Classification: also count an answer as right when it is among the k most likely"),
   limit: z.number().optional().describe("Only the first n held-out samples"),
+  predictions: z.boolean().optional().describe("Also store what the model outputs for each sample"),
+  store: z.boolean().optional().describe("Keep the evaluation with the version; default true"),
 };
 export const evaluationReport = z
   .object({
@@ -214,6 +219,7 @@ export const evaluationReport = z
     scheme: text.nullable().describe("The float scheme of a reduced model; null: exact"),
     data: text,
     metric: z.object({ ...metricMembers, value: z.number() }),
+    stored: hash.nullable().describe("The stored evaluation; null where it was not to be stored"),
     format: z.literal(1),
     engine: hash,
     backend,
@@ -224,6 +230,73 @@ export const evaluationReport = z
   })
   .meta({ id: "EvaluationReport" }) satisfies z.ZodType<EvaluationResult>;
 export type EvaluationReport = ValueOf<typeof evaluationReport>;
+
+/** Listings of evaluations. */
+export const maxListedEvaluations = 1000;
+export const evaluationsQuery = {
+  model: modelText
+    .optional()
+    .describe("Of this version; a name alone: of all its versions. Absent: of all versions of the fleet"),
+  limit: count
+    .min(1)
+    .max(maxListedEvaluations)
+    .optional()
+    .describe(`The latest so many, at most ${maxListedEvaluations}; default 100`),
+};
+const evaluationMembers = {
+  evaluation: hash.describe("The stored evaluation"),
+  versionId: hash,
+  name: text,
+  version: count,
+  atMs: timeMs,
+  by: text.exactOptional().describe("The caller that evaluated it"),
+  data: z.object({
+    content: hash.describe("SHA-256 over the samples of all parts"),
+    name: text.exactOptional().describe("As it was registered then"),
+    reader: text,
+    parameters: readerParameters,
+    from: z.enum(["stored", "registered", "generator"]),
+    part: z.literal("heldOut"),
+    heldOut: count,
+    evaluated: count.describe("The first so many samples of the part"),
+  }),
+  top: count.exactOptional(),
+  metric: z.object({ ...metricMembers, value: figure }),
+  measures: evaluation,
+  engine: hash,
+  backend: z.object({ backend: text, reason: text }),
+};
+export const listedEvaluation = z
+  .object({ ...evaluationMembers, hasPredictions: z.boolean() })
+  .meta({ id: "ListedEvaluation" });
+export type ListedEvaluation = ValueOf<typeof listedEvaluation>;
+
+export const maxPredictionRows = 10_000;
+export const evaluationQuery = {
+  from: count.optional().describe("The first sample whose prediction is wanted; default 0"),
+  rows: count
+    .max(maxPredictionRows)
+    .optional()
+    .describe(`Predictions of so many samples, at most ${maxPredictionRows}; default 0`),
+};
+export const evaluationDetails = z
+  .object({
+    ...evaluationMembers,
+    root: hash.describe("Of the model that was evaluated"),
+    environment: z.record(text, text),
+    workMs: z.number(),
+    predictions: z
+      .object({
+        object: hash,
+        width: count.describe("Numbers for each sample, of all outputs together"),
+        from: count,
+        rows: z.array(z.array(figure)),
+      })
+      .nullable()
+      .describe("What the model outputs for each sample of the part; null where they were not asked for"),
+  })
+  .meta({ id: "EvaluationDetails" });
+export type EvaluationDetails = ValueOf<typeof evaluationDetails>;
 
 export const replayReport = z
   .object({

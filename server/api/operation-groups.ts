@@ -55,6 +55,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   reduce: "training",
   replay: "training",
   evaluate: "training",
+  evaluations: "training",
+  evaluation: "training",
   evaluateProgressively: "training",
   datasets: "datasets",
   addDataset: "datasets",

@@ -1,8 +1,13 @@
 /** Operations that train, evaluate and reduce models. */
+import * as z from "zod";
 import {
   evaluateBody,
   evaluateProgressivelyBody,
+  evaluationDetails,
+  evaluationQuery,
   evaluationReport,
+  evaluationsQuery,
+  listedEvaluation,
   progressiveReport,
   reduceBody,
   reduceReport,
@@ -11,7 +16,7 @@ import {
   trainProgress,
   trainReport,
 } from "./evaluation-schemas.js";
-import { fleetParams, fleetPath, modelParams, modelPath } from "./fields.js";
+import { fleetParams, fleetPath, modelParams, modelPath, shortText } from "./fields.js";
 import { call, job } from "./operation.js";
 
 export const trainingOperations = {
@@ -25,7 +30,7 @@ export const trainingOperations = {
     isLong: true,
   }),
   evaluate: call({
-    summary: "Measure a model on the held-out part of named data; nothing is saved",
+    summary: "Measure a model on the held-out part of named data; the evaluation is stored with it",
     method: "POST",
     path: `${modelPath}/evaluate`,
     params: modelParams,
@@ -33,6 +38,22 @@ export const trainingOperations = {
     output: evaluationReport,
     isLong: true,
     stopsWithClient: true,
+  }),
+  evaluations: call({
+    summary: "Stored evaluations, the latest first",
+    method: "GET",
+    path: `${fleetPath}/evaluations`,
+    params: fleetParams,
+    query: evaluationsQuery,
+    output: z.array(listedEvaluation),
+  }),
+  evaluation: call({
+    summary: "A stored evaluation in detail, with predictions",
+    method: "GET",
+    path: `${fleetPath}/evaluations/:evaluation`,
+    params: { ...fleetParams, evaluation: shortText.describe("Its id, or at least 8 digits of it") },
+    query: evaluationQuery,
+    output: evaluationDetails,
   }),
   evaluateProgressively: call({
     summary: "The most likely classes, from part of the weights' bytes where that is certain",

@@ -101,6 +101,7 @@ const versionMembers = {
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
+  evaluations: count.exactOptional().describe("How many evaluations of it are stored"),
   claim: z
     .object({
       recordedAtMs: timeMs,

@@ -59,6 +59,7 @@ const modelModules: readonly CommandModule[] = [
     names: ["eval"],
     load: async () => (await import("./commands/model-evaluate.js")).addModelEvaluateCommand,
   },
+  { names: ["evals"], load: async () => (await import("./commands/model-evals.js")).addModelEvalsCommand },
   { names: ["reduce"], load: async () => (await import("./commands/model-reduce.js")).addModelReduceCommand },
 ];
 

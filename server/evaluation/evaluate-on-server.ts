@@ -1,21 +1,33 @@
 /**
- * Measures a stored model on a named dataset: the model is recovered, and the engine runs it in a child
- * process on the dataset's held-out part. Saves nothing.
+ * Measures a stored model on named data: the model is recovered, and the engine runs it in a child process on the
+ * data's held-out part. The evaluation is stored with its own provenance (ME4).
  */
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { outputsOf } from "../../shared/train/datasets/dataset.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import { outputShape } from "../../shared/train/datasets/target-form.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
-import { jobFormat } from "../../shared/train/training.js";
-import { maxEvaluated, type EvaluationJob } from "../../shared/train/evaluation-job.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
-import { requireDataset, referenceOf } from "../context/named-data.js";
+import {
+  maxEvaluated,
+  outputsFile,
+  type EvaluationJob,
+  type EvaluationResult,
+} from "../../shared/train/evaluation-job.js";
+import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import type { EvaluationReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
+import { requireDiskSpace } from "../context/disk-space.js";
+import { writeModelFolder } from "../context/model-folder.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
-import { writeModelFolder } from "../context/model-folder.js";
+import { findDataset } from "../data/readable-dataset.js";
+import { maxPredictionsBytes } from "../repository/evaluations.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
+import { evaluationToStore, type Predictions } from "./evaluation-to-store.js";
 import { metricOf } from "./metric.js";
 
 /** Of evaluations. */
@@ -23,8 +35,8 @@ export const withinEvaluationLimit = createRunLimit("evaluations", 2);
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_OPAQUE, DATASET_UNKNOWN, DATASET_MALFORMED (also where the
- * dataset has changed since it was registered), ARCHITECTURE_MISMATCH where the model does not accept the
- * dataset's samples, NOT_A_NUMBER, TRAINING_STOPPED when aborted, QUOTA_EXCEEDED, USAGE
+ * data have changed since they were registered), ARCHITECTURE_MISMATCH where the model does not accept the
+ * samples, NOT_A_NUMBER, TRAINING_STOPPED when aborted, QUOTA_EXCEEDED, SIZE_OVER_LIMIT, DISK_FULL, USAGE
  */
 export async function evaluateOnServer(
   context: OperationsContext,
@@ -33,6 +45,11 @@ export async function evaluateOnServer(
 ): Promise<EvaluationReport> {
   checkCount("--top", request.top);
   checkCount("--limit", request.limit);
+  if (request.predictions === true && request.store === false)
+    throw new StemmaError(
+      "USAGE",
+      "Predictions are stored with the evaluation. Store it, or leave the predictions out.",
+    );
   return withinEvaluationLimit(context, () => evaluateVersion(context, request, signal));
 }
 
@@ -42,15 +59,18 @@ async function evaluateVersion(
   signal?: AbortSignal,
 ): Promise<EvaluationReport> {
   const { fleets, home } = context;
-  const repository = await fleets.get(request.fleet);
+  const { fleet, store = true } = request;
+  const repository = await fleets.get(fleet);
   const version = repository.resolve(request.model);
-  const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
-  await mkdir(workFolderOf(home), { recursive: true });
-  const workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
+  if (store) await requireDiskSpace(home);
+  const data = await findDataset(context, fleet, request.data);
+  let workFolder: string | undefined;
   try {
+    await mkdir(workFolderOf(home), { recursive: true });
+    workFolder = await mkdtemp(join(workFolderOf(home), "evaluate-"));
     const job: EvaluationJob = {
       format: jobFormat,
-      dataset,
+      dataset: data.dataset,
       base: {
         folder: await writeModelFolder(repository, version, join(workFolder, "model")),
         versionId: version.versionId,
@@ -58,18 +78,68 @@ async function evaluateVersion(
       evaluate: {
         ...(request.top === undefined ? {} : { top: request.top }),
         ...(request.limit === undefined ? {} : { limit: request.limit }),
+        ...(request.predictions === true ? { outputs: true } : {}),
       },
     };
     const result = await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
+    const metric = await metricOf(repository, version, result.evaluation);
+    const predictions =
+      request.predictions === true
+        ? await predictionsOf(join(workFolder, "result", outputsFile), data.dataset, result)
+        : undefined;
+    const kept = store
+      ? await repository.storeEvaluation(
+          await evaluationToStore(context, { version, data, result, metric, predictions, top: request.top }),
+          predictions?.bytes,
+        )
+      : undefined;
     return {
       ...identityOf(version),
       data: request.data,
-      metric: await metricOf(repository, version, result.evaluation),
+      metric,
+      stored: kept?.object ?? null,
       ...result,
     };
   } finally {
-    await rm(workFolder, { recursive: true, force: true });
+    await data.release?.();
+    if (workFolder !== undefined) await rm(workFolder, { recursive: true, force: true });
   }
+}
+
+/** @throws SIZE_OVER_LIMIT */
+async function predictionsOf(
+  path: string,
+  dataset: DatasetReference,
+  { evaluation, samples: { evaluated } }: EvaluationResult,
+): Promise<Predictions> {
+  const bytes = await readFile(path);
+  if (bytes.length > maxPredictionsBytes)
+    throw new StemmaError(
+      "SIZE_OVER_LIMIT",
+      `The predictions for ${evaluated} samples have ${bytes.length} bytes; at most ${maxPredictionsBytes} are ` +
+        "stored. Evaluate fewer samples with --limit, or leave out --predictions.",
+      { bytes: bytes.length },
+    );
+  const width = bytes.length / 4 / evaluated;
+  if (evaluation.task !== "general" || evaluation.outputs.length === 1) return { bytes, width };
+  // The engine writes one output after the other.
+  const { set } = await loadDataset(dataset, nodeFiles());
+  const widths = outputsOf(set).map((form) => outputShape(form).reduce((product, size) => product * size, 1));
+  return { bytes: bySample(bytes, widths, evaluated), width };
+}
+
+/** @param widths numbers for a sample, of each output */
+export function bySample(bytes: Uint8Array, widths: readonly number[], samples: number): Uint8Array {
+  const rows = new Uint8Array(bytes.length);
+  const rowBytes = bytes.length / samples;
+  let read = 0;
+  let column = 0;
+  for (const width of widths) {
+    for (let sample = 0; sample < samples; sample++, read += width * 4)
+      rows.set(bytes.subarray(read, read + width * 4), sample * rowBytes + column);
+    column += width * 4;
+  }
+  return rows;
 }
 
 function identityOf({

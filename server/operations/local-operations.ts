@@ -97,6 +97,10 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),
     evaluate: async (input, options) =>
       (await import("../evaluation/evaluate-on-server.js")).evaluateOnServer(context, input, options?.signal),
+    evaluations: async (input) =>
+      (await import("../evaluation/stored-evaluations.js")).listEvaluations(context, input),
+    evaluation: async (input) =>
+      (await import("../evaluation/stored-evaluations.js")).showEvaluation(context, input),
     evaluateProgressively: async (input, options) =>
       (await import("../progressive/progressive-on-server.js")).progressiveOnServer(
         context,

@@ -17,6 +17,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import type { NotLookedAt } from "./tiers/tier-port.js";
+import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
 import { keptVersions } from "./state/references.js";
@@ -176,6 +177,7 @@ async function checkOne(
           "is not in this store. Push the data set again, or put the chunk back from a backup.",
       });
     }
+    problems.push(...(await evaluationProblems(context, versionId)));
     if (absent.some(({ kind }) => decodedKinds.has(kind))) return;
     const { allLeaves } = await checkVersion(context.objects, recordBytes);
     for (const { tensor, path } of allLeaves) {
@@ -194,6 +196,25 @@ async function checkOne(
   } catch (error) {
     problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
   }
+}
+
+/** Stored evaluations of a version that are missing, or are not of it. */
+async function evaluationProblems(
+  { objects, state }: CheckedStore,
+  versionId: Hash,
+): Promise<readonly Problem[]> {
+  const found: Problem[] = [];
+  const { name, version, evaluations = [] } = state.versions.get(versionId) as VersionState;
+  for (const evaluation of evaluations)
+    try {
+      await readEvaluation(objects, versionId, evaluation);
+      if (evaluation.predictions !== undefined) await objects.read("predictions", evaluation.predictions);
+    } catch (error) {
+      found.push(
+        problemOf("evaluation", evaluation.object, error, `An evaluation of ${name}:${version} is damaged. `),
+      );
+    }
+  return found;
 }
 
 /** Kinds that are decoded when a version is checked. */

@@ -9,6 +9,7 @@ import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "..
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
+import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
@@ -29,6 +30,7 @@ import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
 import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
+import type { StoredEvaluation } from "../../shared/provenance/stored-evaluation.js";
 import type { SaveUses } from "../../shared/save/save-uses.js";
 
 /** One version, as listings show it. */
@@ -47,6 +49,8 @@ export interface VersionSummary {
   readonly retired?: Ended;
   /** How its latest replay ended; absent where none gave a verdict. */
   readonly replayed?: Replayed;
+  /** How many evaluations of it are stored; absent where none are. */
+  readonly evaluations?: number;
   /** Its device reported how it was made before any tensors; absent where it sent them at first. */
   readonly claim?: FormerClaim;
   /** Who recorded it; absent where a device did, and in older journals. */
@@ -409,6 +413,13 @@ export interface FleetRepository {
   pushDataset(name: string, pieces: Iterable<Uint8Array>, options?: StoreDataOptions): Promise<PushedData>;
   /** Forgets a registration. @throws DATASET_UNKNOWN, DATASET_IN_USE */
   removeDataset(name: string, options: { readonly evenIfUsed: boolean }): Promise<RemovedData>;
+  /**
+   * Stores an evaluation of a version, with its predictions; the latest 100 of a version are kept.
+   * @throws MODEL_NOT_FOUND, MODEL_RETIRED, SIZE_OVER_LIMIT, DISK_FULL
+   */
+  storeEvaluation(evaluation: StoredEvaluation, predictions?: Uint8Array): Promise<EvaluationState>;
+  /** The stored evaluations of a version, oldest first; none where its objects are not kept. */
+  evaluations(versionId: Hash): readonly EvaluationState[];
   /** Training engines that may be run here, oldest first. */
   engines(): readonly EngineSummary[];
   /** Stores an engine's archive and states that it may be run here. @throws ENGINE_INVALID */

@@ -31,6 +31,7 @@ import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
+import { evaluationsOf, storeEvaluation } from "./evaluations.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
@@ -226,6 +227,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     retention: fleetRetention(context),
     tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
+    storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),
+    evaluations: (versionId) => evaluationsOf(context, versionId),
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),

@@ -21,7 +21,6 @@ import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import {
   jobFormat,
-  type DatasetReference,
   type EngineNotice,
   type TrainingJob,
   type TrainingProgress,
@@ -37,7 +36,7 @@ import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { dataOfTraining } from "../data/data-of-training.js";
-import { locateData } from "../data/locate-data.js";
+import { readableDataset } from "../data/readable-dataset.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
 
@@ -159,19 +158,6 @@ async function trainAndSave(
     await release?.();
     await kept.release(wasCutShort);
   }
-}
-
-/** Registered data as they are; where their files are gone, their samples from the store, if it has them. */
-async function readableDataset(
-  context: OperationsContext,
-  fleet: string,
-  dataset: DatasetReference,
-): Promise<{ readonly dataset: DatasetReference; readonly release?: () => Promise<void> }> {
-  const { location, hash } = dataset;
-  if (location === undefined || hash === undefined) return { dataset };
-  if ((await nodeFiles().stat(location)) !== undefined) return { dataset };
-  const located = await locateData(context, { fleet, hash });
-  return located.from === "nowhere" ? { dataset } : located;
 }
 
 /** Adds to the error of an interrupted training how far its saved state goes. */

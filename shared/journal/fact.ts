@@ -150,6 +150,15 @@ export type Fact =
       readonly engineId: Hash;
       readonly because: string;
     })
+  /** The version was evaluated, and the evaluation is stored. */
+  | (Caused & {
+      readonly type: "evaluated";
+      readonly versionId: Hash;
+      /** Object of the kind "evaluation". */
+      readonly object: Hash;
+      /** Object of the kind "predictions", where they were asked for. */
+      readonly predictions?: Hash;
+    })
   /** The replay of a claim gave the recorded root; the fact `recorded` of the version follows. */
   | (Caused & {
       readonly type: "proved";

@@ -114,6 +114,8 @@ export const objectKinds = [
   "recipe",
   "data",
   "openings",
+  "evaluation",
+  "predictions",
 ] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 

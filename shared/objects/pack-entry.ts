@@ -52,6 +52,8 @@ const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
   recipe: 13,
   data: 14,
   openings: 15,
+  evaluation: 16,
+  predictions: 17,
 };
 const kindOfCode = new Map(
   Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]),

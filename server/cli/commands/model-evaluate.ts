@@ -1,4 +1,5 @@
 /** `stemma model eval`: measures a model on named data. */
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -8,6 +9,8 @@ import { trainingOperations } from "../../api/training-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
+import { writePredictions } from "../predictions-file.js";
+import { refuseExisting } from "../stream-file.js";
 import { nameOf } from "../version-text.js";
 
 interface EvaluateChoices {
@@ -17,10 +20,23 @@ interface EvaluateChoices {
   readonly progressive: boolean;
   readonly layout?: NonNullable<OperationInput<"evaluateProgressively">["layout"]>;
   readonly check: boolean;
+  readonly store: boolean;
+  readonly predictions?: string;
+  readonly force: boolean;
 }
 
 const help = `
-The model is recovered and run by the engine that trains; nothing is saved.
+The model is recovered and run by the engine that trains. The evaluation is stored
+with the version: what was measured, on which samples, by which engine, when and by
+whom (stemma model evals). --no-store keeps nothing of it.
+
+  stemma model eval pack-soh --data cells
+  stemma model eval digits --data mnist --predictions predictions.csv
+      also what the model outputs for each sample, stored and as a file
+
+--data takes registered data, whose samples are read from the store where their
+files are gone (stemma data push), or the content hash of stored data.
+
 Models imported without --arch (kind opaque) cannot be run. To see what a
 smaller, lossy form of a model costs: stemma model reduce, then eval both.
 
@@ -53,6 +69,12 @@ export function addModelEvaluateCommand(model: Command): void {
     )
     .addOption(inputOption("--limit <n>", shape.limit, "only the first n held-out samples"))
     .option(
+      "--predictions <file>",
+      "also store what the model outputs for each sample, and write it to this file as CSV",
+    )
+    .option("--force", "overwrite an existing file", false)
+    .option("--no-store", "do not keep the evaluation")
+    .option(
       "--progressive",
       "classification: answer from the weights' highest bytes where that is certain, read the next ones only where it is not (without --top: top-1 and top-5)",
       false,
@@ -80,18 +102,46 @@ async function evaluateCommand(
   choices: EvaluateChoices,
   context: CommandContext,
 ): Promise<void> {
-  if (choices.progressive) return evaluateProgressively(reference, choices, context);
+  if (choices.progressive) {
+    if (choices.predictions !== undefined)
+      throw new StemmaError(
+        "USAGE",
+        "--predictions needs all bytes of the model. Leave out it or --progressive.",
+      );
+    return evaluateProgressively(reference, choices, context);
+  }
   if (choices.layout !== undefined || !choices.check)
     throw new StemmaError(
       "USAGE",
       "--layout and --no-check work with --progressive only. Add it, or leave them out.",
     );
   const { output, operations, options, signal } = context;
-  const { data, top, limit } = choices;
-  const report = await (
-    await operations()
-  ).evaluate({ fleet: options.fleet, model: reference, data, top, limit }, { signal });
-  output.print({ data: report, names: [nameOf(report)], text: describeEvaluation(report) });
+  const { data, top, limit, store, force } = choices;
+  const file = choices.predictions === undefined ? undefined : resolve(choices.predictions);
+  if (file !== undefined) await refuseExisting(file, force);
+  const opened = await operations();
+  const report = await opened.evaluate(
+    {
+      fleet: options.fleet,
+      model: reference,
+      data,
+      top,
+      limit,
+      store,
+      ...(file === undefined ? {} : { predictions: true }),
+    },
+    { signal },
+  );
+  if (file !== undefined && report.stored !== null)
+    await writePredictions(opened, { fleet: options.fleet, evaluation: report.stored, file, force });
+  output.print({
+    data: file === undefined ? report : { ...report, file },
+    names: [nameOf(report)],
+    text: [
+      describeEvaluation(report),
+      ...(file === undefined ? [] : [`predictions written to ${file}`]),
+    ].join("\n"),
+  });
 }
 
 async function evaluateProgressively(
@@ -140,7 +190,7 @@ async function evaluateProgressively(
 }
 
 /** The main figure in the first line, the details below. */
-export function describeEvaluation(report: EvaluationReport): string {
+function describeEvaluation(report: EvaluationReport): string {
   const { metric, samples, evaluation } = report;
   const of =
     samples.evaluated === samples.heldOut
@@ -170,7 +220,7 @@ function inOwnUnit({
   );
 }
 
-function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[] {
+export function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[] {
   if (evaluation.task === "general")
     return evaluation.outputs.flatMap(({ name, evaluation: one }) =>
       (one.task === "regression" ? [inOwnUnit(one)] : detailsOf(one)).map((text) => `${name}: ${text}`),
@@ -191,6 +241,16 @@ function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly string[]
     ...(top === undefined
       ? []
       : [`top-${top.k}: ${top.correct} of ${samples} right, ${percent(top.accuracy)}`]),
+    `mean of all classes: recall ${percent(meanOf(classes, "recall"))}, precision ` +
+      `${percent(meanOf(classes, "precision"))}, F1 ${percent(meanOf(classes, "f1"))}`,
     `recall by class: ${classes.map(({ recall }, each) => `${each} ${percent(recall)}`).join(", ")}`,
   ];
+}
+
+type ClassFigures = Extract<Evaluation, { task: "classification" }>["classes"][number];
+
+/** Of the classes that have this figure; null where none has. */
+function meanOf(classes: readonly ClassFigures[], figure: "recall" | "precision" | "f1"): number | null {
+  const values = classes.flatMap((each) => each[figure] ?? []);
+  return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -65,7 +65,7 @@ async function showCommand(reference: string, _: unknown, command: Command): Pro
 }
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, replayed, claim, measurements } = description;
+  const { record, hold, retired, replayed, claim, evaluations, measurements } = description;
   const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
@@ -83,6 +83,12 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ...fact("retired", retired && describeEnd(retired)),
     ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
+    ...fact(
+      "evaluations",
+      evaluations === undefined
+        ? undefined
+        : `${evaluations} stored: stemma model evals ${nameOf(description)}`,
+    ),
     [isExact ? "trained from" : "reduced from", description.bases.map(nameOf).join(", ") || "-"],
     ["derived", description.derived.map(nameOf).join(", ") || "-"],
     ["saved", formatTime(record.savedAtMs)],

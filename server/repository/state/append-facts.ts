@@ -89,9 +89,10 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "proved":
     case "refuted":
     case "unreplayable":
+    case "evaluated":
       throw new StemmaError(
         "FACT_INVALID",
-        "Versions and claims are recorded through methods that check what they refer to. Use those.",
+        "Versions, claims and evaluations are recorded through methods that check what they refer to. Use those.",
       );
     case "stored":
     case "released":

@@ -118,6 +118,7 @@ const factSchemas = {
     because: text,
     ...by,
   },
+  evaluated: { ...at, versionId: hash, object: hash, predictions: hash.optional(), ...by },
   redacted: { ...at, object: hash, because: text, ...by },
   "engine-approved": {
     ...at,
@@ -188,7 +189,15 @@ export function checkFact(fact: Fact): Fact {
 }
 
 /** Names of members whose values are hashes. */
-const hashMembers = new Set(["versionId", "hash", "object", "engine", "engineId", "successor"]);
+const hashMembers = new Set([
+  "versionId",
+  "hash",
+  "object",
+  "predictions",
+  "engine",
+  "engineId",
+  "successor",
+]);
 
 function shortenHashes(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;

@@ -14,6 +14,7 @@ import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js
 import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
+import { evaluationObjectsOf } from "./evaluation-state.js";
 import { versionsInUse, type FleetState } from "./state.js";
 
 /**
@@ -143,9 +144,13 @@ export class ReferenceIndex {
     return live;
   }
 
-  #liveVersions(): Set<Hash> {
+  /** @param gone versions that are looked at as if they were retired */
+  #liveVersions(gone: ReadonlySet<Hash> = new Set()): Set<Hash> {
     const live = new Set<Hash>(this.#counts.keys());
     for (const versionId of this.state.versions.keys()) live.add(versionId);
+    for (const versionId of keptVersions(this.state))
+      if (!gone.has(versionId))
+        for (const id of evaluationObjectsOf(this.state.versions.get(versionId))) live.add(id);
     this.#dropOptional(live);
     return live;
   }
@@ -173,7 +178,7 @@ export class ReferenceIndex {
       for (const content of version.data.elsewhere) change(goneContents, content, 1);
     }
     await this.settle();
-    const live = this.#liveVersions();
+    const live = this.#liveVersions(new Set(retired));
     for (const [id, count] of gone)
       if ((this.#counts.get(id) ?? 0) <= count && !this.state.versions.has(id)) live.delete(id);
     const contents = [...this.#contents].filter(([id, count]) => count > (goneContents.get(id) ?? 0));

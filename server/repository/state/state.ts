@@ -27,6 +27,7 @@ import {
 import type { FormerClaim } from "../claim.js";
 import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./claim-state.js";
 import type { Ended, Replayed } from "../fleet-repository.js";
+import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
 import { applySucceeded, noSuccessors, type SuccessorFacts } from "./successors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -51,6 +52,7 @@ export interface VersionState {
   held?: Hold;
   /** How its latest replay ended. */
   replayed?: Replayed;
+  evaluations?: readonly EvaluationState[];
   /** The claim as which a device reported it at first. */
   readonly claim?: FormerClaim;
   readonly tags: Set<string>;
@@ -176,6 +178,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "released":
     case "retired":
     case "replayed":
+    case "evaluated":
     case "held":
     case "unheld":
       return applyToVersion(state, fact);
@@ -233,7 +236,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
 
 function applyToVersion(
   state: FleetState,
-  fact: FactOf<"stored" | "released" | "retired" | "replayed" | "held" | "unheld">,
+  fact: FactOf<"stored" | "released" | "retired" | "replayed" | "evaluated" | "held" | "unheld">,
 ): void {
   const version = state.versions.get(fact.versionId);
   if (version === undefined) {
@@ -256,6 +259,9 @@ function applyToVersion(
       version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact) };
       return;
     }
+    case "evaluated":
+      addEvaluation(version, fact);
+      return;
     case "held":
       version.held = { atMs, because: fact.because, ...byOf(fact) };
       return;

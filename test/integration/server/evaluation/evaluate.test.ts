@@ -58,11 +58,14 @@ it(
       });
       assert.equal(report.datasetHash, result.datasetHash);
       assert.equal(report.scheme, null);
+      assert.match(report.stored ?? "", /^[0-9a-f]{64}$/);
       const { top, ...rest } = report.evaluation as { top?: { k: number; correct: number } };
       assert.deepEqual(rest, result.evaluation?.after, "the same measures, to the last bit");
       assert.ok(top?.k === 2 && top.correct >= (rest as { correct: number }).correct);
       const [few, again, third] = await Promise.allSettled(
-        [7, 7, 7].map((limit) => operations.evaluate({ fleet, model: "pictures:1", data: "shapes", limit })),
+        [7, 7, 7].map((limit) =>
+          operations.evaluate({ fleet, model: "pictures:1", data: "shapes", limit, store: false }),
+        ),
       );
       assert.ok(few?.status === "fulfilled" && again?.status === "fulfilled" && third?.status === "rejected");
       assert.equal((third.reason as { code: string }).code, "QUOTA_EXCEEDED", "two at a time");
@@ -97,7 +100,13 @@ it(
       stop.abort();
       await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
       assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
-      assert.equal((await operations.models({ fleet })).length, 2, "nothing was saved");
+      assert.equal((await operations.models({ fleet })).length, 2, "no version was saved");
+      const listed = await operations.evaluations({ fleet });
+      assert.deepEqual(
+        listed.map(({ evaluation, metric, measures }) => ({ evaluation, metric, measures })),
+        [{ evaluation: report.stored, metric: report.metric, measures: report.evaluation }],
+        "one evaluation was to be stored",
+      );
     } finally {
       await operations.close();
       await rm(home, { recursive: true, force: true });
@@ -122,6 +131,34 @@ it("gives the same answers through a server as in process", { timeout: 120_000 }
     const report = await operations.evaluate({ fleet, model: "soh", data: "cells" });
     assert.deepEqual([report.metric.name, report.metric.value], [result.metric!.name, result.metric!.after]);
     assert.deepEqual(report.evaluation, result.evaluation?.after);
+    const stored = await operations.evaluate({
+      fleet,
+      model: "soh",
+      data: "cells",
+      limit: 7,
+      predictions: true,
+    });
+    const details = await operations.evaluation({ fleet, evaluation: stored.stored!, rows: 100 });
+    const errors = details.predictions!.rows.map(([value]) => value);
+    assert.equal(errors.length, 7, "a prediction for each sample");
+    assert.ok(errors.every((value) => typeof value === "number"));
+    assert.deepEqual(details.measures, stored.evaluation);
+    assert.deepEqual(
+      [details.data.content, details.data.name, details.data.reader, details.data.evaluated],
+      [result.datasetHash, "cells", "battery-simulated", 7],
+    );
+    assert.equal(details.root, (await operations.model({ fleet, model: "soh" })).record.root);
+    assert.match(details.by ?? "", /socket/);
+    await assert.rejects(
+      operations.evaluate({ fleet, model: "soh", data: "cells", predictions: true, store: false }),
+      { code: "USAGE" },
+    );
+    await operations.pushDataset({ fleet, name: "cells" });
+    const fromStore = await operations.evaluate({ fleet, model: "soh", data: result.datasetHash });
+    assert.deepEqual(fromStore.evaluation, report.evaluation, "data by their content hash");
+    await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "0".repeat(64) }), {
+      code: "DATASET_UNKNOWN",
+    });
     await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), {
       code: "USAGE",
     });

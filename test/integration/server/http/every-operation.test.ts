@@ -79,6 +79,7 @@ const factsOfOperations = [
   "data",
   "engine-approved",
   "enrolled",
+  "evaluated",
   "held",
   "recorded",
   "redacted",

@@ -310,7 +310,28 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.redact({ fleet, model: "tiny:1" }),
       fails: "NOT_FOUND",
     },
-    { name: "evaluate", ask: (at) => at.evaluate({ fleet, model: "soh", data: "cells", limit: 10 }) },
+    {
+      name: "evaluate",
+      ask: (at) => at.evaluate({ fleet, model: "soh", data: "cells", limit: 10, predictions: true }),
+    },
+    { name: "evaluations", ask: (at) => at.evaluations({ fleet, model: "soh" }) },
+    {
+      name: "evaluation",
+      ask: async (at) => {
+        const [first] = await at.evaluations({ fleet });
+        const evaluation = first!.evaluation.slice(0, 12);
+        const details = await at.evaluation({ fleet, evaluation, from: 8, rows: 100 });
+        assert.equal(details.evaluation, first!.evaluation);
+        assert.equal(details.predictions?.rows.length, 2, "of ten samples, those from the ninth on");
+        return details;
+      },
+    },
+    {
+      name: "evaluation",
+      shows: "an unknown one",
+      ask: (at) => at.evaluation({ fleet, evaluation: "0123456789" }),
+      fails: "NOT_FOUND",
+    },
     {
       name: "evaluateProgressively",
       shows: "a regression",

@@ -101,7 +101,9 @@ const inputs = {
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
   replay: { fleet, model },
-  evaluate: { fleet, model, data: "cells", top: 3, limit: 7 },
+  evaluate: { fleet, model, data: "cells", top: 3, limit: 7, predictions: true, store: false },
+  evaluations: { fleet, model, limit: 7 },
+  evaluation: { fleet, evaluation: "0123456789", from: 3, rows: 4 },
   evaluateProgressively: {
     fleet,
     model,

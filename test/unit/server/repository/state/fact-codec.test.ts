@@ -30,6 +30,8 @@ test("facts of every kind are decoded as they were encoded", () => {
       deviceClockErrorMs: null,
       session: 9,
     },
+    { type: "evaluated", atMs: 1, versionId: id, object: id },
+    { type: "evaluated", atMs: 1, versionId: id, object: id, predictions: id },
     { type: "retired", atMs: 1, versionId: id, because: "" },
     { type: "tagged", atMs: 1, name: "soh", tag: "best", versionId: null },
     { type: "held", atMs: 1, versionId: id, because: "x" },

@@ -1,0 +1,37 @@
+/** The stored evaluations of a version. Pure. */
+import { byOf } from "../../../shared/journal/caller.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { FactOf, VersionState } from "./state.js";
+
+export interface EvaluationState {
+  /** Object of the kind "evaluation". */
+  readonly object: Hash;
+  /** Object of the kind "predictions". */
+  readonly predictions?: Hash;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+/** Of a version, the latest are kept; the next collection frees the others. */
+export const maxKeptEvaluations = 100;
+
+export function addEvaluation(version: VersionState, fact: FactOf<"evaluated">): void {
+  const { object, predictions, atMs } = fact;
+  const others = (version.evaluations ?? []).filter((each) => each.object !== object);
+  const added: EvaluationState = {
+    object,
+    ...(predictions === undefined ? {} : { predictions }),
+    atMs,
+    ...byOf(fact),
+  };
+  version.evaluations = [...others, added].slice(-maxKeptEvaluations);
+}
+
+/** The objects of a version's evaluations. */
+export function evaluationObjectsOf({
+  evaluations = [],
+}: Pick<VersionState, "evaluations"> = {}): readonly Hash[] {
+  return evaluations.flatMap(({ object, predictions }) =>
+    predictions === undefined ? [object] : [object, predictions],
+  );
+}
