@@ -12,6 +12,7 @@ import {
   reasonText,
   timeMs,
 } from "./fields.js";
+import { versionStates } from "../catalog/version-query.js";
 import { call, type ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
 
@@ -67,6 +68,32 @@ const ownerPage = z
   .meta({ id: "OwnerPage" });
 export type OwnerPage = ValueOf<typeof ownerPage>;
 
+const lineageVersion = z
+  .object({
+    versionId: hash,
+    name: text,
+    version: count,
+    state: z.enum(versionStates),
+    tags: z.array(text),
+    held: z.boolean(),
+    device: text,
+    line: text,
+    savedAtMs: timeMs,
+    ownBytes: count,
+    bases: z.array(hash),
+    after: z.array(hash).describe("The models that it was declared to come after"),
+  })
+  .meta({ id: "LineageVersion" });
+export type LineageVersion = ValueOf<typeof lineageVersion>;
+
+const lineageGraph = z
+  .object({
+    versions: z.array(lineageVersion).describe("Newest first, each before its bases"),
+    total: count.describe("How many there are on all pages together"),
+  })
+  .meta({ id: "LineageGraph" });
+export type LineageGraph = ValueOf<typeof lineageGraph>;
+
 const relation = z
   .object({
     versionId: hash,
@@ -101,6 +128,17 @@ export const lineageOperations = {
     params: fleetParams,
     query: { a: modelText, b: modelText },
     output: commonAncestor.nullable(),
+  }),
+  lineage: call({
+    summary: "The lineage of a model for a drawing: it, its ancestors and, if wanted, its descendants",
+    method: "GET",
+    path: `${modelPath}/lineage`,
+    params: modelParams,
+    query: {
+      ...page,
+      descendants: z.boolean().optional().describe("Also the models that descend from it"),
+    },
+    output: lineageGraph,
   }),
   owners: call({
     summary: "Which of its ancestors last changed which tensors of a model",

@@ -41,6 +41,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   nearest: "models",
   descendants: "lineage",
   commonAncestor: "lineage",
+  lineage: "lineage",
   owners: "lineage",
   successors: "lineage",
   setSuccessor: "lineage",

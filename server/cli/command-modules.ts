@@ -29,9 +29,10 @@ interface CommandModule {
 const modelModules: readonly CommandModule[] = [
   { names: ["list"], load: async () => (await import("./commands/model-list.js")).addModelListCommand },
   {
-    names: ["show", "log", "diff"],
+    names: ["show", "diff"],
     load: async () => (await import("./commands/model-show.js")).addModelShowCommands,
   },
+  { names: ["log"], load: async () => (await import("./commands/model-log.js")).addModelLogCommand },
   {
     names: ["nearest"],
     load: async () => (await import("./commands/model-nearest.js")).addModelNearestCommand,

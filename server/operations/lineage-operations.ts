@@ -3,7 +3,7 @@ import { decodeNames } from "../../shared/model/names.js";
 import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { OwnerPage, Successors, TensorOwner } from "../api/lineage-definitions.js";
+import type { LineageGraph, OwnerPage, Successors, TensorOwner } from "../api/lineage-definitions.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import { defaultLimit } from "../catalog/version-query.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -12,7 +12,7 @@ import type { DeclaredRelation } from "../repository/state/successors.js";
 
 type LineageOperations = Pick<
   ServerOperations,
-  "descendants" | "commonAncestor" | "owners" | "successors" | "setSuccessor"
+  "descendants" | "commonAncestor" | "lineage" | "owners" | "successors" | "setSuccessor"
 >;
 
 export function lineageOperations({ fleets, home }: OperationsContext): LineageOperations {
@@ -25,6 +25,10 @@ export function lineageOperations({ fleets, home }: OperationsContext): LineageO
       const repository = await fleets.get(fleet);
       const ids = [a, b].map((model) => repository.resolve(model).versionId) as [Hash, Hash];
       return repository.commonAncestor(...ids) ?? null;
+    },
+    lineage: async ({ fleet, model, ...query }) => {
+      const repository = await fleets.get(fleet);
+      return lineageOf(repository, repository.resolve(model).versionId, query);
     },
     owners: async ({ fleet, model, ...query }) => {
       const repository = await fleets.get(fleet);
@@ -62,6 +66,41 @@ function relationsOf(repository: FleetRepository, versionId: Hash): Successors {
     versionId,
     before: repository.predecessors(versionId).map(named),
     after: repository.successors(versionId).map(named),
+  };
+}
+
+/** Newest first: a version is recorded after its bases. */
+function lineageOf(
+  repository: FleetRepository,
+  versionId: Hash,
+  {
+    offset = 0,
+    limit = defaultLimit,
+    descendants = false,
+  }: Omit<OperationInput<"lineage">, "fleet" | "model">,
+): LineageGraph {
+  const later = descendants ? repository.descendants(versionId).descendants : [];
+  const versions = [...repository.lineage(versionId), ...later.map(({ version }) => version)];
+  versions.sort((a, b) => b.position - a.position);
+  return {
+    versions: versions.slice(offset, offset + limit).map((summary) => {
+      const { name, version, state, tags, held, record, ownBytes } = summary;
+      return {
+        versionId: summary.versionId,
+        name,
+        version,
+        state,
+        tags,
+        held,
+        device: record.device,
+        line: record.line,
+        savedAtMs: record.savedAtMs,
+        ownBytes,
+        bases: record.bases,
+        after: repository.predecessors(summary.versionId).map((relation) => relation.versionId),
+      };
+    }),
+    total: versions.length,
   };
 }
 

@@ -41,6 +41,22 @@ export class Output {
     return this.stderr.isTTY === true;
   }
 
+  /** Whether lines on stdout may have colours: it is a terminal, and NO_COLOR is not set (no-color.org). */
+  get hasColours(): boolean {
+    return this.stdout.isTTY === true && (process.env["NO_COLOR"] ?? "") === "";
+  }
+
+  /** Columns of the terminal that shows stdout; 80 where it is none. */
+  get columns(): number {
+    const { columns } = this.stdout as { readonly columns?: number };
+    return this.stdout.isTTY === true && columns !== undefined && columns > 0 ? columns : 80;
+  }
+
+  /** Prints a drawing on stdout as it is. Its texts from files and devices must have gone through `printable`. */
+  draw(drawing: string): void {
+    this.stdout.write(drawing);
+  }
+
   /** Prints an answer on stdout. */
   print<Row>(answer: Answer<Row>): void {
     switch (this.form) {

@@ -1,4 +1,4 @@
-/** `stemma model show|log|diff`: information about models, without their tensors. */
+/** `stemma model show|diff`: information about models, without their tensors. */
 import type { Command } from "commander";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import type { Measurement } from "../../../shared/train/training.js";
@@ -7,7 +7,7 @@ import type { ModelDiff } from "../../repository/fleet-repository.js";
 import { describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
 import { provenanceDiffLines, provenanceLines } from "../provenance-text.js";
-import { describeBy, describeEnd, nameOf, stateOf, versionColumns } from "../version-text.js";
+import { describeBy, describeEnd, nameOf, stateOf } from "../version-text.js";
 
 export function addModelShowCommands(model: Command): void {
   model
@@ -15,20 +15,6 @@ export function addModelShowCommands(model: Command): void {
     .argument("<model>", "name, name:version, name:tag or id")
     .description("describe one model: layers, sizes, lineage, measurements, environment")
     .action(showCommand);
-  model
-    .command("log")
-    .argument("<model>")
-    .description("the models this one was trained from, newest first")
-    .action(async (reference: string, _: unknown, command: Command) =>
-      withContext(command, async ({ output, operations, options }) => {
-        const rows = await (await operations()).log({ fleet: options.fleet, model: reference });
-        output.print({
-          data: rows,
-          names: rows.map(nameOf),
-          table: { rows, columns: [...versionColumns, { title: "BY", value: (row) => row.by ?? "-" }] },
-        });
-      }),
-    );
   model
     .command("diff")
     .argument("<a>")

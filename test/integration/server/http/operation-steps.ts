@@ -142,6 +142,7 @@ export function steps(backupFolder: string): readonly Step[] {
       shows: "two that have none",
       ask: (at) => at.commonAncestor({ fleet, a: "tiny:1", b: "parts" }),
     },
+    { name: "lineage", ask: (at) => at.lineage({ ...tiny, descendants: true }) },
     { name: "owners", ask: (at) => at.owners({ fleet, model: "tiny:2", all: true }) },
     {
       name: "setSuccessor",

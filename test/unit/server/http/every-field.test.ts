@@ -79,6 +79,7 @@ const inputs = {
   log: { fleet, model },
   descendants: { fleet, model, offset: 3, limit: 4 },
   commonAncestor: { fleet, a: "x:1", b: "x:2" },
+  lineage: { fleet, model, offset: 3, limit: 4, descendants: true },
   owners: { fleet, model, offset: 3, limit: 4, all: true },
   successors: { fleet, model },
   setSuccessor: { fleet, model, successor: "x:2", remove: true, because: "why" },
