@@ -167,16 +167,20 @@ export class OutboxFold {
 
   #addReceipt(fact: FactOf<"receipt">): void {
     const { kind, position, name, version, claim, atMs } = fact;
-    this.#change(fact.versionId, (entry) => ({
-      ...entry,
-      standing: later(entry.standing, kind),
-      claimedAtMs: claim === true ? (entry.claimedAtMs ?? atMs) : undefined,
-      position,
-      name: name || entry.name,
-      version: version || entry.version,
-      refusal: undefined,
-      backedUp: claim !== true && (entry.backedUp || position < this.#rest.backedUpTo),
-    }));
+    this.#change(fact.versionId, (entry) => {
+      // A late answer of the time before its tensors were at the server.
+      if (claim === true && entry.position !== undefined && entry.position > position) return entry;
+      return {
+        ...entry,
+        standing: later(entry.standing, kind),
+        claimedAtMs: claim === true ? (entry.claimedAtMs ?? atMs) : undefined,
+        position,
+        name: name || entry.name,
+        version: version || entry.version,
+        refusal: undefined,
+        backedUp: claim !== true && (entry.backedUp || position < this.#rest.backedUpTo),
+      };
+    });
     this.#noteBackup(fact.backedUpTo);
     if (fact.head !== undefined) this.#see(fact.head);
   }

@@ -68,6 +68,8 @@ test("a backup after a claim does not count for the tensors that came later", ()
   assert.equal(entry().backedUp, false);
   fold.apply({ ...receipt, kind: "recorded", versionId: idOf(1), position: 9, version: 1, backedUpTo: 8 });
   assert.deepEqual([entry().backedUp, entry().claimedAtMs], [false, undefined]);
+  fold.apply({ ...receipt, kind: "recorded", versionId: idOf(1), position: 5, version: 0, claim: true });
+  assert.equal(entry().claimedAtMs, undefined, "a late receipt of the claim");
   fold.apply({ ...receipt, kind: "released", versionId: idOf(1), position: 9, version: 1, backedUpTo: 10 });
   assert.equal(entry().backedUp, true);
 });

@@ -1,0 +1,96 @@
+/** A server that is killed at every step of a claim: the model is proved once, released, and recovered. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { startAgent, type AgentHandle } from "../../../../agent/main.js";
+import type { ServerEvent } from "../../../../server/api/event-schemas.js";
+import { testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { startServerProcess, type ServerProcess } from "../../../helpers/server-process.js";
+
+const fleet = "cars";
+const isFull = process.env["STEMMA_TEST_FULL"] === "1";
+/** The server is killed when it reports these. Only the first model's data are wanted: the others have the same. */
+const moments: readonly ServerEvent["event"][] = ["wanted", "announced", "claimed", "claim-ended", "stored"];
+
+describe("a claim whose server is killed", { skip: isFull ? false : "only with STEMMA_TEST_FULL=1" }, () => {
+  let root: string;
+  let server: ServerProcess;
+  let agent: AgentHandle;
+  const log = new WaitableLog();
+
+  before(async () => {
+    root = await mkdtemp(join(tmpdir(), "stemma-claim-kills-"));
+    server = await startServerProcess(join(root, "server"), fleet);
+    const { operations } = server;
+    const cells = {
+      fleet,
+      name: "cells",
+      kind: "battery-simulated",
+      location: "",
+      parameters: { vehicle: 1 },
+    };
+    await operations.addDataset(cells);
+    const parameters = { epochs: 1 };
+    await operations.train({ fleet, recipe: "battery-soh", data: "cells", name: "base", parameters });
+    const enrolment = await operations.enroll({
+      fleet,
+      device: "van",
+      lines: ["soh"],
+      initial: { soh: "base" },
+    });
+    await writeFile(join(root, "enrolment.json"), JSON.stringify(enrolment));
+    const line = {
+      recipe: "battery-soh",
+      parameters,
+      dataset: { reader: "battery-simulated", parameters: { vehicle: 2 } },
+      approach: "provenance",
+      schedule: { everySeconds: null, afterSamples: null },
+    };
+    agent = await startAgent({
+      home: join(root, "van"),
+      enrolment: join(root, "enrolment.json"),
+      config: { format: 1, lines: { soh: line } },
+      profile: { ...testProfile() },
+      log,
+    });
+    await log.until("activated");
+  });
+  after(async () => {
+    await agent.close();
+    await server.kill("SIGTERM");
+    await rm(root, { recursive: true, force: true });
+  });
+
+  for (const [index, moment] of moments.entries())
+    it(`at "${moment}"`, { timeout: 60_000 }, async () => {
+      const port = new URL(server.mqttUrl).port;
+      const reached = until(server, moment);
+      await server.operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
+      const versionId = await reached;
+      await server.kill("SIGKILL");
+      server = await startServerProcess(join(root, "server"), fleet, {}, ["--mqtt-port", port]);
+      await log.until("released", 1, (fields) => fields["version"] === versionId);
+      const { claim, version, replayed } = await server.operations.model({ fleet, model: versionId });
+      assert.deepEqual([claim?.isProved, replayed?.verdict, version], [true, "proved", index + 1]);
+      await server.operations.verify({ fleet, model: versionId });
+      const { facts } = await server.operations.journal({ fleet, limit: 1000 });
+      assert.equal(
+        facts.filter((fact) => fact.type === "proved" && fact["versionId"] === versionId).length,
+        1,
+      );
+    });
+});
+
+/** The version of the first event of this kind from now on. */
+async function until({ operations }: ServerProcess, moment: ServerEvent["event"]): Promise<string> {
+  const stop = new AbortController();
+  try {
+    for await (const event of operations.events(stop.signal))
+      if (event.event === moment && "versionId" in event) return String(event.versionId);
+  } finally {
+    stop.abort();
+  }
+  throw new Error(`the server ended before "${moment}"`);
+}
