@@ -156,6 +156,7 @@ export const modelOperations = {
     query: {
       name: shortText.optional().describe("Name of the model (required with a bare file)"),
       base: shortText.optional(),
+      onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
       device: shortText.optional(),
       line: shortText.optional(),
     },

@@ -361,6 +361,7 @@ export const importOptions = z
   .object({
     name: shortText.describe("Name of the model; every import under it is a new version"),
     base: shortText.optional().describe("The model this one was trained from; only what changed is stored"),
+    onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
     architecture: z
       .string()
       .max(maxImportOptionsBytes)

@@ -8,6 +8,7 @@ import type { Files, FileStat } from "../../shared/ports.js";
 import { architectureHash } from "../../shared/model/architecture.js";
 import type { ModelSource, UnhashedModel } from "../../shared/model/model.js";
 import { modelSourceOfSafetensors, modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
+import { completeModel } from "../../shared/save/partial-model.js";
 import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
 import { planSave } from "../../shared/save/plan-save.js";
 import { loadSaveBase } from "../../shared/save/save-model.js";
@@ -26,6 +27,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
+import { checkPartial, partialBaseOf } from "./import-partial.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /**
@@ -43,6 +45,7 @@ export async function importModel(
   const { localFile } = stream;
   const { parts = [] } = options;
   checkParts(parts);
+  checkPartial(options);
   // With further files, everything is received.
   if (localFile !== undefined && parts.length === 0) {
     await requireShared(files, localFile);
@@ -57,7 +60,8 @@ export async function importModel(
     });
   }
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
-  if (options.base !== undefined) repository.resolve(options.base); // Before the file is received.
+  const parent = options.base ?? options.onto;
+  if (parent !== undefined) repository.resolve(parent); // Before the file is received.
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
   const temporary = join(folder, `import-${Buffer.from(random.bytes(8)).toString("hex")}.safetensors`);
@@ -110,7 +114,8 @@ async function importFile(
 ): Promise<ImportReport> {
   const { files } = context.home.ports;
   const repository = await context.fleets.get(options.fleet, { create: options.dryRun !== true });
-  const base = options.base === undefined ? undefined : repository.resolve(options.base);
+  const parent = options.base ?? options.onto;
+  const base = parent === undefined ? undefined : repository.resolve(parent);
   const modelJson =
     options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
   const file = await files.open(path, "read");
@@ -118,7 +123,14 @@ async function importFile(
   try {
     const described = modelJson === undefined ? {} : { modelJson };
     const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
-    const model = await prepare(file, nameIn(options), described);
+    const model =
+      options.onto === undefined || base === undefined
+        ? await prepare(file, nameIn(options), described)
+        : completeModel(
+            await modelSourceOfSafetensors(file, nameIn(options)),
+            await partialBaseOf(repository, base),
+            (tensor) => repository.objects.openTensor(tensor),
+          );
     await requireUnchanged();
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;

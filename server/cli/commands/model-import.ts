@@ -15,6 +15,7 @@ import { nameOf } from "../version-text.js";
 interface ImportChoices {
   readonly name: string;
   readonly base?: string;
+  readonly onto?: string;
   readonly arch?: string;
   readonly line?: string;
   readonly meta: string[];
@@ -30,6 +31,7 @@ export function addModelImportCommand(model: Command): void {
     .argument("<file>", "a .safetensors file")
     .requiredOption("--name <name>", "name of the model; every import under it is a new version")
     .option("--base <model>", "the model this one was trained from; only what changed is stored")
+    .option("--onto <model>", "instead of --base: the file has only some of that model's tensors")
     .option("--arch <file>", "tfjs model.json: gives the tensors an architecture (else kind opaque)")
     .option("--line <line>", "the line it belongs to")
     .option("--meta <key=value>", "typed metadata that queries can use (repeatable)", appendValue, [])
@@ -50,7 +52,7 @@ export function addModelImportCommand(model: Command): void {
 
 async function importCommand(
   file: string,
-  { name, base, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
+  { name, base, onto, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const localFile = await describeFile(file);
@@ -70,6 +72,7 @@ async function importCommand(
         fileName: file,
         name,
         base,
+        onto,
         line,
         metadata: parseAssignments(meta),
         dryRun,

@@ -10,6 +10,7 @@ import type {
 } from "../../../../server/api/server-operations.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
+import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { packEngine } from "../../../../shared/train/unpack-engine.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
@@ -57,6 +58,21 @@ async function importWithParts(
     },
   );
 }
+/** Only the first tensor of another model of that architecture. */
+async function importOnto(
+  operations: ServerOperations,
+  bases: { readonly onto: string; readonly base?: string },
+): Promise<unknown> {
+  const { bytes } = await tinyImport("4");
+  const opened = await readSafetensors(fileOfBytes(bytes), "a tiny model");
+  const [first] = opened.tensors;
+  assert.ok(first);
+  const part = await collectBytes(safetensorsChunks([{ name: first.name, source: opened.source(first) }]));
+  return operations.import(
+    { byteLength: part.length, chunks: oneChunk(part) },
+    { fleet, name: "partial", ...bases },
+  );
+}
 const oneChunk = (bytes: Uint8Array): AsyncIterable<Uint8Array> => Readable.from([bytes]);
 
 /** The archive of this build's engine, base64. */
@@ -102,6 +118,17 @@ export function steps(backupFolder: string): readonly Step[] {
       shows: "a checkpoint that was cut off",
       ask: (at) => importWithParts(at, "2", [20], 1_000_000),
       fails: "SAFETENSORS_TRUNCATED",
+    },
+    {
+      name: "import",
+      shows: "some tensors of a base",
+      ask: (at) => importOnto(at, { onto: "tiny:1" }),
+    },
+    {
+      name: "import",
+      shows: "some tensors, and a base besides",
+      ask: (at) => importOnto(at, { onto: "tiny:1", base: "tiny:1" }),
+      fails: "NOT_ALLOWED",
     },
     {
       name: "recover",

@@ -273,6 +273,7 @@ describe("every field of an operation's input", () => {
       fleet,
       name: "n",
       base: model,
+      onto: model,
       parts: [{ iteration: 3, byteLength: 0, fileName: "after-3" }],
       fileName: "x.safetensors",
       architecture: "{}",

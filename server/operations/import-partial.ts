@@ -1,0 +1,39 @@
+/** Imports of files that hold only some tensors of a base (`onto`). */
+import { StemmaError } from "../../shared/errors.js";
+import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeNames } from "../../shared/model/names.js";
+import type { PartialBase } from "../../shared/save/partial-model.js";
+import type { ImportOptions } from "../api/server-operations.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+
+/** @throws NOT_ALLOWED for options that do not go with `onto` */
+export function checkPartial({ onto, base, architecture, parts = [] }: ImportOptions): void {
+  if (onto === undefined) return;
+  const other =
+    base !== undefined
+      ? "--base: the model that the tensors are laid over is its base"
+      : architecture !== undefined
+        ? "--arch: the architecture is that of the base"
+        : parts.some(({ iteration }) => iteration !== undefined)
+          ? "--checkpoint: checkpoints are whole models"
+          : undefined;
+  if (other !== undefined)
+    throw new StemmaError("NOT_ALLOWED", `--onto does not go with ${other}. Leave one of them out.`);
+}
+
+/** @throws MODEL_RETIRED, OBJECT_MISSING */
+export async function partialBaseOf(
+  repository: FleetRepository,
+  { versionId, record }: VersionSummary,
+): Promise<PartialBase> {
+  const leaves = await repository.leaves(versionId);
+  const { names, architecture } = record.objects;
+  return {
+    kind: record.kind,
+    leaves,
+    names: decodeNames(await repository.objects.read("names", names), leaves.length),
+    ...(architecture === undefined
+      ? {}
+      : { architecture: decodeArchitecture(await repository.objects.read("architecture", architecture)) }),
+  };
+}
