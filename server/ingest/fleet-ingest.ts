@@ -178,7 +178,9 @@ export class FleetIngest {
     const summary = repository.get(versionId);
     if (summary !== undefined) {
       this.saved(versionId);
-      await storeNamedEngine(repository, summary.record.uses?.engine);
+      await storeNamedEngine(repository, summary.record.uses?.engine).catch((error: unknown) => {
+        this.parts.log.warn("engine-not-stored", { versionId, message: messageOf(error) });
+      });
       await this.services.receipts.issue(summary, "recorded");
       return;
     }

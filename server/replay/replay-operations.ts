@@ -58,12 +58,20 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
   };
 }
 
-/** Ends a claim without a proof: its device is asked for the parameters. @throws MODEL_NOT_FOUND */
+/**
+ * Ends a claim without a proof: its device is asked for the parameters. One that is lost is given up.
+ * @throws MODEL_NOT_FOUND
+ */
 async function cancelClaim(
   { home, caller, live }: OperationsContext,
   repository: FleetRepository,
-  { versionId, ended }: ClaimSummary,
+  claim: ClaimSummary,
 ): Promise<ClaimSummary> {
+  const { versionId, ended, isRecoverable } = claim;
+  if (!isRecoverable) {
+    await repository.giveUpClaim(versionId, "it was not proved, and its device is revoked or replaced");
+    return claim;
+  }
   if (ended === undefined)
     await repository.endClaim({
       type: "unreplayable",
@@ -73,8 +81,8 @@ async function cancelClaim(
     });
   live?.replays.stop(repository.fleet, versionId);
   await (await live?.fleet(repository.fleet))?.claimEnded(versionId);
-  const claim = repository.claim(versionId);
-  if (claim !== undefined) return claim;
+  const left = repository.claim(versionId);
+  if (left !== undefined) return left;
   throw new StemmaError(
     "MODEL_NOT_FOUND",
     `${versionId.slice(0, 12)} is not a claim any more: its parameters came meanwhile. \`stemma model show\` shows it.`,

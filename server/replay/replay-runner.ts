@@ -74,16 +74,22 @@ export class ReplayRunner {
     await this.idle();
   }
 
+  /** Never rejects: where the disk fails, the next wake tries again. */
   async #runAll(): Promise<void> {
-    await this.#removeOthers();
-    while (this.#isDue && !this.#closing.signal.aborted) {
-      this.#isDue = false;
-      for (let next = await this.#next(); next !== undefined; next = await this.#next()) {
-        await this.#run(next);
-        if (this.#closing.signal.aborted) break;
+    try {
+      await this.#removeOthers();
+      while (this.#isDue && !this.#closing.signal.aborted) {
+        this.#isDue = false;
+        for (let next = await this.#next(); next !== undefined; next = await this.#next()) {
+          await this.#run(next);
+          if (this.#closing.signal.aborted) break;
+        }
       }
+    } catch (error) {
+      this.parts.log.error("replays-stopped", { message: messageOf(error) });
+    } finally {
+      this.#work = undefined;
     }
-    this.#work = undefined;
   }
 
   /** Removes what is left of replays that were cancelled while no server ran. */

@@ -329,6 +329,8 @@ export interface FleetRepository {
   endClaim(
     fact: Extract<Fact, { readonly type: "refuted" | "unreplayable" }>,
   ): Promise<ClaimSummary | undefined>;
+  /** Appends the fact `retired` of a claim, which is none any more then. @throws MODEL_NOT_FOUND */
+  giveUpClaim(versionId: Hash, because: string): Promise<void>;
   /** Reads the model back from disk, compares the roots and appends the fact `stored`. */
   confirmStored(versionId: Hash): Promise<VersionSummary>;
   /** Appends the fact `released`: the device may delete its copy. @throws NOT_ALLOWED before it is stored */

@@ -40,6 +40,7 @@ import { noteSequence, recordVersion } from "./versions/record-version.js";
 import {
   endClaim,
   findClaim,
+  giveUpClaim,
   listClaims,
   loadClaimRecords,
   proveClaim,
@@ -202,6 +203,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     claims: () => listClaims(context),
     proveClaim: (proof) => proveClaim(context, proof),
     endClaim: (fact) => endClaim(context, fact),
+    giveUpClaim: (versionId, because) => giveUpClaim(context, versionId, because),
     confirmStored: (versionId) => confirmStored(context, versionId),
     release: (versionId, because) => releaseVersion(context, versionId, because),
     recover: (versionId, options) => recoverVersion(context, versionId, options),

@@ -38,7 +38,7 @@ export function addReplayJobCommands(replay: Command): void {
   replay
     .command("cancel")
     .argument("<model>", "name, name:version, name:tag or id")
-    .description("take a replay from the queue, or end it where it runs; it leaves no verdict")
+    .description("take a replay from the queue, or end it where it runs; give up a claim that is lost")
     .action(async (model: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const job = await (await operations()).cancelReplay({ fleet: options.fleet, model });
@@ -75,6 +75,7 @@ function titleOf(job: ReplayJob): string {
 }
 
 function describeCancelled(job: ReplayJob): string {
+  if (job.state === "lost") return `gave up ${titleOf(job)}: nobody has its parameters any more`;
   const cancelled = `cancelled the replay of ${titleOf(job)}`;
   return job.kind === "claim" ? `${cancelled}; ${job.device ?? ""} is asked for its parameters` : cancelled;
 }

@@ -240,6 +240,8 @@ function applyToVersion(
 ): void {
   const version = state.versions.get(fact.versionId);
   if (version === undefined) {
+    // Somebody gave up a claim that nobody can prove or send.
+    if (fact.type === "retired" && state.claims.delete(fact.versionId)) return;
     state.ignoredFacts++;
     return;
   }

@@ -135,6 +135,25 @@ export async function endClaim(
   return findClaim(context, fact.versionId);
 }
 
+/** See FleetRepository.giveUpClaim. */
+export async function giveUpClaim(
+  context: RepositoryContext,
+  versionId: Hash,
+  because: string,
+): Promise<void> {
+  requireClaim(context, versionId);
+  await context.queue.submit({
+    requiredObjects: [],
+    decide: ({ state, recordedHere }) =>
+      state.claims.has(versionId) && !recordedHere.has(versionId)
+        ? [{ type: "retired", atMs: context.clock.now(), versionId, because }]
+        : [],
+    onApplied: () => {
+      context.claimRecords.delete(versionId);
+    },
+  });
+}
+
 /** What collections keep for claims, as far as the store has it. */
 export function claimedObjects({ claimRecords, objects, state }: RepositoryContext): ReadonlySet<Hash> {
   const kept = new Set<Hash>();

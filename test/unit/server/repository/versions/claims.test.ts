@@ -130,6 +130,19 @@ describe("a claim", () => {
     await assert.rejects(server.repository.proveClaim({ versionId, ...proof }), { code: "MODEL_NOT_FOUND" });
   });
 
+  it("that is lost can be given up, and is collected then", async () => {
+    await enroll("cab");
+    const { versionId } = (await claim(4, "cab")).summary;
+    await server.repository.endClaim({ type: "unreplayable", atMs: 5, versionId, because: "no data" });
+    const operations = localOperations({ home: server.home, fleets: server.fleets, version: "test" });
+    await operations.revoke({ fleet, device: "cab", evenIfClaimed: true });
+    assert.equal((await operations.cancelReplay({ fleet, model: versionId })).state, "lost");
+    await reopen();
+    assert.equal(server.repository.claim(versionId), undefined);
+    assert.deepEqual((await server.repository.check()).problems, []);
+    assert.ok((await server.repository.planCollection()).dead.some(({ id }) => id === versionId));
+  });
+
   it("that was refuted waits for its tensors, and is reported as lost without its device", async () => {
     await enroll("bus");
     const saved = await claim(3, "bus");
