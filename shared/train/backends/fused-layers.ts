@@ -6,33 +6,14 @@
 import type { LayersModel, Tensor, Tensor4D } from "@tensorflow/tfjs";
 import { batchNormTraining, type FusedActivation } from "../kernels/batch-norm.js";
 import type { KernelRegistry, Tf } from "../kernels/kernel-registry.js";
-import { firstInput, prototypeOf, replaceCall, type Layer, type Variable } from "./replace-call.js";
-
-interface BatchNormLayer extends Layer {
-  readonly axis: number;
-  readonly momentum: number;
-  readonly epsilon: number;
-  readonly center: boolean;
-  readonly scale: boolean;
-  readonly gamma: Variable | null;
-  readonly beta: Variable | null;
-  readonly movingMean: Variable;
-  readonly movingVariance: Variable;
-}
-interface ConvolutionLayer extends Layer {
-  readonly dilationRate: [number, number];
-  readonly strides: [number, number];
-  readonly padding: "same" | "valid";
-  readonly dataFormat: string;
-  readonly kernel: Variable;
-  readonly bias: Variable | null;
-  readonly activation: { apply(x: Tensor): Tensor } | null;
-}
-interface LayerNode {
-  readonly outboundLayer: Layer;
-  readonly inboundLayers: Layer[];
-  readonly outputTensors: readonly object[];
-}
+import {
+  activationOf,
+  normalizesLastAxis,
+  onlyReader,
+  type BatchNormLayer,
+  type ConvolutionLayer,
+} from "./layer-graph.js";
+import { firstInput, prototypeOf, replaceCall, type Layer } from "./replace-call.js";
 
 /** For each batch normalisation: the activation it applies in training in place of the layer that follows. */
 const fusedActivations = new WeakMap<Layer, FusedActivation>();
@@ -153,15 +134,6 @@ function moveStatistics(layer: BatchNormLayer, mean: Tensor, variance: Tensor): 
   }
 }
 
-/**
- * Whether the layer normalises along the last axis, which the fused operation needs. A built layer knows its
- * rank.
- */
-function normalizesLastAxis(layer: BatchNormLayer): boolean {
-  const rank = layer.inputSpec?.[0]?.ndim;
-  return layer.axis === -1 || (rank != null && layer.axis === rank - 1);
-}
-
 /** One training pass: normalises by the batch's statistics and updates the moving averages. */
 function normalizeBatch(tf: Tf, layer: BatchNormLayer, x: Tensor): Tensor {
   return tf.tidy(() => {
@@ -185,40 +157,16 @@ function normalizeBatch(tf: Tf, layer: BatchNormLayer, x: Tensor): Tensor {
 export function fuseActivations(model: LayersModel): number {
   if (examined.has(model)) return 0;
   examined.add(model);
-  const outputs = new Set<object>(model.outputs);
-  const ownLayers = new Set<Layer>(model.layers);
   let pairs = 0;
   for (const layer of model.layers) {
-    if (layer.getClassName() !== "BatchNormalization") continue;
-    const [node, ...others] = layer.outboundNodes as unknown as LayerNode[];
-    const [own, ...calls] = layer.inboundNodes as unknown as LayerNode[];
-    if (
-      !node ||
-      !own ||
-      others.length > 0 ||
-      calls.length > 0 ||
-      own.outputTensors.some((tensor) => outputs.has(tensor))
-    )
+    if (layer.getClassName() !== "BatchNormalization" || !normalizesLastAxis(layer as BatchNormLayer))
       continue;
-    const next = node.outboundLayer;
-    const activation = normalizesLastAxis(layer as BatchNormLayer) ? activationOf(next) : undefined;
-    if (activation === undefined || !ownLayers.has(next) || next.inboundNodes.length !== 1) continue;
+    const next = onlyReader(model, layer);
+    const activation = next === undefined ? undefined : activationOf(next);
+    if (next === undefined || activation === undefined) continue;
     fusedActivations.set(layer, activation);
     fusedAway.add(next);
     pairs++;
   }
   return pairs;
-}
-
-/** The activation of a layer that the fused operation can apply. */
-function activationOf(layer: Layer): FusedActivation | undefined {
-  const config = layer.getConfig() as { maxValue?: number | null; activation?: string };
-  switch (layer.getClassName()) {
-    case "ReLU":
-      return config.maxValue == null ? "relu" : config.maxValue === 6 ? "relu6" : undefined;
-    case "Activation":
-      return config.activation === "relu" || config.activation === "relu6" ? config.activation : undefined;
-    default:
-      return undefined;
-  }
 }

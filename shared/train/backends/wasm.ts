@@ -15,6 +15,7 @@ import { KernelRegistry, type Tf, type WasmBackend, type WasmModule } from "../k
 import { withSharedMemory } from "../kernels/shared-memory.js";
 import { registerRefusals } from "../kernels/refusals.js";
 import { registerFusedKernels, registerMissingKernels } from "../kernels/register.js";
+import { registerFoldedLayers } from "./folded-layers.js";
 import { registerFusedLayers } from "./fused-layers.js";
 import { registerFusedRecurrent } from "./fused-recurrent.js";
 import { guardMemory } from "./memory-guard.js";
@@ -105,6 +106,7 @@ export async function startWasmBackend(options: WasmBackendOptions = {}): Promis
     if (options.fused ?? true) {
       registerFusedKernels(registry);
       registerFusedLayers(registry);
+      registerFoldedLayers(registry);
       registerFusedRecurrent(registry);
     }
     registerRefusals(registry);

@@ -4,7 +4,8 @@
  */
 import { StemmaError } from "../../errors.js";
 import { convolutionInfo, geometry, isPlain, type ConvolutionAttributes } from "./convolution.js";
-import { blockDepth, multiplyRows, packPanels, panelBytes } from "./matrix-product.js";
+import { blockDepth, multiplyRows, packPanels, panelBytes, rowsPerTile } from "./matrix-product.js";
+import type { Epilogue } from "./depthwise.js";
 import type { KernelFunction, KernelRegistry, TensorInfo } from "./kernel-registry.js";
 
 interface FusedAttributes extends ConvolutionAttributes {
@@ -36,7 +37,13 @@ export function registerConvolution(registry: KernelRegistry): void {
   });
 }
 
-function convolve(registry: KernelRegistry, { x, filter }: Inputs, attrs: ConvolutionAttributes): TensorInfo {
+/** The forward pass for x and filter as in registerConvolution. */
+export function convolve(
+  registry: KernelRegistry,
+  { x, filter }: { readonly x: TensorInfo; readonly filter: TensorInfo },
+  attrs: Omit<ConvolutionAttributes, "filterShape" | "inputShape">,
+  epilogue?: Epilogue,
+): TensorInfo {
   const info = convolutionInfo(registry, x.shape, filter.shape, attrs);
   const depth = info.filterHeight * info.filterWidth * info.inChannels;
   const columns = info.outChannels;
@@ -54,7 +61,18 @@ function convolve(registry: KernelRegistry, { x, filter }: Inputs, attrs: Convol
     strides: [columns, 1],
   } as const;
   packPanels(registry, filterMatrix, memory.shared);
-  if (isPlain(info))
+  const more = epilogue === undefined ? [] : [epilogue.shift, epilogue.low, epilogue.high];
+  if (isPlain(info) && epilogue !== undefined)
+    registry.run(
+      "matMulRowsShifted",
+      registry
+        .cut(positions, { multipleOf: rowsPerTile, work: depth * columns })
+        .map(([first, rows]) => [
+          ...[px + first * depth * 4, depth, memory.shared, pout + first * columns * 4],
+          ...[rows, columns, depth, ...more],
+        ]),
+    );
+  else if (isPlain(info))
     multiplyRows(
       registry,
       { a: px, panels: memory.shared, out: pout },
@@ -62,10 +80,13 @@ function convolve(registry: KernelRegistry, { x, filter }: Inputs, attrs: Convol
     );
   else
     registry.run(
-      "convolveRows",
+      epilogue === undefined ? "convolveRows" : "convolveRowsShifted",
       registry
         .cut(positions, { multipleOf: 4, work: depth * columns })
-        .map(([first, count]) => [px, memory.shared, pout, first, count, columns, ...geometry(info)]),
+        .map(([first, count]) => [
+          ...[px, memory.shared, pout, first, count, ...more, columns],
+          ...geometry(info),
+        ]),
       memory,
     );
   return out;

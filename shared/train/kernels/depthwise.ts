@@ -59,12 +59,12 @@ interface ForwardInputs extends Record<string, TensorInfo | undefined> {
 /** DepthwiseConv2dNative and FusedDepthwiseConv2D: x [N,H,W,C], filter [FH,FW,C,M] → [N,OH,OW,C·M]. */
 export function registerDepthwise(registry: KernelRegistry): void {
   registry.kernel<ForwardInputs, ConvolutionAttributes>("DepthwiseConv2dNative", ({ inputs, attrs }) =>
-    convolve(registry, inputs, attrs),
+    convolveDepthwise(registry, inputs, attrs),
   );
   registry.kernel<ForwardInputs, ConvolutionAttributes & { activation?: string; leakyreluAlpha?: number }>(
     "FusedDepthwiseConv2D",
     ({ inputs, attrs }) => {
-      const out = convolve(registry, inputs, attrs);
+      const out = convolveDepthwise(registry, inputs, attrs);
       const channels = out.shape[3]!;
       if (inputs.bias)
         registry.kernels.addBias(
@@ -78,10 +78,19 @@ export function registerDepthwise(registry: KernelRegistry): void {
   );
 }
 
-function convolve(
+/** What follows a convolution: y = min(max(y + shift, low), high); `shift` points to one number for each channel. */
+export interface Epilogue {
+  readonly shift: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The forward pass for x and filter as in registerDepthwise. */
+export function convolveDepthwise(
   registry: KernelRegistry,
-  { x, filter }: ForwardInputs,
-  attrs: ConvolutionAttributes,
+  { x, filter }: { readonly x: TensorInfo; readonly filter: TensorInfo },
+  attrs: Omit<ConvolutionAttributes, "filterShape" | "inputShape">,
+  epilogue?: Epilogue,
 ): TensorInfo {
   const info = convolutionInfo(registry, x.shape, filter.shape, attrs, true);
   const out = registry.backend.makeOutput(info.outShape, "float32");
@@ -89,9 +98,11 @@ function convolve(
   const [px, pout, pfilter] = [registry.pointer(x), registry.pointer(out), registry.pointer(filter)];
   const row = info.outWidth * info.inChannels * multiplier * 4;
   const xImage = info.inHeight * info.inWidth * info.inChannels * 4;
-  runByRows(registry, "depthwise", { info, rows: info.outHeight, multiplier }, (part) => {
+  const kernel = epilogue === undefined ? "depthwise" : "depthwiseShifted";
+  const more = epilogue === undefined ? [] : [epilogue.shift, epilogue.low, epilogue.high];
+  runByRows(registry, kernel, { info, rows: info.outHeight, multiplier }, (part) => {
     const { image, images, first, count } = part;
-    const pointers = [px + image * xImage, pout + (image * info.outHeight + first) * row, pfilter];
+    const pointers = [px + image * xImage, pout + (image * info.outHeight + first) * row, pfilter, ...more];
     const padInfo = { ...info.padInfo, top: info.padInfo.top - first * info.strideHeight };
     return { pointers, info: { ...info, batchSize: images, outHeight: count, padInfo } };
   });
@@ -111,7 +122,7 @@ interface RowRange {
 /** Runs a depthwise kernel on all threads: on images, or on rows of each where there are fewer images than threads. */
 function runByRows(
   registry: KernelRegistry,
-  kernel: "depthwise" | "depthwiseInputGradient",
+  kernel: "depthwise" | "depthwiseShifted" | "depthwiseInputGradient",
   {
     info,
     rows,

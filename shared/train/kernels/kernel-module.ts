@@ -25,6 +25,10 @@ export interface KernelModule {
   convolutionInputGradient: Kernel<20>;
   addBias: Kernel<4>;
   zero: Kernel<2>;
+  foldedShift: Kernel<6>;
+  matMulRowsShifted: Kernel<10>;
+  convolveRowsShifted: Kernel<23>;
+  depthwiseShifted: Kernel<22>;
   depthwise: Kernel<19>;
   depthwiseFilterGradient: Kernel<20>;
   depthwiseInputGradient: Kernel<19>;

@@ -9,7 +9,7 @@ export const blockDepth = 256;
 /** With fewer rows than this the right operand is read in place: packing it would cost more. */
 const rowsWorthPacking = 24;
 /** Rows that are multiplied with all panels before the next ones: ROWS in assembly/matmul.ts. */
-const rowsPerTile = 64;
+export const rowsPerTile = 64;
 
 /** Sizes of C [M,N] = A [M,K] · B [K,N]. */
 export interface ProductSizes {

@@ -16,6 +16,7 @@ import { registerEinsum } from "./einsum.js";
 import { registerFlatGradients } from "./flat-gradients.js";
 import type { KernelRegistry } from "./kernel-registry.js";
 import { registerMatMul } from "./matmul.js";
+import { registerNormalizedConvolution } from "./normalized-convolution.js";
 import { registerOptimizerSteps } from "./optimizer-step.js";
 import { registerPooling } from "./pooling.js";
 import { registerRecurrent } from "./recurrent.js";
@@ -51,6 +52,7 @@ export function registerFusedKernels(registry: KernelRegistry): void {
   registerDepthwise(registry);
   registerActivationGradients(registry);
   registerBatchNorm(registry);
+  registerNormalizedConvolution(registry);
   registerColumnSums(registry);
   registerSharing(registry);
   registerOptimizerSteps(registry);

@@ -3,6 +3,7 @@
 export { packPanels, matMulRows, matMulInPlace, matMulTransposed } from "./matmul";
 export { convolveRows, convolutionFilterGradient, convolutionInputGradient, addBias, zero } from "./convolution";
 export { depthwise, depthwiseFilterGradient, depthwiseInputGradient } from "./depthwise";
+export { foldedShift, matMulRowsShifted, convolveRowsShifted, depthwiseShifted } from "./normalized";
 export { maxPool, averagePool, maxPoolGradient } from "./pooling";
 export { segmentSumFloat, segmentSumInt } from "./segment-sum";
 export { clip, reluGradient, relu6Gradient, clipGradient } from "./activation";

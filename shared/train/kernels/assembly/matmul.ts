@@ -124,7 +124,7 @@ function block1(a: usize, kStep: usize, b: usize, bStep: usize, K: i32, c: usize
 }
 
 /** Rows of A that are multiplied with all panels before the next rows: they stay in the second-level cache. */
-const ROWS: i32 = 64;
+export const ROWS: i32 = 64;
 
 /**
  * C[m][n] = Σk A[m][k]·B[k][n]. A's rows are `lda` elements apart with contiguous k, C's rows

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { Rank, Tensor, Tensor1D, Tensor4D } from "@tensorflow/tfjs";
 import { startWasmBackend } from "../../../../../shared/train/backends/wasm.js";
 import { batchNormTraining } from "../../../../../shared/train/kernels/batch-norm.js";
+import { normalizedConvolution } from "../../../../../shared/train/kernels/normalized-convolution.js";
 import type { Tf } from "../../../../../shared/train/kernels/kernel-registry.js";
 import { numbers } from "./values.js";
 
@@ -80,6 +81,27 @@ computations["normalisation by given statistics"] = (tf) => {
     tensorOf(tf, [5, 31, 30, channels], 1),
   ]);
 };
+for (const [name, isDepthwise, filter, strides] of [
+  ["1 × 1", false, 1, 1],
+  ["3 × 3", false, 3, 2],
+  ["depthwise", true, 3, 1],
+] as const)
+  computations[`normalised convolution ${name}`] = (tf) => {
+    const [channels, outputs] = [24, isDepthwise ? 24 : 70];
+    const [mean, variance] = [2, 3].map((seed) => tensorOf(tf, [outputs], seed).abs()) as [Tensor, Tensor];
+    const x = tensorOf(tf, [3, 41, 40, channels], 1);
+    const weights = tensorOf(tf, [filter, filter, channels, isDepthwise ? 1 : outputs], 4);
+    return [
+      normalizedConvolution(
+        tf,
+        { x, filter: weights, bias: null, gamma: null, beta: null, mean, variance },
+        {
+          ...{ strides: [strides, strides], pad: "same", dataFormat: "NHWC", dilations: [1, 1], isDepthwise },
+          ...{ epsilon: 1e-3, activation: "relu6" },
+        },
+      ),
+    ];
+  };
 computations["activations"] = (tf) => {
   const x = tensorOf(tf, [131, 1009], 1);
   return [(y: Tensor) => y.relu(), (y: Tensor) => y.relu6(), (y: Tensor) => y.clipByValue(-0.5, 0.5)].flatMap(
