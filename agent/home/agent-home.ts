@@ -58,6 +58,12 @@ export async function openAgentHome(
       `${home} is not an agent's home of format 1 (its home.json has the kind ${String(found.kind)}, format ${String(found.format)}). Name another folder with --home, or use the Stemma that wrote it.`,
       { home },
     );
+  if (found.fleet === undefined || found.device === undefined)
+    throw new StemmaError(
+      "HOME_FORMAT_UNKNOWN",
+      `${path} is damaged: it lacks the device that the home belongs to. If that is ${own.fleet}/${own.device}, write ${JSON.stringify(own)} into it.`,
+      { home },
+    );
   if (found.fleet !== own.fleet || found.device !== own.device)
     throw new StemmaError(
       "CONFIG_INVALID",
