@@ -42,7 +42,7 @@ const commonAncestor = z
       .object({ a: count, b: count })
       .describe("Trainings from it to a and to b, by the shortest way; 0: it is that one itself"),
   })
-  .meta({ id: "CommonAncestor" }) satisfies z.ZodType<CommonAncestor>;
+  .meta({ id: "AncestorInCommon" }) satisfies z.ZodType<CommonAncestor>;
 
 const owner = z
   .object({
@@ -109,7 +109,7 @@ const relation = z
 
 const relations = z
   .object({ versionId: hash, before: z.array(relation), after: z.array(relation) })
-  .meta({ id: "Successors" });
+  .meta({ id: "SuccessorList" });
 export type Successors = ValueOf<typeof relations>;
 
 export const lineageOperations = {
