@@ -92,6 +92,7 @@ const recoverCodes = {
   RECOVERY_INCOMPLETE: partly,
   REPLAY_REFUTED: verification,
   REPLAY_INCOMPLETE: partly,
+  REPLAY_TOO_LONG: failed,
   MODEL_HELD: failed,
   MODEL_IN_USE: failed,
   MODEL_REDUCED: usage,

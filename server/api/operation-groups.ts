@@ -69,6 +69,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   approveEngine: "engines",
   removeEngine: "engines",
   replays: "replays",
+  replayChanged: "replays",
   queueReplay: "replays",
   cancelReplay: "replays",
   stats: "storage",

@@ -2,9 +2,25 @@
 import * as z from "zod";
 import { fleetParams, fleetPath, modelParams, modelPath } from "./fields.js";
 import { call } from "./operation.js";
-import { replayJob, replayPriority } from "./replay-schemas.js";
+import {
+  changedReplayBody,
+  changedReplayReport,
+  maxMinutes,
+  replayJob,
+  replayPriority,
+} from "./replay-schemas.js";
 
 export const replayOperations = {
+  replayChanged: call({
+    summary: "Replay a version's training with other parameters, and save the result as a new version",
+    method: "POST",
+    path: `${modelPath}/replay/changed`,
+    params: modelParams,
+    body: changedReplayBody,
+    output: changedReplayReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
   replays: call({
     summary: "Queued replays: the one that runs, those that wait in their order, and the latest that ended",
     method: "GET",
@@ -17,7 +33,7 @@ export const replayOperations = {
     method: "POST",
     path: `${modelPath}/replay/queue`,
     params: modelParams,
-    body: { priority: replayPriority.optional() },
+    body: { priority: replayPriority.optional(), maxMinutes },
     output: replayJob,
   }),
   cancelReplay: call({

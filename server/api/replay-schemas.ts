@@ -1,7 +1,16 @@
 /** Inputs and answers of the operations on queued replays. */
 import * as z from "zod";
-import { replayReport } from "./evaluation-schemas.js";
-import { count, errorCode, hash, timeMs } from "./fields.js";
+import { replayReport, trainReport } from "./evaluation-schemas.js";
+import {
+  count,
+  errorCode,
+  hash,
+  namedVersion,
+  parameters,
+  parameterValue,
+  shortText,
+  timeMs,
+} from "./fields.js";
 import type { ValueOf } from "./operation.js";
 
 export const maxReplayPriority = 9;
@@ -13,6 +22,30 @@ export const replayPriority = z
   .min(0)
   .max(maxReplayPriority)
   .describe(`Higher ones run first, 0 to ${maxReplayPriority}; default ${defaultReplayPriority}`);
+
+/** A replay may take this many minutes where nothing else is said, and at most a week. */
+export const defaultMaxMinutes = 60;
+export const maxMaxMinutes = 7 * 24 * 60;
+export const maxMinutes = z
+  .number()
+  .int()
+  .min(1)
+  .max(maxMaxMinutes)
+  .optional()
+  .describe(`Minutes that a replay may take, at most ${maxMaxMinutes}; default ${defaultMaxMinutes}`);
+
+export const changedReplayBody = {
+  set: parameters.describe("Parameters of the recipe that are to have other values, also as trainer.NAME"),
+  name: shortText.describe("Name of the new model"),
+  maxMinutes,
+};
+export const changedReplayReport = trainReport
+  .extend({
+    of: namedVersion.describe("The version whose training was replayed"),
+    changes: z.array(z.object({ parameter: z.string(), before: parameterValue, after: parameterValue })),
+  })
+  .meta({ id: "ChangedReplayReport" });
+export type ChangedReplayReport = ValueOf<typeof changedReplayReport>;
 
 /** How far the training of a replay is. */
 export const replayProgress = z.object({
@@ -40,6 +73,7 @@ export const replayJob = z
       ),
     priority: replayPriority,
     queuedAtMs: timeMs,
+    maxMinutes: count.exactOptional().describe("Minutes that it may take"),
     by: z.string().exactOptional().describe("The caller that asked for it"),
     startedAtMs: timeMs.exactOptional(),
     progress: replayProgress.exactOptional(),

@@ -17,6 +17,7 @@ import {
   trainReport,
 } from "./evaluation-schemas.js";
 import { fleetParams, fleetPath, modelParams, modelPath, shortText } from "./fields.js";
+import { maxMinutes } from "./replay-schemas.js";
 import { call, job } from "./operation.js";
 
 export const trainingOperations = {
@@ -70,6 +71,7 @@ export const trainingOperations = {
     method: "POST",
     path: `${modelPath}/replay`,
     params: modelParams,
+    body: { maxMinutes },
     output: replayReport,
     isLong: true,
     stopsWithClient: true,

@@ -92,6 +92,8 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     // Loaded when first used, because they take as long to load as all the rest of a short command.
     replay: async (input, { signal } = {}) =>
       (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),
+    replayChanged: async (input, { signal } = {}) =>
+      (await import("../replay/replay-changed.js")).replayChanged(context, input, signal),
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
     reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),

@@ -26,6 +26,7 @@ const storedReplay = z.object({
   state: z.enum(["waiting", "ended", "failed", "cancelled"]),
   priority: replayPriority,
   queuedAtMs: timeMs,
+  maxMinutes: count.exactOptional(),
   by: caller.exactOptional(),
   endedAtMs: timeMs.exactOptional(),
   report: replayReport.exactOptional(),
@@ -43,6 +44,13 @@ const fileSchema = z.object({
 export const maxWaitingReplays = 1000;
 /** Of those that ended, the latest are kept. */
 const keptEnded = 200;
+
+interface QueuedOptions {
+  readonly priority?: number;
+  readonly by?: Caller;
+  /** It may take so long. */
+  readonly maxMinutes?: number;
+}
 
 const queues = new WeakMap<Home, Map<string, SerialQueue>>();
 
@@ -73,12 +81,13 @@ export class ReplayJobs {
    */
   add(
     version: { readonly versionId: Hash; readonly name: string; readonly version: number },
-    { priority = defaultReplayPriority, by }: { readonly priority?: number; readonly by?: Caller },
+    { priority = defaultReplayPriority, by, maxMinutes }: QueuedOptions,
   ): Promise<StoredReplay> {
     const { versionId, name, version: number } = version;
     return this.#change((replays) => {
       const known = replays.find((each) => each.versionId === versionId);
-      if (known?.state === "waiting") return { ...known, priority };
+      if (known?.state === "waiting")
+        return { ...known, priority, ...(maxMinutes === undefined ? {} : { maxMinutes }) };
       if (replays.filter(({ state }) => state === "waiting").length >= maxWaitingReplays)
         throw new StemmaError(
           "QUOTA_EXCEEDED",
@@ -92,6 +101,7 @@ export class ReplayJobs {
         priority,
         queuedAtMs: this.home.ports.clock.now(),
         ...(by === undefined ? {} : { by }),
+        ...(maxMinutes === undefined ? {} : { maxMinutes }),
       };
     });
   }

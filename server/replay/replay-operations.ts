@@ -6,6 +6,8 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import { readOpenedProvenance } from "../context/opened-provenance.js";
+import { predictedMs, refuseTooLong } from "./replay-cost.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 
 type ReplayOperations = Pick<ServerOperations, "replays" | "queueReplay" | "cancelReplay">;
@@ -29,10 +31,14 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
       const placeOf = ({ state }: ReplayJob): number => (order.indexOf(state) + 5) % 5;
       return jobs.sort((a, b) => placeOf(a) - placeOf(b));
     },
-    queueReplay: async ({ fleet, model, priority }) => {
+    queueReplay: async ({ fleet, model, priority, maxMinutes }) => {
       const repository = await fleets.get(fleet);
       const summary = repository.resolve(model);
+      const opened = await readOpenedProvenance(repository, summary.record.objects);
+      if (opened !== undefined)
+        refuseTooLong(`${summary.name}:${summary.version}`, predictedMs(opened), maxMinutes);
       const stored = await new ReplayJobs(home, fleet).add(summary, {
+        ...(maxMinutes === undefined ? {} : { maxMinutes }),
         ...(priority === undefined ? {} : { priority }),
         ...(caller === undefined ? {} : { by: caller }),
       });

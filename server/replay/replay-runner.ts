@@ -182,7 +182,7 @@ export class ReplayRunner {
   }
 
   async #replay(
-    { fleet, stored: { versionId, by } }: Pick<QueuedReplay, "fleet" | "stored">,
+    { fleet, stored: { versionId, by, maxMinutes } }: Pick<QueuedReplay, "fleet" | "stored">,
     { signal, keptFolder, at }: RunOptions,
   ): Promise<StoredReplay["report"]> {
     const { home, version } = this.parts;
@@ -192,7 +192,7 @@ export class ReplayRunner {
       at.progress = progress;
     };
     return await this.#whenFree(signal, () =>
-      replayVersion(context, { fleet, model: versionId }, { signal, keptFolder, onProgress }),
+      replayVersion(context, { fleet, model: versionId, maxMinutes }, { signal, keptFolder, onProgress }),
     );
   }
 

@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
+import { defaultMaxMinutes } from "../api/replay-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
@@ -14,6 +15,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
+import { predictedMs, refuseTooLong, tooLong, withinTime } from "./replay-cost.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 
@@ -32,21 +34,31 @@ export interface ReplayOptions {
 
 /**
  * Replays a version and states how it ended; a verdict is kept in the journal.
- * @throws MODEL_NOT_FOUND, MODEL_RETIRED, QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED, REPLAY_TOO_LONG by what the record states, QUOTA_EXCEEDED,
+ * DISK_FULL, TRAINING_STOPPED when aborted
  */
 export async function replayVersion(
   context: OperationsContext,
-  { fleet, model }: OperationInput<"replay">,
+  { fleet, model, maxMinutes }: OperationInput<"replay">,
   options: ReplayOptions = {},
 ): Promise<ReplayReport> {
   const repository = await context.fleets.get(fleet);
   const summary = repository.resolve(model);
   // A retired version has no tensors to compare with.
   await repository.leaves(summary.versionId);
-  const ended = await withinReplayLimit(context, () =>
-    inWorkFolder(context, options, (folder) => replay({ context, repository, summary, ...options }, folder)),
-  );
   const { versionId, name, version } = summary;
+  const opened = await readOpenedProvenance(repository, summary.record.objects);
+  if (opened !== undefined) refuseTooLong(`${name}:${version}`, predictedMs(opened), maxMinutes);
+  const { signal } = options;
+  const limits = { ...(maxMinutes === undefined ? {} : { maxMinutes }), ...(signal && { signal }) };
+  const ended = await withinReplayLimit(context, () =>
+    withinTime(context.home.ports.clock, limits, (ending) =>
+      inWorkFolder(context, options, (folder) =>
+        replay({ context, repository, summary, ...options, signal: ending }, folder),
+      ),
+    ),
+  );
+  if (ended === tooLong) return { versionId, name, version, ...unreplayable(tookTooLong(maxMinutes)) };
   const { verdict, grade, engineId, text } = ended;
   if (verdict !== "unreplayable" && grade !== undefined && engineId !== undefined)
     await repository.append({
@@ -89,6 +101,11 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
   return "reason" in trained
     ? unreplayable(trained)
     : await judgeReplay(task, { ...trained, opened: read.opened, story });
+}
+
+function tookTooLong(maxMinutes = defaultMaxMinutes): Unreplayable {
+  const text = `its training was ended after ${maxMinutes} minutes; allow more with --max-minutes.`;
+  return { reason: "too-long", text };
 }
 
 export function unreplayable({ reason, text }: Unreplayable): Judgement {

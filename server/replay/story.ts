@@ -27,7 +27,7 @@ export interface Story {
  * `no-provenance`, `other-trainer`: nothing that an engine could run; `redacted`: what it needs was redacted;
  * `unsupported`: a form that this release does not run; `engine-missing`, `base-missing`, `data-missing`: not here;
  * `other-class`: only a machine of another exactness class gives these bits; `failed`: the training itself ended
- * with an error; `too-long`: the replay of a claim took longer than its device stated.
+ * with an error; `too-long`: the replay took longer than was allowed, or than the device of a claim stated.
  */
 export type UnreplayableReason =
   | "no-provenance"

@@ -3,21 +3,11 @@
  * scratch. The result is saved with its lineage, measurements, checkpoints and provenance.
  */
 import { randomUUID } from "node:crypto";
-import { readFile, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { decodeArchitecture } from "../../shared/model/architecture.js";
-import { maxCheckpoints } from "../../shared/model/record-uses.js";
-import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
-import type { UsedObject } from "../../shared/save/save-uses.js";
-import { usesOfResult } from "../../shared/save/result-uses.js";
-import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
-import type { Hash } from "../../shared/tensor/tensor.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
-import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
-import { environmentOfTraining } from "../../shared/train/training-environment.js";
-import { metadataOfResult } from "../../shared/train/result-metadata.js";
+import { trainInChild } from "../../shared/train/train-in-child.js";
 import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import {
   jobFormat,
@@ -27,17 +17,16 @@ import {
 } from "../../shared/train/training.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
 import type { TrainProgress, TrainReport } from "../api/evaluation-schemas.js";
 import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { programVersion } from "../../shared/adapters/program-version.js";
 import { dataOfTraining } from "../data/data-of-training.js";
 import { readableDataset } from "../data/readable-dataset.js";
 import { writeModelFolder } from "../context/model-folder.js";
+import { saveOutcome } from "./save-outcome.js";
 import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
 
 /**
@@ -143,7 +132,9 @@ async function trainAndSave(
     const summary = await saveOutcome(context, {
       repository,
       engine,
-      request,
+      name: request.name,
+      called: Object.keys(request.parameters ?? {}),
+      dataName: request.data,
       base,
       outcome,
       data: await dataOfTraining(repository, outcome.result.datasetHash, dataset.reader),
@@ -183,69 +174,4 @@ function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress)
     ...(iteration === undefined ? {} : { iteration }),
     ...(loss === undefined ? {} : { loss }),
   };
-}
-
-/** A server keeps everything that a training leaves. */
-const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };
-
-interface FinishedTraining {
-  readonly repository: FleetRepository;
-  readonly engine: { readonly id: Hash } | undefined;
-  readonly request: OperationInput<"train">;
-  readonly base: VersionSummary | undefined;
-  readonly outcome: TrainingOutcome;
-  readonly data: UsedObject;
-}
-
-async function saveOutcome(
-  { home, caller }: OperationsContext,
-  { repository, engine, request, base, outcome, data }: FinishedTraining,
-): Promise<VersionSummary> {
-  const { result } = outcome;
-  const files = nodeFiles();
-  const file = await files.open(outcome.modelFile, "read");
-  const closing = [() => file.close()];
-  try {
-    const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
-    const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
-    const model = await modelToSaveOfSafetensors(file, outcome.modelFile, {
-      architecture: { architecture, ...(names === undefined ? {} : { names }) },
-    });
-    const described = { architecture, ...(names === undefined ? {} : { names }) };
-    const { uses, dropped, close } = await usesOfResult(files, described, outcome, stateLimits);
-    closing.push(close);
-    const environment = environmentOfTraining(result, programVersion());
-    const report = await repository.save(model, {
-      name: request.name,
-      bases: base === undefined ? [] : [base.versionId],
-      environment,
-      measurements: encodeJson(result.measurements),
-      ...provenanceOfTraining(
-        {
-          result,
-          bases: base === undefined ? [] : [base.versionId],
-          environment,
-          called: Object.keys(request.parameters ?? {}),
-          dataName: request.data,
-          endedAtMs: home.ports.clock.now(),
-          by: caller ?? null,
-        },
-        home.ports.random,
-      ),
-      metadata: { ...metadataOfResult(result, dropped) },
-      uses: { ...uses, data: [data], ...(engine === undefined ? {} : { engine }) },
-    });
-    return report.summary;
-  } finally {
-    for (const close of closing) await close();
-  }
-}
-
-/** Canonical JSON where its numbers allow it, so that equal measurements are one stored object. */
-function encodeJson(value: unknown): Uint8Array {
-  try {
-    return encodeCanonical(JSON.parse(JSON.stringify(value)) as CanonicalValue);
-  } catch {
-    return new TextEncoder().encode(JSON.stringify(value));
-  }
 }

@@ -26,6 +26,7 @@ export interface FinishedTraining {
   readonly endedAtMs: number;
   /** Null: a schedule began it. */
   readonly by: Caller | null;
+  readonly notes?: CommittedMembers["notes"];
 }
 
 /** What an engine does not report is left out; without its recipe, the training cannot be replayed. */
@@ -69,6 +70,7 @@ function committedOf(finished: FinishedTraining, reported: Members): CommittedMe
     course: courseOf(reported),
     times: { endedAtMs: Math.round(endedAtMs), workMs: Math.round(result.durationMs) },
     by,
+    ...(finished.notes === undefined ? {} : { notes: finished.notes }),
   };
 }
 

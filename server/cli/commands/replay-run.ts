@@ -1,8 +1,9 @@
 /** `stemma replay run`: trains versions once more from their provenance, and compares them bit for bit. */
 import type { Command } from "commander";
+import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ReplayReport } from "../../api/evaluation-schemas.js";
-import { replayPriority, type ReplayJob } from "../../api/replay-schemas.js";
+import { changedReplayBody, maxMinutes, replayPriority, type ReplayJob } from "../../api/replay-schemas.js";
 import { inputOption } from "../input-option.js";
 import { describeReplay } from "../replay-text.js";
 import { withContext, type CommandContext } from "../context.js";
@@ -26,11 +27,23 @@ unreplayable. Ctrl-C ends the replay; nothing of it is kept.
 (stemma replay list, show, cancel).
 
   stemma replay run pack-soh:1 pack-soh:2 --detach
+
+A replay that takes longer than --max-minutes, by its record, is not begun; one that does
+is ended.
+
+--set replays a changed story: the same engine, base, data and random numbers with other
+parameters. The result is a new version, whose record tells from which one and what was
+changed (stemma model show, stemma model diff).
+
+  stemma replay run pack-soh:3 --set trainer.epochs=15 --name pack-soh-longer
 `;
 
 interface RunChoices {
   readonly detach: boolean;
   readonly priority?: number;
+  readonly maxMinutes?: number;
+  readonly set: readonly string[];
+  readonly name?: string;
 }
 
 export function addReplayRunCommand(replay: Command): void {
@@ -40,23 +53,67 @@ export function addReplayRunCommand(replay: Command): void {
     .description("train versions once more from their provenance and compare them bit for bit")
     .option("--detach", "queue them on the server, and do not wait", false)
     .addOption(inputOption("--priority <n>", replayPriority))
+    .addOption(inputOption("--max-minutes <n>", maxMinutes))
+    .option(
+      "--set <key=value>",
+      "replay with this parameter changed, into a new version (repeatable)",
+      appendValue,
+      [],
+    )
+    .addOption(inputOption("--name <name>", changedReplayBody.name, "with --set: name of the new model"))
     .addHelpText("after", help)
     .action(async (models: readonly string[], choices: RunChoices, command: Command) =>
       withContext(command, (context) =>
-        choices.detach ? queueCommand(models, choices, context) : runCommand(models, context),
+        choices.set.length > 0 || choices.name !== undefined
+          ? changedCommand(models, choices, context)
+          : choices.detach
+            ? queueCommand(models, choices, context)
+            : runCommand(models, choices, context),
       ),
     );
 }
 
+/** @throws USAGE where it is not of one model, or the name or what is to be changed is missing */
+async function changedCommand(
+  models: readonly string[],
+  { set, name, detach, maxMinutes }: RunChoices,
+  { operations, options: { fleet }, output, signal }: CommandContext,
+): Promise<void> {
+  const [model] = models;
+  if (model === undefined || models.length > 1 || set.length === 0 || name === undefined || detach)
+    throw new StemmaError(
+      "USAGE",
+      "A changed replay is of one model, and its result needs a name: stemma replay run MODEL --set " +
+        "trainer.epochs=15 --name NAME. --detach does not go with it.",
+    );
+  const opened = await operations();
+  output.progress(`replaying ${model}`);
+  const report = await opened.replayChanged(
+    { fleet, model, name, set: parseAssignments(set), maxMinutes },
+    { signal },
+  );
+  output.endProgress();
+  const { summary, changes, of } = report;
+  const changed = changes.map(({ parameter, before, after }) => `${parameter}: ${before} → ${after}`);
+  output.print({
+    data: report,
+    names: [summary.versionId],
+    text:
+      `saved as ${nameOf(summary)} (${summary.versionId.slice(0, 12)}), trained like ${nameOf(of)} but with ` +
+      `${changed.join(", ")}. Compare them: stemma model diff ${nameOf(of)} ${nameOf(summary)}`,
+  });
+}
+
 async function runCommand(
   models: readonly string[],
+  { maxMinutes }: RunChoices,
   { operations, options, output, signal }: CommandContext,
 ): Promise<void> {
   const opened = await operations();
   const reports: ReplayReport[] = [];
   for (const model of models) {
     output.progress(`replaying ${model}`);
-    reports.push(await opened.replay({ fleet: options.fleet, model }, { signal }));
+    reports.push(await opened.replay({ fleet: options.fleet, model, maxMinutes }, { signal }));
   }
   output.endProgress();
   output.print({
@@ -81,13 +138,12 @@ async function runCommand(
 
 async function queueCommand(
   models: readonly string[],
-  { priority }: RunChoices,
+  { priority, maxMinutes }: RunChoices,
   { operations, options: { fleet }, output }: CommandContext,
 ): Promise<void> {
   const opened = await operations();
   const jobs: ReplayJob[] = [];
-  for (const model of models)
-    jobs.push(await opened.queueReplay({ fleet, model, ...(priority === undefined ? {} : { priority }) }));
+  for (const model of models) jobs.push(await opened.queueReplay({ fleet, model, priority, maxMinutes }));
   output.print({
     data: jobs,
     names: jobs.map(({ versionId }) => versionId),

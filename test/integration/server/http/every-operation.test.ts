@@ -39,6 +39,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "collect",
   "backup",
   "train",
+  "replayChanged",
   "journal",
   "addToken",
   "redact",

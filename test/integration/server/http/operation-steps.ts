@@ -319,6 +319,18 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
     {
+      name: "replayChanged",
+      shows: "nothing that can be replayed",
+      ask: (at) => at.replayChanged({ ...tiny, name: "other", set: { epochs: 2 } }),
+      fails: "REPLAY_INCOMPLETE",
+    },
+    {
+      name: "replayChanged",
+      ask: async (at) =>
+        (await at.replayChanged({ fleet, model: "soh", name: "other", set: { "trainer.epochs": 2 } }))
+          .changes,
+    },
+    {
       name: "redact",
       ask: async (at) => {
         const before = await at.model({ fleet, model: "soh" });

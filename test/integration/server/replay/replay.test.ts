@@ -161,6 +161,47 @@ describe("a replay", () => {
     assert.equal((await operations.model({ fleet, model: counted })).replayed?.verdict, "refuted");
   });
 
+  it("replays a changed story into a version whose record tells what was changed (ME2)", async () => {
+    const set = { "trainer.epochs": 2 };
+    const report = await operations.replayChanged({ fleet, model: "soh:2", name: "longer", set });
+    assert.deepEqual(report.changes, [{ parameter: "epochs", before: 1, after: 2 }]);
+    assert.deepEqual(report.summary.record.bases, repository.resolve("soh:2").record.bases);
+    const { provenance } = await operations.diff({ fleet, a: "soh:2", b: "longer:1" });
+    assert.deepEqual(provenance?.differences["parameters"], { epochs: { value: { a: 1, b: 2 } } });
+    const made = await operations.model({ fleet, model: "longer" });
+    assert.deepEqual((made.provenance as { notes?: unknown }).notes, {
+      "replay.of": repository.resolve("soh:2").versionId,
+      "replay.changed": "epochs: 1 → 2",
+    });
+    assert.equal((await replay("longer:1")).verdict, "proved", "the new story is a story like any other");
+    for (const wrong of [{}, { "trainer.epoch": 2 }, { epochs: "many" }, { epochs: 1 }, { toString: 1 }])
+      await assert.rejects(operations.replayChanged({ fleet, model: "soh:2", name: "wrong", set: wrong }), {
+        code: "RECIPE_PARAMETERS_INVALID",
+        message: /epochs=1, /,
+      });
+    await assert.rejects(
+      operations.replayChanged({ fleet, model: "soh:2", name: "wrong", set: { epochs: 0 } }),
+      {
+        code: "REPLAY_INCOMPLETE",
+      },
+    );
+    assert.deepEqual(repository.versions({ name: "wrong" }), []);
+  });
+
+  it("refuses what takes too long by its record", async () => {
+    const times = (workMs: number): Lie => ({
+      committed: (all) => ({ ...all, times: { endedAtMs: 1, workMs } }),
+    });
+    const long = await saveLie("long", times(7 * 60_000));
+    for (const ask of [
+      () => operations.replay({ fleet, model: long, maxMinutes: 5 }),
+      () => operations.queueReplay({ fleet, model: long, maxMinutes: 5 }),
+      () => operations.replayChanged({ fleet, model: long, name: "x", set: { epochs: 1000 } }),
+    ])
+      await assert.rejects(ask(), { code: "REPLAY_TOO_LONG", message: /--max-minutes/ });
+    assert.equal((await replay(long)).verdict, "proved", "an hour is allowed");
+  });
+
   it("says why it cannot be done, and records no verdict", async () => {
     const unknown = sha256("unknown");
     await repository.save(opaqueModelSource([]), { name: "empty" });
@@ -182,6 +223,10 @@ describe("a replay", () => {
     }
     await operations.redact({ fleet, model: "soh:1" });
     assert.equal((await replay("soh:1")).reason, "redacted");
+    await assert.rejects(
+      operations.replayChanged({ fleet, model: "soh:1", name: "wrong", set: { epochs: 2 } }),
+      { code: "REPLAY_INCOMPLETE", message: /redacted/ },
+    );
   });
 
   it("ends when it is stopped, and leaves nothing in the work folder", async () => {

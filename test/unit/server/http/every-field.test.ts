@@ -101,7 +101,8 @@ const inputs = {
   hold: { fleet, model, held: true, because: "a question" },
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
-  replay: { fleet, model },
+  replay: { fleet, model, maxMinutes: 9 },
+  replayChanged: { fleet, model, name: "n", set: { "trainer.epochs": 2 }, maxMinutes: 9 },
   evaluate: { fleet, model, data: "cells", top: 3, limit: 7, predictions: true, store: false },
   evaluations: { fleet, model, limit: 7 },
   evaluation: { fleet, evaluation: "0123456789", from: 3, rows: 4 },
@@ -160,7 +161,7 @@ const inputs = {
   reindex: { fleet },
   redact: { fleet, model, because: "y", dryRun: true },
   replays: { fleet },
-  queueReplay: { fleet, model, priority: 7 },
+  queueReplay: { fleet, model, priority: 7, maxMinutes: 9 },
   cancelReplay: { fleet, model },
   engines: { fleet },
   approveEngine: {
