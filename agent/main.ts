@@ -25,7 +25,7 @@ import { checkCommand, checkSettingsFile } from "./external/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
-import { loadProfile, parseProfile, type Profile } from "./settings/profile.js";
+import { loadProfile, parseProfile, profileOfDevice, type Profile } from "./settings/profile.js";
 import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
@@ -136,10 +136,11 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
     typeof options.config === "object"
       ? parseConfig(options.config, "(given)")
       : await loadConfig(files, home, options.config);
-  const profile =
+  const ofClass =
     typeof options.profile === "object"
       ? parseProfile(options.profile, "(given)")
       : await loadProfile(files, options.profile ?? config.profile ?? enrolment.profile);
+  const profile = profileOfDevice(ofClass, config);
   const configFile =
     typeof options.config === "object" ? undefined : resolve(options.config ?? join(home, "agent.json"));
   const pathOf = (path: unknown): string | undefined =>

@@ -80,6 +80,8 @@ export const configSchema = z.strictObject({
   format: z.literal(1),
   /** Overrides the profile that the enrolment names: a built-in name or an absolute path. */
   profile: z.string().min(1).max(4096).optional(),
+  /** Overrides the profile's `training.threads`: devices of one class differ in cores. */
+  threads: z.number().int().min(1).max(64).optional(),
   lines: z.record(lineName, lineSchema).default({}),
   /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),

@@ -248,3 +248,11 @@ export async function profileNames(
     .filter((name) => name.endsWith(".json") && name !== "schema.json")
     .map((name) => name.slice(0, -".json".length));
 }
+
+/** The profile of a device's class with what its agent.json says about this device. */
+export function profileOfDevice(
+  ofClass: Profile,
+  { threads = ofClass.training.threads }: { readonly threads?: number | undefined },
+): Profile {
+  return { ...ofClass, training: { ...ofClass.training, threads } };
+}

@@ -299,7 +299,14 @@ async function demoProfile(vehicle: DemoVehicle): Promise<Record<string, unknown
     ...generic,
     name: vehicle.hasSlowLink ? "demo-slow-link" : "demo",
     link: { ...generic["link"], coding: "always", ...link },
-    training: { ...generic["training"], dutyHours: null, everyHours: null, afterSamples: null },
+    // The vehicle with the slow link may train on two threads, the others on one, to the same bits.
+    training: {
+      ...generic["training"],
+      threads: vehicle.hasSlowLink ? 2 : 1,
+      dutyHours: null,
+      everyHours: null,
+      afterSamples: null,
+    },
   };
 }
 

@@ -1,19 +1,20 @@
 /**
- * Times a training step of MobileNetV2 on the wasm backend, fused and unfused, and with more threads,
- * alternately, each in child processes of its own, and prints the ratios. Unfused means TensorFlow.js's
- * gradients with only those of our kernels that it lacks or computes wrongly. Asserts nothing.
+ * Times a training step and forward passes of MobileNetV2 on the wasm backend with one, two and four threads,
+ * unfused, and by PyTorch where Python has it, in turn, each in a process of its own, and prints the ratios.
+ * Unfused means TensorFlow.js's gradients with only those of our kernels that it lacks or computes wrongly.
+ * PyTorch computes in one thread. Asserts nothing.
  *
  *   node dist/test/bench/training-step.bench.js [-o json] [--size 224] [--batch 4] [--steps 4] [--rounds 2]
- *   [--threads 1] [--profile]
+ *   [--profile] [--python python3]
  */
 import { execFile } from "node:child_process";
-import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs, promisify } from "node:util";
 import type { LayersModel, SymbolicTensor } from "@tensorflow/tfjs";
 import { fuseActivations } from "../../shared/train/backends/fused-layers.js";
 import { startWasmBackend } from "../../shared/train/backends/wasm.js";
 import { sgdStep } from "../../shared/train/kernels/optimizer-step.js";
+import { KernelThreads } from "../../shared/train/kernels/kernel-threads.js";
 import type { Tf } from "../../shared/train/kernels/kernel-registry.js";
 
 const { values: options } = parseArgs({
@@ -24,7 +25,7 @@ const { values: options } = parseArgs({
     steps: { type: "string", default: "4" },
     rounds: { type: "string", default: "2" },
     only: { type: "string" },
-    threads: { type: "string", default: "1" },
+    python: { type: "string", default: "python3" },
     profile: { type: "boolean", default: false },
     quick: { type: "boolean", default: false },
   },
@@ -110,26 +111,64 @@ function profileKernels(tf: Tf, step: () => void): void {
 }
 
 /**
- * Milliseconds per image of each step in this process: by the clock, and of processor time, which other work
+ * Milliseconds per image of each step in one process: by the clock, and of processor time, which other work
  * on the machine disturbs less.
  */
 interface Times {
   readonly wall: number[];
   readonly processor: number[];
 }
+interface Measured {
+  readonly step: Times;
+  readonly forwardTraining: Times;
+  readonly forwardEvaluation: Times;
+  /** The part of a step's clock time in which only one thread can work. */
+  readonly serial: number[];
+}
+
 const processorMs = (): number => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 };
 
-async function measure(fused: boolean): Promise<Times> {
-  const { tf, close } = await startWasmBackend({ fused, threads: Number(options.threads) });
+function timesOf(run: () => void): Times {
+  run();
+  run();
+  const times: Times = { wall: [], processor: [] };
+  for (let i = 0; i < steps; i++) {
+    const start = performance.now();
+    const processorStart = processorMs();
+    run();
+    times.wall.push((performance.now() - start) / batch);
+    times.processor.push((processorMs() - processorStart) / batch);
+  }
+  return times;
+}
+
+/** Adds up the time of work that threads share out. */
+function timeSharedWork(): () => number {
+  const run = Object.getOwnPropertyDescriptor(KernelThreads.prototype, "run")!.value as KernelThreads["run"];
+  let total = 0;
+  KernelThreads.prototype.run = function (call): void {
+    const start = performance.now();
+    run.call(this, call);
+    if (call.parts.length > 1) total += performance.now() - start;
+  };
+  return () => total;
+}
+
+async function measure(fused: boolean, threads: number): Promise<Measured> {
+  const sharedMs = timeSharedWork();
+  const { tf, close } = await startWasmBackend({ fused, threads });
   const model = mobileNetV2(tf);
   if (fused) fuseActivations(model);
   const x = tf.randomUniform([batch, size, size, 3], 0, 1, "float32", 7);
   const y = tf.oneHot(tf.range(0, batch, 1, "int32"), 1000).toFloat();
   const weights = model.trainableWeights.map((weight) => weight.read() as ReturnType<typeof tf.variable>);
-  const step = (): void =>
+  const serial: number[] = [];
+  const step = (): void => {
+    const start = performance.now();
+    const sharedBefore = sharedMs();
     tf.tidy(() => {
       const { value, grads } = tf.variableGrads(
         () => tf.losses.softmaxCrossEntropy(y, model.apply(x, { training: true }) as typeof y),
@@ -145,96 +184,115 @@ async function measure(fused: boolean): Promise<Times> {
       }
       value.dataSync();
     });
-  step();
-  step();
-  const times: Times = { wall: [], processor: [] };
-  for (let i = 0; i < steps; i++) {
-    const start = performance.now();
-    const processorStart = processorMs();
-    step();
-    times.wall.push((performance.now() - start) / batch);
-    times.processor.push((processorMs() - processorStart) / batch);
-  }
+    serial.push((performance.now() - start - (sharedMs() - sharedBefore)) / batch);
+  };
+  const forward = (training: boolean): Times =>
+    timesOf(() => {
+      tf.tidy(() => {
+        (model.apply(x, { training }) as typeof y).dataSync();
+      });
+    });
+  const measured = {
+    step: timesOf(step),
+    forwardTraining: forward(true),
+    forwardEvaluation: forward(false),
+    serial: serial.slice(2),
+  };
   if (options.profile) profileKernels(tf, step);
   close();
-  return times;
+  return measured;
 }
 
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
-/** Numbers of threads to compare: as many as there are cores. */
-const threadCounts = [1, 2, 4].filter((count) => count === 1 || count <= availableParallelism());
+const variants = ["unfused", "1", "2", "4", "pytorch"] as const;
+type Variant = (typeof variants)[number];
 
-async function measureInChild(path: "fused" | "unfused", threads: number): Promise<Times> {
-  const self = fileURLToPath(import.meta.url);
-  const sizes = ["--size", String(size), "--batch", String(batch), "--steps", String(steps)];
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    self,
-    ...["--only", path, "--threads", String(threads)],
-    ...sizes,
-  ]);
-  return JSON.parse(stdout) as Times;
+/** Whether Python can import PyTorch. */
+async function hasTorch(): Promise<boolean> {
+  try {
+    await promisify(execFile)(options.python, ["-c", "import torch"]);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
-/** The share of a step that runs on one thread, by Amdahl's law; `ratio`: the time with `threads` to that with one. */
-const serialShare = (ratio: number, threads: number): number =>
-  Math.max(0, (ratio - 1 / threads) / (1 - 1 / threads));
+async function measureInChild(variant: Variant): Promise<Measured> {
+  const numbers = [size, batch, steps].map(String) as [string, string, string];
+  const sizes = ["--size", numbers[0], "--batch", numbers[1], "--steps", numbers[2]];
+  const [program, args] =
+    variant === "pytorch"
+      ? [options.python, [torchScript, ...numbers]]
+      : [process.execPath, [self, "--only", variant, ...sizes]];
+  const { stdout } = await promisify(execFile)(program, args, {
+    env: { ...process.env, OMP_NUM_THREADS: "1" },
+  });
+  return JSON.parse(stdout) as Measured;
+}
 
 async function measureAll(): Promise<void> {
-  const unfused: Times = { wall: [], processor: [] };
-  const fused = new Map<number, Times>(threadCounts.map((count) => [count, { wall: [], processor: [] }]));
-  const add = (times: Times, more: Times): void => {
-    times.wall.push(...more.wall);
-    times.processor.push(...more.processor);
-  };
-  for (let round = 0; round < rounds; round++) {
-    add(unfused, await measureInChild("unfused", 1));
-    for (const [threads, times] of fused) add(times, await measureInChild("fused", threads));
-  }
-  const one = fused.get(1)!;
-  const [fusedMs, unfusedMs] = [median(one.wall), median(unfused.wall)];
-  const [fusedProcessorMs, unfusedProcessorMs] = [median(one.processor), median(unfused.processor)];
-  const threaded = [...fused].slice(1).map(([threads, times]) => {
-    const ratio = median(times.wall) / fusedMs;
+  const torch = await hasTorch();
+  const results = new Map<Variant, Measured[]>();
+  for (let round = 0; round < rounds; round++)
+    for (const variant of variants) {
+      if (variant === "pytorch" && !torch) continue;
+      results.set(variant, [...(results.get(variant) ?? []), await measureInChild(variant)]);
+    }
+  const rows = [...results].map(([variant, all]) => {
+    const medians = (pick: (one: Measured) => Times): { wall: number; processor: number } => ({
+      wall: median(all.flatMap((one) => pick(one).wall)),
+      processor: median(all.flatMap((one) => pick(one).processor)),
+    });
     return {
-      threads,
-      msPerImage: median(times.wall),
-      processorMsPerImage: median(times.processor),
-      ratioToOneThread: ratio,
-      serialShare: serialShare(ratio, threads),
-      samples: times,
+      variant,
+      step: medians(({ step }) => step),
+      forwardTraining: medians(({ forwardTraining }) => forwardTraining),
+      forwardEvaluation: medians(({ forwardEvaluation }) => forwardEvaluation),
+      serial: median(all.flatMap(({ serial }) => serial)),
     };
   });
-  const result = {
-    model: "MobileNetV2",
-    size,
-    batch,
-    threads: 1,
-    fusedMsPerImage: fusedMs,
-    unfusedMsPerImage: unfusedMs,
-    ratio: fusedMs / unfusedMs,
-    fusedProcessorMsPerImage: fusedProcessorMs,
-    unfusedProcessorMsPerImage: unfusedProcessorMs,
-    processorRatio: fusedProcessorMs / unfusedProcessorMs,
-    threaded,
-    samples: { fused: one, unfused },
-  };
+  const one = rows.find(({ variant }) => variant === "1")!;
+  const two = rows.find(({ variant }) => variant === "2")!;
+  const serialShare = two.serial / one.step.wall;
   if (options.output === "json") {
-    console.log(JSON.stringify(result));
+    console.log(JSON.stringify({ model: "MobileNetV2", size, batch, msPerImage: rows, serialShare }));
     return;
   }
-  const ms = (value: number): string => value.toFixed(1);
+  console.log(`MobileNetV2, ${size} px, batch ${batch}; milliseconds per image: clock / processor time`);
+  const cell = ({ wall, processor }: { wall: number; processor: number }): string =>
+    `${wall.toFixed(1)} / ${processor.toFixed(1)}`.padStart(16);
   console.log(
-    `MobileNetV2, ${size} px, batch ${batch}, one thread: fused ${ms(fusedMs)} ms per image, ` +
-      `unfused ${ms(unfusedMs)}, ratio ${result.ratio.toFixed(2)} (aim ≤ 0.60); processor time ` +
-      `${ms(fusedProcessorMs)} and ${ms(unfusedProcessorMs)}, ratio ${result.processorRatio.toFixed(2)}`,
+    `${"".padEnd(10)}${["training step", "forward, train", "forward, eval"].map((name) => name.padStart(16)).join("")}`,
   );
-  for (const { threads, msPerImage, ratioToOneThread, serialShare: serial } of threaded)
+  for (const row of rows)
     console.log(
-      `${threads} threads: ${ms(msPerImage)} ms per image, ${ratioToOneThread.toFixed(2)} of one thread's` +
-        `${threads === 2 ? " (aim ≤ 0.60)" : ""}, which means that ${(serial * 100).toFixed(0)} % runs on one thread`,
+      `${nameOf(row.variant).padEnd(10)}${cell(row.step)}${cell(row.forwardTraining)}${cell(row.forwardEvaluation)}`,
     );
+  console.log(
+    `two threads take ${(two.step.wall / one.step.wall).toFixed(2)} of one thread's time (aim <= 0.60); serial share ${(serialShare * 100).toFixed(1)} %`,
+  );
+  const pytorch = rows.find(({ variant }) => variant === "pytorch");
+  console.log(
+    pytorch === undefined
+      ? `PyTorch was not measured: \`${options.python} -c "import torch"\` does not work here`
+      : `one thread against PyTorch's, processor time: step ${ratio(one.step, pytorch.step)} (aim 1.1), forward in training ${ratio(one.forwardTraining, pytorch.forwardTraining)} (aim 1.3), in evaluation ${ratio(one.forwardEvaluation, pytorch.forwardEvaluation)} (aim 1.3)`,
+  );
 }
 
-if (options.only) console.log(JSON.stringify(await measure(options.only === "fused")));
-else await measureAll();
+const ratio = (ours: { processor: number }, theirs: { processor: number }): string =>
+  (ours.processor / theirs.processor).toFixed(2);
+
+const nameOf = (variant: Variant): string =>
+  variant === "1" ? "1 thread" : /\d/.test(variant) ? `${variant} threads` : variant;
+
+const self = fileURLToPath(import.meta.url);
+const torchScript = fileURLToPath(new URL("../../../test/bench/training-step-pytorch.py", import.meta.url));
+
+if (options.only === undefined) await measureAll();
+else
+  console.log(
+    JSON.stringify(
+      await measure(options.only !== "unfused", options.only === "unfused" ? 1 : Number(options.only)),
+    ),
+  );

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig, parseConfig } from "../../../../agent/settings/config.js";
+import { profileOfDevice } from "../../../../agent/settings/profile.js";
 import { isStemmaError } from "../../../../shared/errors.js";
+import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { writeDurably } from "../../../../shared/files/durable-write.js";
 
@@ -24,9 +26,16 @@ describe("the agent's settings", () => {
     });
     assert.equal(watchSeconds, 2);
   });
+  it("name another number of threads than the class of the device has", () => {
+    const ofClass = testProfile();
+    const { threads } = parseConfig({ format: 1, threads: 3 }, "x");
+    assert.equal(profileOfDevice(ofClass, { threads }).training.threads, 3);
+    assert.deepEqual(profileOfDevice(ofClass, parseConfig({ format: 1 }, "x")), ofClass);
+  });
   it("name the field that is wrong, and the file", async () => {
     for (const [value, part] of [
       [{ format: 2 }, "format"],
+      [{ format: 1, threads: 0 }, "threads"],
       [{ format: 1, lines: { "a.b": {} } }, "lines"],
       [{ format: 1, lines: { cam: { schedule: { everySeconds: 0 } } } }, "lines.cam.schedule.everySeconds"],
       [{ format: 1, lines: { cam: { seed: "-1" } } }, "lines.cam.seed"],
