@@ -208,7 +208,8 @@ async function evaluationProblems(
   for (const evaluation of evaluations)
     try {
       await readEvaluation(objects, versionId, evaluation);
-      if (evaluation.predictions !== undefined) await objects.read("predictions", evaluation.predictions);
+      // Only whether they are here: a check reads all objects anyway, and a backup is not to read them twice.
+      if (evaluation.predictions !== undefined) objects.openStream("predictions", evaluation.predictions);
     } catch (error) {
       found.push(
         problemOf("evaluation", evaluation.object, error, `An evaluation of ${name}:${version} is damaged. `),

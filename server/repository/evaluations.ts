@@ -9,8 +9,8 @@ import {
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
-import { keptVersions } from "./state/references.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
+import { versionsInUse } from "./state/state.js";
 import { requireKept } from "./versions/diff-versions.js";
 
 /** Long enough for a fact to be written. */
@@ -77,7 +77,11 @@ export function evaluationsOf(
   versionId: Hash,
 ): readonly EvaluationState[] {
   const version = state.versions.get(versionId);
-  return version === undefined || !keptVersions(state).has(versionId) ? [] : (version.evaluations ?? []);
+  if (version?.evaluations === undefined) return [];
+  // `keptVersions` looks at all versions, and this is asked for each of them.
+  const isKept =
+    version.retired === undefined || version.held !== undefined || versionsInUse(state).has(versionId);
+  return isKept ? version.evaluations : [];
 }
 
 /**

@@ -86,21 +86,22 @@ test("evaluations outlive collections, restarts and a restore, and go with their
   await repository.close();
 });
 
-test("a missing evaluation is found by a check and by a backup", async () => {
-  const { home, path } = await memoryHome();
-  const repository = await openRepository(home, "fleet-a");
-  const { summary } = await repository.save(modelOf(tensorsOf("a", 1)), { name: "m" });
-  const first = await repository.storeEvaluation(evaluationOf(summary, 0), predictions);
-  const live = new Set(await repository.liveObjects());
-  assert.ok(live.delete(first.object));
-  await repository.objects.collect(repository.objects.planCollection(live), () => live);
-  const missing = [["evaluation: OBJECT_MISSING", first.object]];
-  const problemsOf = ({
-    problems,
-  }: {
-    readonly problems: readonly { what: string; id: string }[];
-  }): unknown => problems.map(({ what, id }) => [what, id]);
-  assert.deepEqual(problemsOf(await repository.check()), missing);
-  assert.deepEqual(problemsOf(await repository.backup(join(path, "..", "backup"))), missing);
-  await repository.close();
-});
+for (const lost of ["object", "predictions"] as const)
+  test(`an evaluation whose ${lost} is missing is found by a check and by a backup`, async () => {
+    const { home, path } = await memoryHome();
+    const repository = await openRepository(home, "fleet-a");
+    const { summary } = await repository.save(modelOf(tensorsOf("a", 1)), { name: "m" });
+    const first = await repository.storeEvaluation(evaluationOf(summary, 0), predictions);
+    const live = new Set(await repository.liveObjects());
+    assert.ok(live.delete(first[lost]!));
+    await repository.objects.collect(repository.objects.planCollection(live), () => live);
+    const missing = [["evaluation: OBJECT_MISSING", first.object]];
+    const problemsOf = ({
+      problems,
+    }: {
+      readonly problems: readonly { what: string; id: string }[];
+    }): unknown => problems.map(({ what, id }) => [what, id]);
+    assert.deepEqual(problemsOf(await repository.check()), missing);
+    assert.deepEqual(problemsOf(await repository.backup(join(path, "..", "backup"))), missing);
+    await repository.close();
+  });
