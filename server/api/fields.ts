@@ -20,6 +20,10 @@ export const modelText = z
   .max(512)
   .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
+export const leaseText = z
+  .string()
+  .regex(/^[0-9a-f]{32}$/, "is not the id of a lease")
+  .describe("The lease of a transfer: the model may be retired meanwhile");
 export const fleetText = shortText.describe("The fleet that owns devices and models");
 export const deviceText = shortText.describe("A device of the fleet");
 

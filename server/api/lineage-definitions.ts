@@ -12,6 +12,8 @@ import {
   reasonText,
   timeMs,
 } from "./fields.js";
+import { leaseText } from "./fields.js";
+import { nearestModel } from "./nearest-schemas.js";
 import { versionStates } from "../catalog/version-query.js";
 import { call, type ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
@@ -94,6 +96,28 @@ const lineageGraph = z
   .meta({ id: "LineageGraph" });
 export type LineageGraph = ValueOf<typeof lineageGraph>;
 
+const transfer = z
+  .object({
+    layers: nearestModel.shape.layers,
+    indexed: nearestModel.shape.indexed,
+    nearest: nearestModel.shape.nearest
+      .unwrap()
+      .extend({
+        tensors: z
+          .array(z.object({ path: text, ancestor: text, name: text, childName: text, bytes: count }))
+          .describe("Tensors to take over: path and name in the child, path, name and bytes in this one"),
+      })
+      .nullable()
+      .describe("Null where no model has the first layers"),
+    lease: z
+      .object({ id: text, expiresAtMs: timeMs })
+      .nullable()
+      .describe("Until then nothing that the child takes over is collected; for recover and import"),
+    frozen: z.array(text).describe("Layers of the child that get these tensors, not to be trained"),
+  })
+  .meta({ id: "Transfer" });
+export type Transfer = ValueOf<typeof transfer>;
+
 const relation = z
   .object({
     versionId: hash,
@@ -150,6 +174,30 @@ export const lineageOperations = {
       all: z.boolean().optional().describe("Also ancestors of which no tensor is left"),
     },
     output: ownerPage,
+  }),
+  transfer: call({
+    summary: "Find the nearest ancestor of an architecture and lease what a child takes over from it",
+    method: "POST",
+    path: `${fleetPath}/transfers`,
+    params: fleetParams,
+    body: {
+      model: modelText.optional().describe("The model that asks; it is not looked at itself"),
+      modelJson: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe("Or an architecture: the content of a model.json with its weightsManifest"),
+      minutes: z.number().min(1).max(1440).optional().describe("How long the lease lasts; default 60"),
+    },
+    output: transfer,
+    maxBodyBytes: 16 * 1024 * 1024,
+  }),
+  endTransfer: call({
+    summary: "End the lease of a transfer before it expires",
+    method: "POST",
+    path: `${fleetPath}/transfers/end`,
+    params: fleetParams,
+    body: { lease: leaseText },
+    output: z.object({ lease: text }),
   }),
   successors: call({
     summary: "The models that were declared to come after this one, and before it",

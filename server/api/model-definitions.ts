@@ -4,6 +4,7 @@ import {
   count,
   fleetParams,
   fleetPath,
+  leaseText,
   modelParams,
   modelPath,
   modelText,
@@ -120,6 +121,7 @@ export const modelOperations = {
         .max(64)
         .optional()
         .describe("Only the tensors of these layers; * stands for any characters, ? for one (repeatable)"),
+      lease: leaseText.optional(),
     },
     responseType: "application/octet-stream",
     output: recoveryReport,
@@ -156,6 +158,7 @@ export const modelOperations = {
     query: {
       name: shortText.optional().describe("Name of the model (required with a bare file)"),
       base: shortText.optional(),
+      lease: leaseText.optional(),
       onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
       device: shortText.optional(),
       line: shortText.optional(),

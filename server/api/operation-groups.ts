@@ -43,6 +43,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   commonAncestor: "lineage",
   lineage: "lineage",
   owners: "lineage",
+  transfer: "lineage",
+  endTransfer: "lineage",
   successors: "lineage",
   setSuccessor: "lineage",
   diff: "models",

@@ -10,6 +10,7 @@ import {
   count,
   ended,
   hash,
+  leaseText,
   namedVersion,
   parameterValue,
   replayGrade,
@@ -356,11 +357,13 @@ export const localFile = z.object({
   modifiedMs: z.number(),
 });
 
+const attachment = z.object({ name: shortText, base64: z.string() });
 /** Options of an import as they cross HTTP: attachments are base64. */
 export const importOptions = z
   .object({
     name: shortText.describe("Name of the model; every import under it is a new version"),
     base: shortText.optional().describe("The model this one was trained from; only what changed is stored"),
+    lease: leaseText.optional(),
     onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
     architecture: z
       .string()
@@ -370,10 +373,7 @@ export const importOptions = z
     device: shortText.optional(),
     line: shortText.optional().describe("The line it belongs to"),
     metadata: z.record(z.string().max(256), parameterValue).optional(),
-    attachments: z
-      .array(z.object({ name: shortText, base64: z.string() }))
-      .max(256)
-      .optional(),
+    attachments: z.array(attachment).max(256).optional(),
     fileName: z.string().max(4096).optional().describe("What error messages call the file"),
     parts: z
       .array(

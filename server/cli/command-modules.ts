@@ -42,6 +42,10 @@ const modelModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/model-lineage.js")).addModelLineageCommands,
   },
   {
+    names: ["transfer"],
+    load: async () => (await import("./commands/model-transfer.js")).addModelTransferCommand,
+  },
+  {
     names: ["recover", "export"],
     load: async () => (await import("./commands/model-recover.js")).addModelRecoverCommands,
   },

@@ -27,7 +27,7 @@ import {
   type OpenedParts,
   type ReceivedPart,
 } from "./import-parts.js";
-import { checkPartial, partialBaseOf } from "./import-partial.js";
+import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /**
@@ -60,7 +60,7 @@ export async function importModel(
     });
   }
   const repository = await fleets.get(options.fleet, { create: options.dryRun !== true });
-  const parent = options.base ?? options.onto;
+  const parent = parentOf(repository, options);
   if (parent !== undefined) repository.resolve(parent); // Before the file is received.
   const folder = workFolderOf(home);
   await files.makeFolder(folder);
@@ -114,7 +114,7 @@ async function importFile(
 ): Promise<ImportReport> {
   const { files } = context.home.ports;
   const repository = await context.fleets.get(options.fleet, { create: options.dryRun !== true });
-  const parent = options.base ?? options.onto;
+  const parent = parentOf(repository, options);
   const base = parent === undefined ? undefined : repository.resolve(parent);
   const modelJson =
     options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
@@ -184,18 +184,20 @@ async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
   { model, base, uses }: ImportedModel<ModelSource | UnhashedModel>,
-  { name, device, line, metadata, attachments }: ImportOptions,
+  { name, device, line, metadata, attachments, lease }: ImportOptions,
 ): Promise<ImportReport> {
   const report = await repository.save(model, {
     name,
     ...(device === undefined ? {} : { device }),
     ...(line === undefined ? {} : { line }),
     bases: base === undefined ? [] : [base.versionId],
+    ...(lease === undefined ? {} : { lease }),
     ...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }),
     ...(attachments === undefined || attachments.length === 0 ? {} : { attachments }),
     ...(uses === undefined ? {} : { uses }),
   });
   const { summary } = report;
+  if (lease !== undefined) await repository.leases.end(lease);
   const liveFleet = await live?.fleet(repository.fleet);
   if (liveFleet !== undefined) liveFleet.saved(summary.versionId);
   return {

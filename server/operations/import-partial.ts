@@ -21,6 +21,23 @@ export function checkPartial({ onto, base, architecture, parts = [] }: ImportOpt
     throw new StemmaError("NOT_ALLOWED", `--onto does not go with ${other}. Leave one of them out.`);
 }
 
+/**
+ * The model that the imported one was derived from: a lease of a transfer names it too.
+ * @throws LEASE_UNKNOWN, LEASE_EXPIRED, NOT_ALLOWED for a lease beside another base
+ */
+export function parentOf(
+  repository: Pick<FleetRepository, "leases">,
+  { base, onto, lease }: ImportOptions,
+): string | undefined {
+  if (lease === undefined) return base ?? onto;
+  if (base !== undefined || onto !== undefined)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      "--lease does not go with --base or --onto: the leased model is the base. Leave one of them out.",
+    );
+  return repository.leases.require(lease).versionId;
+}
+
 /** @throws MODEL_RETIRED, OBJECT_MISSING */
 export async function partialBaseOf(
   repository: FleetRepository,

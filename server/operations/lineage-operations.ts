@@ -8,11 +8,19 @@ import type { OperationInput, ServerOperations } from "../api/server-operations.
 import { defaultLimit } from "../catalog/version-query.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { startTransfer } from "./transfer-model.js";
 import type { DeclaredRelation } from "../repository/state/successors.js";
 
 type LineageOperations = Pick<
   ServerOperations,
-  "descendants" | "commonAncestor" | "lineage" | "owners" | "successors" | "setSuccessor"
+  | "descendants"
+  | "commonAncestor"
+  | "lineage"
+  | "transfer"
+  | "endTransfer"
+  | "owners"
+  | "successors"
+  | "setSuccessor"
 >;
 
 export function lineageOperations({ fleets, home }: OperationsContext): LineageOperations {
@@ -33,6 +41,11 @@ export function lineageOperations({ fleets, home }: OperationsContext): LineageO
     owners: async ({ fleet, model, ...query }) => {
       const repository = await fleets.get(fleet);
       return ownersOf(repository, repository.resolve(model), query);
+    },
+    transfer: async ({ fleet, ...question }) => startTransfer(await fleets.get(fleet), question),
+    endTransfer: async ({ fleet, lease }) => {
+      await (await fleets.get(fleet)).leases.end(lease);
+      return { lease };
     },
     successors: async ({ fleet, model }) => {
       const repository = await fleets.get(fleet);

@@ -86,9 +86,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    recover: async ({ environment, form, part, checkpoint, layers, ...reference }) => {
+    recover: async ({ environment, form, part, checkpoint, layers, lease, ...reference }) => {
       const { repository, summary } = await find(reference);
-      return recoverAsStream(repository, summary, { environment, form, part, checkpoint, layers });
+      return recoverAsStream(repository, summary, { environment, form, part, checkpoint, layers, lease });
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);

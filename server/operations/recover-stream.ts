@@ -13,6 +13,7 @@ import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { ModelLease } from "../repository/model-leases.js";
 import { provenStream } from "../api/proven-stream.js";
 import type { RecoveryForm, RecoveryReport, VerificationReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
@@ -58,6 +59,8 @@ export interface RecoverOptions {
   readonly checkpoint?: number | undefined;
   /** Only the tensors of these layers. */
   readonly layers?: readonly string[] | undefined;
+  /** Of a transfer: only the tensors that the child takes over, by its names. */
+  readonly lease?: string | undefined;
 }
 
 /** @throws NOT_ALLOWED where a checkpoint and the optimizer's state are asked for in one */
@@ -81,7 +84,7 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
  * ENVIRONMENT_DIFFERENT, OBJECT_MISSING
  */
 export async function recoverAsStream(
-  repository: Pick<FleetRepository, "recover">,
+  repository: Pick<FleetRepository, "recover" | "leases">,
   summary: VersionSummary,
   options: RecoverOptions = {},
 ): Promise<RecoveryStream> {
@@ -96,12 +99,15 @@ export async function recoverAsStream(
           "safetensors.",
       );
   }
-  const model = await repository.recover(summary.versionId, {
+  const lease = options.lease === undefined ? undefined : leaseOn(repository, summary, options);
+  const found = await repository.recover(summary.versionId, {
     part,
-    layers: options.layers,
+    layers: lease === undefined ? options.layers : lease.tensors.map(({ path }) => path),
+    lease: lease?.id,
     environment,
     here: await presentEnvironment(summary.record),
   });
+  const model = lease === undefined ? found : namedAsChild(found, lease);
   const expected = reportOf(summary, model, part);
   if (form === "tfjs")
     return provenStream({
@@ -115,6 +121,39 @@ export async function recoverAsStream(
     byteLength: safetensorsByteLength(file.tensors, file.options),
     chunks: safetensorsChunks(file.tensors, file.options),
   });
+}
+
+/** @throws LEASE_UNKNOWN, LEASE_EXPIRED, NOT_ALLOWED */
+function leaseOn(
+  repository: Pick<FleetRepository, "leases">,
+  { versionId }: VersionSummary,
+  { lease: id = "", layers, form, part, checkpoint }: RecoverOptions,
+): ModelLease {
+  const lease = repository.leases.require(id);
+  if (lease.versionId !== versionId)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      `The lease ${id} is on ${lease.versionId.slice(0, 12)}, not on this model. Name that one.`,
+      { versionId },
+    );
+  if (layers !== undefined || form === "tfjs" || (part ?? "model") !== "model" || checkpoint !== undefined)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      "A lease gives the tensors that a child takes over, as safetensors. Leave layers, form, part and checkpoint out.",
+    );
+  return lease;
+}
+
+/** The tensors under the names that the child has for them. */
+function namedAsChild(model: RecoveredModel, { id, tensors, versionId }: ModelLease): RecoveredModel {
+  const names = new Map(tensors.map(({ path, name }) => [path, name]));
+  return {
+    ...model,
+    names: {
+      leaves: model.leaves.map(({ path }) => names.get(path) ?? path),
+      fileMetadata: { "stemma.lease": id, "stemma.base": versionId },
+    },
+  };
 }
 
 /** Leaves in canonical order, which is the order of a model.json's weights. */

@@ -16,6 +16,7 @@ import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { EngineApproval } from "./engines.js";
 import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
+import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
 import type { DeclaredRelation } from "./state/successors.js";
 import type { VersionFilter } from "./state/version-table.js";
@@ -101,6 +102,8 @@ export interface SaveOptions {
   /** Version ids; the model is compared with the first. */
   readonly bases?: readonly Hash[];
   readonly successorOf?: Hash;
+  /** A lease on the first base, which may be retired meanwhile. */
+  readonly lease?: string;
   readonly approach?: "snapshot" | "update";
   /** The float scheme that reduced the tensors; absent for an exact model. */
   readonly scheme?: string;
@@ -343,6 +346,8 @@ export interface FleetRepository {
       readonly part?: RecoveredPart;
       /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
       readonly layers?: readonly string[] | undefined;
+      /** A lease on the version: it may be retired meanwhile. */
+      readonly lease?: string | undefined;
       readonly environment?: EnvironmentPolicy;
       readonly here?: Readonly<Record<string, string>>;
     },
@@ -376,6 +381,8 @@ export interface FleetRepository {
   /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
   readonly tiers: FleetTiers;
+  /** Leases on ancestors; `recover` reads under them, `save` derives under them. */
+  readonly leases: Pick<ModelLeases, "grant" | "require" | "end">;
   /** The newest backup has the journal entries before this position; 0 where there is no backup. */
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */

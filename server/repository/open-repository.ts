@@ -19,6 +19,7 @@ import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
+import { ModelLeases } from "./model-leases.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
@@ -173,6 +174,7 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
+      leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         catalog.changed(versionIds);
         prefixes.changed(versionIds);
@@ -227,6 +229,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
+    leases: context.leases,
     tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),

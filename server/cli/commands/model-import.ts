@@ -16,6 +16,7 @@ interface ImportChoices {
   readonly name: string;
   readonly base?: string;
   readonly onto?: string;
+  readonly lease?: string;
   readonly arch?: string;
   readonly line?: string;
   readonly meta: string[];
@@ -32,6 +33,10 @@ export function addModelImportCommand(model: Command): void {
     .requiredOption("--name <name>", "name of the model; every import under it is a new version")
     .option("--base <model>", "the model this one was trained from; only what changed is stored")
     .option("--onto <model>", "instead of --base: the file has only some of that model's tensors")
+    .option(
+      "--lease <id>",
+      "instead of --base: the lease of stemma model transfer, which ends with the import",
+    )
     .option("--arch <file>", "tfjs model.json: gives the tensors an architecture (else kind opaque)")
     .option("--line <line>", "the line it belongs to")
     .option("--meta <key=value>", "typed metadata that queries can use (repeatable)", appendValue, [])
@@ -52,7 +57,7 @@ export function addModelImportCommand(model: Command): void {
 
 async function importCommand(
   file: string,
-  { name, base, onto, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
+  { name, base, onto, lease, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const localFile = await describeFile(file);
@@ -73,6 +78,7 @@ async function importCommand(
         name,
         base,
         onto,
+        lease,
         line,
         metadata: parseAssignments(meta),
         dryRun,

@@ -1,10 +1,10 @@
 /** `stemma model nearest`: the stored model with which an architecture has the most layers in common. */
-import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { formatBytes } from "../../../shared/cli/output.js";
 import type { NearestModel } from "../../api/nearest-schemas.js";
 import { withContext } from "../context.js";
+import { readJson } from "../read-json.js";
 import { nameOf } from "../version-text.js";
 
 const help = `
@@ -50,22 +50,6 @@ export function addModelNearestCommand(parent: Command): void {
         });
       });
     });
-}
-
-async function readJson(path: string): Promise<Record<string, unknown>> {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(await readFile(path, "utf8"));
-  } catch (cause) {
-    throw new StemmaError(
-      "USAGE",
-      `${path} could not be read as JSON: ${(cause as Error).message}. Give the model.json that TensorFlow.js saved.`,
-      { cause },
-    );
-  }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
-    throw new StemmaError("USAGE", `${path} is not a model.json: it is not a JSON object.`);
-  return parsed as Record<string, unknown>;
 }
 
 function describe({ nearest, layers, indexed }: NearestModel): string {

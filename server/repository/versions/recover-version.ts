@@ -17,6 +17,8 @@ export interface RecoverVersionOptions {
   readonly part?: RecoveredPart | undefined;
   /** Only the tensors of these layers; see shared/recover/selected-leaves.ts. */
   readonly layers?: readonly string[] | undefined;
+  /** A lease on the version: it may be retired meanwhile. */
+  readonly lease?: string | undefined;
   readonly environment?: EnvironmentPolicy | undefined;
   /** The environment to compare with; that of this process when absent. */
   readonly here?: Readonly<Record<string, string>> | undefined;
@@ -28,7 +30,7 @@ export async function recoverVersion(
   versionId: Hash,
   options: RecoverVersionOptions = {},
 ): Promise<RecoveredModel> {
-  requireKept(context, versionId);
+  if (!context.leases.covers(options.lease, versionId)) requireKept(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
     part: options.part,
     layers: options.layers,

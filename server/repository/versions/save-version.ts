@@ -5,7 +5,6 @@ import type { SaveBase } from "../../../shared/save/plan-save.js";
 import { loadSaveBase, saveModel, type SavedModel } from "../../../shared/save/save-model.js";
 import { leavesOfSave, usedObjectIds } from "../../../shared/save/save-uses.js";
 import { usedDataOf } from "../../../shared/data/stored-data.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import { checkExactness } from "../state/exactness.js";
 import { factCodec } from "../state/fact-codec.js";
@@ -26,7 +25,7 @@ export async function saveVersion(
   checkName("model", options.name);
   const newest = context.state.names.get(options.name)?.at(-1);
   checkExactness(options.name, options.scheme, newest && requireVersion(context, newest.versionId));
-  const bases = await loadBases(context, options.bases ?? []);
+  const bases = await loadBases(context, options);
   if (options.successorOf !== undefined) requireVersion(context, options.successorOf);
   // Tensors that are already in the store are not written again, so they must not be collected before the
   // fact refers to them. Those of an unhashed model are pinned as they are hashed.
@@ -52,11 +51,14 @@ export async function saveVersion(
   }
 }
 
-async function loadBases(context: RepositoryContext, bases: readonly Hash[]): Promise<readonly SaveBase[]> {
+async function loadBases(
+  context: RepositoryContext,
+  { bases = [], lease }: Pick<SaveOptions, "bases" | "lease">,
+): Promise<readonly SaveBase[]> {
   return await Promise.all(
     bases.map(async (versionId) => {
       const base = requireVersion(context, versionId);
-      if (base.state === "retired")
+      if (base.state === "retired" && !context.leases.covers(lease, versionId))
         throw new StemmaError(
           "MODEL_RETIRED",
           `The base ${base.name}:${base.version} is retired, so its tensors are gone and nothing can be compared with it. Name another base, or none.`,

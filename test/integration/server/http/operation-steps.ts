@@ -58,6 +58,19 @@ async function importWithParts(
     },
   );
 }
+/** Leases what tiny:2 takes over, and reads it or saves a child under the lease. */
+async function transferAnd(operations: ServerOperations, step: "recover" | "import"): Promise<unknown> {
+  const { nearest, lease } = await operations.transfer({ fleet, model: "tiny:2" });
+  assert.ok(nearest !== null && lease !== null);
+  if (step === "recover")
+    return drain(await operations.recover({ fleet, model: nearest.versionId, lease: lease.id }));
+  const { bytes, architecture } = await tinyImport("5");
+  return operations.import(
+    { byteLength: bytes.length, chunks: oneChunk(bytes) },
+    { fleet, name: "child", architecture, lease: lease.id },
+  );
+}
+
 /** Only the first tensor of another model of that architecture. */
 async function importOnto(
   operations: ServerOperations,
@@ -170,6 +183,27 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.commonAncestor({ fleet, a: "tiny:1", b: "parts" }),
     },
     { name: "lineage", ask: (at) => at.lineage({ ...tiny, descendants: true }) },
+    {
+      name: "transfer",
+      ask: async (at) => {
+        const answer = await at.transfer({ fleet, model: "tiny:2", minutes: 5 });
+        await at.endTransfer({ fleet, lease: answer.lease?.id ?? "" });
+        return { ...answer, lease: null };
+      },
+    },
+    { name: "recover", shows: "what a child takes over", ask: (at) => transferAnd(at, "recover") },
+    { name: "import", shows: "a child under its lease", ask: (at) => transferAnd(at, "import") },
+    {
+      name: "recover",
+      shows: "a lease that ended",
+      ask: (at) => at.recover({ ...tiny, lease: "ab".repeat(16) }),
+      fails: "LEASE_UNKNOWN",
+    },
+    {
+      name: "endTransfer",
+      shows: "one that ended already",
+      ask: (at) => at.endTransfer({ fleet, lease: "ab".repeat(16) }),
+    },
     { name: "owners", ask: (at) => at.owners({ fleet, model: "tiny:2", all: true }) },
     {
       name: "setSuccessor",

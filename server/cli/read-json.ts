@@ -1,0 +1,20 @@
+/** A model.json that a command is given. */
+import { readFile } from "node:fs/promises";
+import { StemmaError } from "../../shared/errors.js";
+
+/** @throws USAGE where it cannot be read, or is not a JSON object */
+export async function readJson(path: string): Promise<Record<string, unknown>> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(await readFile(path, "utf8"));
+  } catch (cause) {
+    throw new StemmaError(
+      "USAGE",
+      `${path} could not be read as JSON: ${(cause as Error).message}. Give the model.json that TensorFlow.js saved.`,
+      { cause },
+    );
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+    throw new StemmaError("USAGE", `${path} is not a model.json: it is not a JSON object.`);
+  return parsed as Record<string, unknown>;
+}
