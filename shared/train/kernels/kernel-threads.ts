@@ -29,6 +29,9 @@ const slots = {
 /** How often a thread looks for the next call before it sleeps: some 20 microseconds. */
 const spins = 2000;
 
+/** No part takes so long: the thread that has it is gone. */
+const maxPartMs = 600_000;
+
 export interface ThreadData {
   readonly module: WebAssembly.Module;
   readonly memory: WebAssembly.Memory;
@@ -180,7 +183,12 @@ export class KernelThreads {
     for (;;) {
       const done = Atomics.load(this.#state, slots.done);
       if (done === parts) break;
-      Atomics.wait(this.#state, slots.done, done);
+      if (Atomics.wait(this.#state, slots.done, done, maxPartMs) === "timed-out")
+        throw new StemmaError(
+          "INTERNAL",
+          `A thread of the training has not ended its part of a kernel for ${maxPartMs / 60_000} minutes. ` +
+            "Start the training again; if that does not help, set training.threads in the profile to 1.",
+        );
     }
   }
 
