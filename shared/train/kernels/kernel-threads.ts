@@ -26,8 +26,8 @@ const slots = {
   parameters: 4,
 } as const;
 
-/** How often a thread looks for the next call before it sleeps: some 20 microseconds. */
-const spins = 2000;
+/** How often a thread looks for the next call before it sleeps: about half a millisecond, longer than most breaks. */
+const spins = 50_000;
 
 /** No part takes so long: the thread that has it is gone. */
 const maxPartMs = 600_000;
