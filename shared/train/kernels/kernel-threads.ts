@@ -143,7 +143,7 @@ export class KernelThreads {
       // Also after an error: other threads still use the memory of the parts that they have taken.
       this.#waitFor(parts.length - untaken);
     }
-    if (Atomics.exchange(this.#state, slots.failed, 0) !== 0)
+    if (Atomics.load(this.#state, slots.failed) !== 0)
       throw new StemmaError(
         "INTERNAL",
         `The training kernel ${kernel} failed on one of its threads. Report it with the model and the batch size.`,
@@ -172,6 +172,8 @@ export class KernelThreads {
     this.#numbers[slots.scratchBytes] = scratchBytes;
     parts.forEach((part, index) => this.#numbers.set(part, slots.parameters + index * perPart));
     Atomics.store(this.#state, slots.done, 0);
+    // Set where the call before this one failed on this thread and on another.
+    Atomics.store(this.#state, slots.failed, 0);
     // From here on other threads take parts; what they read was written before.
     Atomics.store(this.#state, slots.left, parts.length);
     Atomics.add(this.#state, slots.calls, 1);
