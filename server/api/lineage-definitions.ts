@@ -115,7 +115,7 @@ const transfer = z
       .describe("Until then nothing that the child takes over is collected; for recover and import"),
     frozen: z.array(text).describe("Layers of the child that get these tensors, not to be trained"),
   })
-  .meta({ id: "Transfer" });
+  .meta({ id: "PreparedTransfer" });
 export type Transfer = ValueOf<typeof transfer>;
 
 const relation = z
