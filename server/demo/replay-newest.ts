@@ -10,8 +10,8 @@ function describeProved(proved: readonly Pick<ProvedModel, "record" | "tensorByt
   const devices = [...new Set(proved.map(({ record }) => record.device))].join(", ");
   const bytes = proved.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0);
   return (
-    `${proved.length} models of ${devices} were proved: trained once more on the server, bit-exact; their ` +
-    `${formatBytes(bytes)} of parameters never left the vehicle.`
+    `${proved.length} models of ${devices} were proved: trained once more on the server, bit-exact;\n` +
+    `their ${formatBytes(bytes)} of parameters never left the vehicle.`
   );
 }
 

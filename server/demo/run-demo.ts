@@ -136,7 +136,8 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   printDemoTable(await demoRows(operations, watch, proofs), proofs, options.output);
   if (watch.cut)
     options.output.info(
-      `kill -9 during a transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} had arrived and were not sent again.`,
+      `kill -9 during a transfer: ${formatBytes(watch.cut.resumedBytes)} of ${formatBytes(watch.cut.totalBytes)} ` +
+        "had arrived and were not\nsent again.",
     );
   if (replayed !== undefined) options.output.info(replayed);
   return proofs;
