@@ -5,6 +5,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
@@ -120,12 +121,15 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   const { operations, processes, folders, watch, options } = demo;
   const stop = new AbortController();
   const following = watch.follow(operations, AbortSignal.any([stop.signal, options.signal]));
+  // Where the stream of events breaks off, the run below fails; until then nobody waits for it.
+  following.catch(() => undefined);
   await trainBases(demo);
   const agents = await startFleet(demo);
   const restart = (vehicle: DemoVehicle): StartedProcess => startAgent(processes, folders, vehicle);
   await Promise.race([
     watch.allDone(agents, { restart }, options.signal),
     serverFailed(server, folders),
+    streamFailed(following, server, folders),
     watch.agentFailed(agents, folders.logs),
   ]);
   watch.printLine("all rounds are done; the server recovers every kind of version and compares the bits");
@@ -323,6 +327,9 @@ function startAgent(processes: ChildProcesses, folders: DemoFolders, vehicle: De
   ]);
 }
 
+/** Milliseconds in which a server that broke off the stream of events is seen to have ended. */
+const endOfServerMs = 2000;
+
 /** Rejects when the server ends. */
 async function serverFailed(server: StartedProcess, { logs }: DemoFolders): Promise<never> {
   const status = await server.ended;
@@ -330,6 +337,21 @@ async function serverFailed(server: StartedProcess, { logs }: DemoFolders): Prom
     "CHECK_FAILED",
     `The server ended (${status}) while it was needed. Its log is ${logs}/${server.name}.log.`,
   );
+}
+
+/** Fails where the stream of events does: because the server ended, if that is why. Else it never settles. */
+async function streamFailed(
+  following: Promise<void>,
+  server: StartedProcess,
+  folders: DemoFolders,
+): Promise<never> {
+  try {
+    await following;
+  } catch (error) {
+    await Promise.race([serverFailed(server, folders), delay(endOfServerMs)]);
+    throw error;
+  }
+  return new Promise<never>(() => undefined);
 }
 
 /** Prints commands that look further into the demo's home. */

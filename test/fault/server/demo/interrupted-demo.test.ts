@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -67,8 +67,13 @@ async function untilGone(group: number): Promise<void> {
   }
 }
 
-function assertEndedWell({ status, output }: Ended, when: string): void {
-  assert.equal(status, 0, `${when}\n${output.slice(-4000)}`);
+async function assertEndedWell({ status, output }: Ended, home: string, when: string): Promise<void> {
+  if (status !== 0) {
+    const log = await readFile(join(home, "logs", "server.log"), "utf8").catch(String);
+    assert.fail(
+      `${when}: status ${status}\n${output.slice(-4000)}\nThe server's log ends:\n${log.slice(-4000)}`,
+    );
+  }
   assert.match(output, /(\d+) of \1 recoveries are exact/, when);
 }
 
@@ -80,7 +85,7 @@ it("npm start ends well after Ctrl-C at any moment", { timeout: 3_500_000 }, asy
   const folder = await mkdtemp(join(tmpdir(), "stemma-demo-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const undisturbed = await runDemo(join(folder, "0"));
-  assertEndedWell(undisturbed, "undisturbed");
+  await assertEndedWell(undisturbed, join(folder, "0"), "undisturbed");
   const seed = testSeed();
   t.diagnostic(`STEMMA_TEST_SEED=${seed}, a run takes ${Math.round(undisturbed.ms)} ms`);
   const random = seededNumbers(seed);
@@ -92,7 +97,7 @@ it("npm start ends well after Ctrl-C at any moment", { timeout: 3_500_000 }, asy
     // It may have ended before, or have had no chance yet to answer in its own words.
     if (cut.status !== 0 && cut.signal !== "SIGINT")
       assert.equal(cut.status, 130, `${when}\n${cut.output.slice(-4000)}`);
-    assertEndedWell(await runDemo(home), when);
+    await assertEndedWell(await runDemo(home), home, when);
     await rm(home, { recursive: true, force: true });
   }
 });
