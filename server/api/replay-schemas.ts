@@ -65,6 +65,7 @@ export const replayJob = z
       .enum(["asked", "claim"])
       .describe("asked: a person queued it; claim: a device reported the version without its parameters"),
     device: z.string().exactOptional().describe("Of a claim"),
+    line: z.string().exactOptional().describe("Of a claim"),
     state: z
       .enum(["waiting", "running", "ended", "failed", "cancelled", "wanted", "lost"])
       .describe(

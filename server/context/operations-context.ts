@@ -13,7 +13,7 @@ export interface LiveFleet {
   doubtOf(device: string): { readonly sinceMs: number; readonly text: string } | undefined;
   readonly onlineCount: number;
   /** A version was assigned: it is offered now, or when the device connects next. */
-  assigned(device: string, line: string, versionId: Hash): Promise<void>;
+  assigned(device: string): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -1,7 +1,7 @@
 /**
  * Creates the parts of one fleet's ingest and connects them: which part is notified of what happens in which.
  */
-import { messageOf } from "../../shared/error-text.js";
+import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
@@ -162,13 +162,13 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       receipts,
       quota,
       claims,
+      offers,
     }),
     activations: new ActivationReports({
       repository,
       clock,
       quota,
       onActivated: (device, line, versionId) => {
-        offers.activated(device, line, versionId);
         events.emit({ event: "activated", fleet, device, line, versionId });
       },
       onFailed: (error) => {
@@ -193,7 +193,7 @@ function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quo
     onQuarantined: (device, because) => {
       events.emit({ event: "device-quarantined", fleet, device, because });
       log.warn("device-quarantined", { device, because });
-      void broker.disconnect({ fleet, device });
+      inBackground(parts, broker.disconnect({ fleet, device }));
     },
   });
 }
@@ -207,10 +207,10 @@ function composeConfirmations(parts: FleetIngestParts, receipts: Receipts): Conf
     maxConcurrentBytes: limits.confirmationBytes,
     releasePolicyOf: () => parts.releasePolicy,
     onStored: (summary) => {
-      void receipts.issue(summary, "stored");
+      inBackground(parts, receipts.issue(summary, "stored"));
     },
     onReleased: (summary) => {
-      void receipts.issue(summary, "released");
+      inBackground(parts, receipts.issue(summary, "released"));
     },
     onDamaged: (versionId, error) => {
       const code = isStemmaError(error) ? error.code : "INTERNAL";
@@ -234,11 +234,14 @@ function composeScheduler(
   parts: FleetIngestParts,
   services: Pick<
     IngestServices,
-    "spools" | "sender" | "lines" | "confirmations" | "receipts" | "quota" | "claims"
+    "spools" | "sender" | "lines" | "confirmations" | "receipts" | "quota" | "claims" | "offers"
   >,
 ): UploadScheduler {
   const { repository, budget, clock, random, log, limits, events } = parts;
-  const { spools, sender, lines, confirmations, receipts, claims } = services;
+  const { spools, sender, lines, confirmations, receipts, claims, offers } = services;
+  const offerAgain = (device: string): void => {
+    inBackground(parts, offers.recorded(device));
+  };
   return new UploadScheduler({
     claims,
     repository,
@@ -255,7 +258,8 @@ function composeScheduler(
       services.quota.charge(summary.record.device);
       lines.add(summary);
       confirmations.add(summary.versionId);
-      void receipts.issue(summary, "recorded");
+      inBackground(parts, receipts.issue(summary, "recorded"));
+      offerAgain(summary.record.device);
       // Claims of what was trained from it may be replayed now.
       parts.claimReplays?.wake();
       storeNamedEngine(repository, summary.record.uses?.engine).catch((error: unknown) => {
@@ -266,11 +270,12 @@ function composeScheduler(
     onClaimed: (claim) => {
       services.quota.charge(claim.record.device);
       lines.add(claim);
-      void receipts.claimed(claim);
+      inBackground(parts, receipts.claimed(claim));
+      offerAgain(claim.record.device);
       parts.claimReplays?.wake();
     },
     onAlreadyRecorded: (device, summary) => {
-      void answerRecorded(services, device, summary);
+      inBackground(parts, answerRecorded(services, device, summary));
     },
     onFailed: (error) => {
       stopIfFatal(parts, error);
@@ -286,6 +291,14 @@ export async function answerRecorded(
 ): Promise<void> {
   await receipts.repeat(device, summary);
   if (summary.state === "recorded" || summary.state === "stored") confirmations.add(summary.versionId);
+}
+
+/** Work that nothing waits for: a failure is logged, since an unhandled one would end the server. */
+function inBackground(parts: Pick<FleetIngestParts, "log" | "onFatal">, work: Promise<void>): void {
+  work.catch((error: unknown) => {
+    parts.log.error("background-work-failed", { text: messageWithCode(error) });
+    stopIfFatal(parts, error);
+  });
 }
 
 function stopIfFatal(parts: Pick<FleetIngestParts, "onFatal">, error: unknown): void {

@@ -138,6 +138,7 @@ export class FleetIngest {
     this.#interrupt(device);
     this.parts.events.emit({ event: "device-disconnected", fleet: this.parts.repository.fleet, device });
     this.services.downloads.end(device);
+    this.services.offers.ended(device);
   }
 
   /** Ends a device's connection immediately (revoked, quarantined). */
@@ -149,10 +150,8 @@ export class FleetIngest {
    * Offers what was newly assigned to a device. A device that is not connected gets the offer with its next
    * birth.
    */
-  async assigned(device: string, line: string, versionId: Hash): Promise<void> {
-    const { offers } = this.services;
-    offers.assigned(device, line, versionId);
-    if (this.isOnline(device)) await offers.offerAll(device);
+  async assigned(device: string): Promise<void> {
+    if (this.isOnline(device)) await this.services.offers.offerAll(device);
   }
   command(
     device: string,
@@ -282,6 +281,7 @@ export class FleetIngest {
     const history = await proofs.welcome(birth);
     // Another connection may have taken over meanwhile.
     if (this.services.sessions.get(device) !== online) return;
+    offers.born(device, birth.heads);
     online.provenLength = history.head?.length;
     if (isFirst && history.start === undefined) this.#noteOtherHistory(device, birth);
     const restored = repository.restores().at(-1);
@@ -297,10 +297,7 @@ export class FleetIngest {
       blockBytes: limits.blockBytes,
       window: limits.window,
     });
-    await offers.offerAll(
-      device,
-      birth.heads.flatMap(({ activeVersionId }) => activeVersionId ?? []),
-    );
+    await offers.offerAll(device);
   }
 
   /** The device believes this server only if a restore explains it, which it has not seen yet. */

@@ -6,13 +6,17 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import { signOffer } from "../../shared/trust/signatures.js";
-import type { SmallObject } from "../../shared/wire/messages.js";
+import type { LineHead, SmallObject } from "../../shared/wire/messages.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
+import { isKnown } from "./claims.js";
 import { fittingInline, type DeviceSender } from "./device-sender.js";
 
 export interface OfferParts {
-  readonly repository: FleetRepository;
+  readonly repository: Pick<
+    FleetRepository,
+    "fleet" | "objects" | "device" | "assignment" | "isAssignmentAnswered" | "get" | "claim"
+  >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
   /** `carried`: small objects that the offer brought along. */
@@ -23,47 +27,75 @@ export interface OfferParts {
 const maxInlineBytes = 16 * 1024;
 
 export class Offers {
+  /** The version that each line runs, as the devices named them in their births; of connected devices. */
+  readonly #reported = new Map<string, ReadonlyMap<string, Hash>>();
   /**
-   * Assignments made in this process that no activation has answered yet, by device and line. A version that
-   * is assigned again is offered even where the line has already built on it.
+   * Devices that run a version that is not known here yet, such as one trained since the last connection: it may
+   * descend from what is assigned, and an offer would take its training back.
    */
-  readonly #unanswered = new Map<string, Hash>();
+  readonly #undecided = new Set<string>();
   constructor(private readonly parts: OfferParts) {}
 
-  /** A version was assigned just now. */
-  assigned(device: string, line: string, versionId: Hash): void {
-    this.#unanswered.set(`${device}\0${line}`, versionId);
+  /** A device is connected and names the versions that it runs. */
+  born(device: string, heads: readonly LineHead[]): void {
+    const lines = this.parts.repository.device(device)?.lines ?? [];
+    this.#reported.set(
+      device,
+      new Map(
+        heads.flatMap(({ line, activeVersionId }) =>
+          activeVersionId !== undefined && lines.includes(line) ? [[line, activeVersionId]] : [],
+        ),
+      ),
+    );
   }
-  /** The device runs this version now. */
-  activated(device: string, line: string, versionId: Hash): void {
-    const key = `${device}\0${line}`;
-    if (this.#unanswered.get(key) === versionId) this.#unanswered.delete(key);
+  /** The device's connection ended. */
+  ended(device: string): void {
+    this.#reported.delete(device);
+    this.#undecided.delete(device);
   }
 
   /**
-   * Offers what is assigned to the device's lines, unless it runs there or is an ancestor of what runs.
-   * @param reported active versions that the device itself named in its birth
+   * Offers what is assigned to the device's lines, unless it runs there or is an ancestor of what runs. A version
+   * that was assigned again is offered even where the line has already built on it.
    */
-  async offerAll(device: string, reported: readonly Hash[] = []): Promise<void> {
+  async offerAll(device: string): Promise<void> {
     const { repository } = this.parts;
     const known = repository.device(device);
     if (known === undefined) return;
+    this.#undecided.delete(device);
     for (const line of known.lines) {
       const assigned = repository.assignment(device, line);
       if (assigned === undefined) continue;
-      const active = [known.active[line]?.versionId, ...reported].filter((id) => id !== undefined);
-      const isNew = this.#unanswered.get(`${device}\0${line}`) === assigned;
-      const isAncestor = active.some((id) => !isNew && this.#isInLineageOf(id, assigned));
+      const named = this.#reported.get(device)?.get(line);
+      const active = [known.active[line]?.versionId, named].filter((id) => id !== undefined);
+      if (active.includes(assigned)) continue;
+      if (repository.isAssignmentAnswered(device, line)) {
+        if (active.some((id) => this.#isInLineageOf(id, assigned))) continue;
+        if (named !== undefined && !isKnown(repository, named)) {
+          this.#undecided.add(device);
+          continue;
+        }
+      }
       const summary = repository.get(assigned);
-      if (active.includes(assigned) || isAncestor) continue;
       if (summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
     }
   }
 
+  /** A version of the device, or its claim, was recorded: offers what could not be decided without it. */
+  async recorded(device: string): Promise<void> {
+    if (this.#undecided.has(device)) await this.offerAll(device);
+  }
+
   #isInLineageOf(versionId: Hash, ancestor: Hash): boolean {
     const { repository } = this.parts;
-    if (repository.get(versionId) === undefined) return false;
-    return repository.lineage(versionId).some((version) => version.versionId === ancestor);
+    const seen = new Set([versionId]);
+    // A set's iteration also visits what is added during it.
+    for (const id of seen) {
+      if (id === ancestor) return true;
+      const { record } = repository.get(id) ?? repository.claim(id) ?? {};
+      for (const base of record?.bases ?? []) seen.add(base);
+    }
+    return false;
   }
 
   async #offer(device: string, line: string, summary: VersionSummary): Promise<void> {

@@ -114,10 +114,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       await (await live?.fleet(fleet))?.cutOff(device);
     },
     assign: async (input) => {
-      const { fleet, device, line } = input;
+      const { fleet, device } = input;
       const repository = await fleets.get(fleet);
       const summary = await assign(context, repository, input);
-      await (await live?.fleet(fleet))?.assigned(device, line, summary.versionId);
+      await (await live?.fleet(fleet))?.assigned(device);
       return summary;
     },
     command,

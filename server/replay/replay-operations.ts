@@ -109,6 +109,7 @@ function jobOfClaim({ versionId, record, recordedAtMs, ended, isRecoverable }: C
     version: 0,
     kind: "claim",
     device: record.device,
+    line: record.line,
     state: ended === undefined ? "waiting" : isRecoverable ? "wanted" : "lost",
     priority: defaultReplayPriority,
     queuedAtMs: recordedAtMs,

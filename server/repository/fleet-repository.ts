@@ -392,6 +392,8 @@ export interface FleetRepository {
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
   assignment(device: string, line: string): Hash | undefined;
+  /** Whether the line activated its assigned version since the assignment; or an enrolment assigned it. */
+  isAssignmentAnswered(device: string, line: string): boolean;
   /**
    * Whether this generation of the device sent the version, with everything that its record uses (but for an
    * engine) or after it had provably had that.

@@ -297,6 +297,7 @@ type Lookups = Pick<
   | "device"
   | "nextGeneration"
   | "assignment"
+  | "isAssignmentAnswered"
   | "hasHad"
   | "hasSent"
   | "hasActivation"
@@ -345,6 +346,7 @@ function lookups(context: RepositoryContext): Lookups {
     },
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
+    isAssignmentAnswered: (device, line) => state.devices.get(device)?.unanswered.has(line) !== true,
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasSent: (device, versionId) => hasSent(context, device, versionId),
     hasActivation: (name, activation) => {

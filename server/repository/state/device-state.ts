@@ -47,6 +47,8 @@ export interface DeviceState {
   revoked: Ended | undefined;
   /** Line → version that the server assigned to it. */
   readonly assignments: Map<string, Assignment>;
+  /** Lines that did not activate what was assigned to them since; without what an enrolment assigned. */
+  readonly unanswered: Set<string>;
   /** Versions that the server has sent completely to the current generation. */
   given: Set<Hash>;
 }
@@ -110,6 +112,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     activations: new Map(),
     lastActivation: new Map(),
     assignments: new Map(),
+    unanswered: new Set(),
     ...fields,
   });
 }
@@ -118,7 +121,16 @@ export function applySession(device: DeviceState, session: number): void {
   device.session = Math.max(device.session, session);
 }
 
+export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): void {
+  const { line, versionId, atMs } = fact;
+  device.assignments.set(line, { versionId, atMs, ...byOf(fact) });
+  const isOfEnrolment = currentGeneration(device).enrolledAtMs === atMs;
+  if (isOfEnrolment || activeOn(device, line)?.versionId === versionId) device.unanswered.delete(line);
+  else device.unanswered.add(line);
+}
+
 export function applyActivated(device: DeviceState, position: number, fact: FactOf<"activated">): void {
+  if (device.assignments.get(fact.line)?.versionId === fact.versionId) device.unanswered.delete(fact.line);
   let history = device.activations.get(fact.line);
   if (history === undefined) device.activations.set(fact.line, (history = []));
   const { generation } = currentGeneration(device);

@@ -17,6 +17,7 @@ import { byOf } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import {
   applyActivated,
+  applyAssigned,
   applyEnrolled,
   applySession,
   currentGeneration,
@@ -294,11 +295,7 @@ function applyToDevice(
         if (fact.generation === currentGeneration(device).generation) device.given.add(fact.versionId);
         return;
       case "assigned":
-        device.assignments.set(fact.line, {
-          versionId: fact.versionId,
-          atMs: fact.atMs,
-          ...byOf(fact),
-        });
+        applyAssigned(device, fact);
         state.distributed.add(fact.versionId);
     }
   });

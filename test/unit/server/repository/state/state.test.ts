@@ -125,6 +125,43 @@ test("versions that a device runs or was assigned are in use until it is revoked
   );
 });
 
+test("an assignment is answered when its version is activated, and one of an enrolment needs no answer", () => {
+  const assigned = (atMs: number, line: string, version: number): Fact => ({
+    type: "assigned",
+    atMs,
+    device: "car",
+    line,
+    versionId: id(version),
+  });
+  const activated = (line: string, version: number): Fact => ({
+    type: "activated",
+    atMs: 5,
+    versionId: id(version),
+    device: "car",
+    line,
+    deviceAtMs: 4,
+    deviceClockErrorMs: 1,
+    session: 1,
+  });
+  const enrolment = enrolled("car");
+  const state = stateOf(enrolment, assigned(enrolment.atMs, "a", 1));
+  const unanswered = (): readonly string[] => [...state.devices.get("car")!.unanswered];
+  assert.deepEqual(unanswered(), []);
+  const append = (fact: Fact): void => {
+    applyFact(state, state.length, fact);
+  };
+  append(activated("a", 1));
+  append(activated("a", 2));
+  append(assigned(enrolment.atMs + 1, "a", 1));
+  assert.deepEqual(unanswered(), ["a"], "back to an earlier version");
+  append(activated("a", 3));
+  assert.deepEqual(unanswered(), ["a"], "another version is no answer");
+  append(activated("a", 1));
+  assert.deepEqual(unanswered(), []);
+  append(assigned(enrolment.atMs + 2, "a", 1));
+  assert.deepEqual(unanswered(), [], "it runs already");
+});
+
 test("the positions of backups and restores are kept", () => {
   const state = stateOf(
     { type: "backup", atMs: 1, position: 7, location: "/b" },
