@@ -38,6 +38,8 @@ const modelCodes = {
   RECORD_INVALID: failed,
   PROVENANCE_INVALID: failed,
   OPENINGS_MISMATCH: verification,
+  STORY_INVALID: verification,
+  STORY_MISMATCH: verification,
   EVALUATION_INVALID: verification,
   RECORD_TOO_LARGE: failed,
   OWNER_MAP_INVALID: failed,

@@ -26,6 +26,7 @@ import {
   recoveryForm,
   recoveryPart,
   recoveryReport,
+  storyOption,
   verificationReport,
   versionPage,
   versionSummary,
@@ -122,6 +123,10 @@ export const modelOperations = {
         .optional()
         .describe("Only the tensors of these layers; * stands for any characters, ? for one (repeatable)"),
       lease: leaseText.optional(),
+      story: z
+        .enum(["include", "omit"])
+        .optional()
+        .describe("Whether the file of a model that Stemma trained also carries its story (include)"),
     },
     responseType: "application/octet-stream",
     output: recoveryReport,
@@ -162,6 +167,7 @@ export const modelOperations = {
       onto: shortText.optional().describe("Instead of base: the file has only some of this model's tensors"),
       device: shortText.optional(),
       line: shortText.optional(),
+      story: storyOption,
     },
     requestTypes: ["application/octet-stream", importContentType],
     responseType: "application/json",

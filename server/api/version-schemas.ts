@@ -343,12 +343,23 @@ export const importReport = z
     newTensorBytes: count,
     overheadBytes: count,
     unchanged: z.boolean().describe("Whether it equals its base"),
+    story: z
+      .object({ versionId: hash, fleet: text, name: text, device: text })
+      .exactOptional()
+      .describe("The version that the file was exported from, by the story in it"),
   })
   .meta({ id: "ImportReport" });
 export type ImportReport = ValueOf<typeof importReport>;
 
 /** Longest JSON part of an import, bytes: architecture and attachments included. */
 export const maxImportOptionsBytes = 64 * 1024 * 1024;
+
+export const storyOption = z
+  .enum(["keep", "ignore"])
+  .optional()
+  .describe(
+    "What to do with the story in a file that Stemma exported: check and keep it (keep), or not read it",
+  );
 
 /** A file on the server's machine that an import reads in place. */
 export const localFile = z.object({
@@ -395,6 +406,7 @@ export const importOptions = z
       .describe(
         "Over the server's local socket only: the file to read in place; the body ends after the options",
       ),
+    story: storyOption,
     dryRun: z.boolean().optional().describe("Report what would be stored, store nothing"),
   })
   .meta({ id: "ImportOptions" });

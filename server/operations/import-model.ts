@@ -13,6 +13,7 @@ import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
 import { planSave } from "../../shared/save/plan-save.js";
 import { loadSaveBase } from "../../shared/save/save-model.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import type { ExportedStory } from "../../shared/provenance/exported-story.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ImportOptions, ImportStream, LocalFile } from "../api/server-operations.js";
@@ -28,11 +29,13 @@ import {
   type ReceivedPart,
 } from "./import-parts.js";
 import { checkPartial, parentOf, partialBaseOf } from "./import-partial.js";
+import { baseOfStory, modelOfStory, savedStory, storyInFile } from "./import-story.js";
 import { workFolderOf } from "../context/work-folder.js";
 
 /**
  * @throws SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, MODEL_JSON_MALFORMED, LAYER_NOT_ALLOWED,
- * ARCHITECTURE_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL, FILE_CHANGED (nothing is saved then),
+ * ARCHITECTURE_MISMATCH, STORY_INVALID, STORY_MISMATCH, MODEL_NOT_FOUND (base), NAME_INVALID, DISK_FULL,
+ * FILE_CHANGED (nothing is saved then),
  * FILE_NOT_SHARED
  */
 export async function importModel(
@@ -115,29 +118,35 @@ async function importFile(
   const { files } = context.home.ports;
   const repository = await context.fleets.get(options.fleet, { create: options.dryRun !== true });
   const parent = parentOf(repository, options);
-  const base = parent === undefined ? undefined : repository.resolve(parent);
+  const named = parent === undefined ? undefined : repository.resolve(parent);
   const modelJson =
     options.architecture === undefined ? undefined : new TextEncoder().encode(options.architecture);
   const file = await files.open(path, "read");
   let opened: OpenedParts | undefined;
   try {
+    const where = nameIn(options);
+    const story = await storyInFile(file, where, options);
+    const base = story === undefined ? named : await baseOfStory(repository, story, named);
     const described = modelJson === undefined ? {} : { modelJson };
     const prepare = options.dryRun === true ? modelSourceOfSafetensors : modelToSaveOfSafetensors;
     const model =
-      options.onto === undefined || base === undefined
-        ? await prepare(file, nameIn(options), described)
-        : completeModel(
-            await modelSourceOfSafetensors(file, nameIn(options)),
-            await partialBaseOf(repository, base),
-            (tensor) => repository.objects.openTensor(tensor),
-          );
+      story !== undefined
+        ? await modelOfStory({ file, where }, story, modelJson)
+        : options.onto === undefined || base === undefined
+          ? await prepare(file, where, described)
+          : completeModel(
+              await modelSourceOfSafetensors(file, where),
+              await partialBaseOf(repository, base),
+              (tensor) => repository.objects.openTensor(tensor),
+            );
     await requireUnchanged();
     opened = await openParts(files, parts, modelJson);
     const { uses } = opened;
-    if (options.dryRun !== true) return await save(context, repository, { model, base, uses }, options);
+    if (options.dryRun !== true)
+      return await save(context, repository, { model, base, uses, story }, options);
     if ("unhashedLeaves" in model)
       throw new StemmaError("INTERNAL", "A dry run got a model that is not hashed. Report this.");
-    return await reportDry(repository, { model, base, uses });
+    return await reportDry(repository, { model, base, uses, story });
   } catch (error) {
     // A change explains whatever was found wrong. The bytes of a large file are read again while they are saved,
     // and compared with the ids of their tensors.
@@ -154,6 +163,7 @@ interface ImportedModel<Model extends ModelSource | UnhashedModel> {
   readonly model: Model;
   readonly base: VersionSummary | undefined;
   readonly uses: SaveUses | undefined;
+  readonly story: ExportedStory | undefined;
 }
 
 async function receive(files: Files, path: string, { byteLength, chunks }: ImportStream): Promise<void> {
@@ -183,17 +193,22 @@ function totalBytes(model: Pick<ModelSource, "leaves">, uses: SaveUses | undefin
 async function save(
   { live }: OperationsContext,
   repository: FleetRepository,
-  { model, base, uses }: ImportedModel<ModelSource | UnhashedModel>,
+  { model, base, uses: given, story }: ImportedModel<ModelSource | UnhashedModel>,
   { name, device, line, metadata, attachments, lease }: ImportOptions,
 ): Promise<ImportReport> {
+  const kept = story === undefined ? undefined : await savedStory(repository, story);
+  const uses = kept === undefined ? given : { ...kept.uses, ...given };
   const report = await repository.save(model, {
+    ...kept,
     name,
     ...(device === undefined ? {} : { device }),
     ...(line === undefined ? {} : { line }),
     bases: base === undefined ? [] : [base.versionId],
     ...(lease === undefined ? {} : { lease }),
-    ...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }),
-    ...(attachments === undefined || attachments.length === 0 ? {} : { attachments }),
+    ...(Object.keys(metadata ?? {}).length === 0 ? {} : { metadata: { ...kept?.metadata, ...metadata } }),
+    ...(attachments === undefined || attachments.length === 0
+      ? {}
+      : { attachments: [...(kept?.attachments ?? []), ...attachments] }),
     ...(uses === undefined ? {} : { uses }),
   });
   const { summary } = report;
@@ -209,6 +224,7 @@ async function save(
     newTensorBytes: report.newTensorBytes,
     overheadBytes: report.overheadBytes,
     unchanged: base !== undefined && base.record.contentId === summary.record.contentId,
+    ...originOf(story),
   };
 }
 
@@ -230,7 +246,7 @@ async function planAgainst(
 
 async function reportDry(
   repository: FleetRepository,
-  { model, base, uses }: ImportedModel<ModelSource>,
+  { model, base, uses, story }: ImportedModel<ModelSource>,
 ): Promise<ImportReport> {
   const { approach, changed } = await planAgainst(repository, model, base);
   const missing = new Map(
@@ -250,5 +266,12 @@ async function reportDry(
       base !== undefined &&
       changed === 0 &&
       model.leaves.length === (await repository.leaves(base.versionId)).length,
+    ...originOf(story),
   };
+}
+
+function originOf(story: ExportedStory | undefined): Pick<ImportReport, "story"> {
+  if (story === undefined) return {};
+  const { fleet, name, device } = story.record;
+  return { story: { versionId: story.versionId, fleet, name, device } };
 }

@@ -86,9 +86,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    recover: async ({ environment, form, part, checkpoint, layers, lease, ...reference }) => {
-      const { repository, summary } = await find(reference);
-      return recoverAsStream(repository, summary, { environment, form, part, checkpoint, layers, lease });
+    recover: async ({ fleet, model, ...options }) => {
+      const { repository, summary } = await find({ fleet, model });
+      return recoverAsStream(repository, summary, options);
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);

@@ -6,6 +6,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
 import type { SaveRecord } from "../../shared/model/model.js";
+import { storyKey } from "../../shared/provenance/exported-story.js";
 import { environmentForTraining } from "../../shared/train/training-environment.js";
 import type { Environment, EnvironmentPolicy } from "../../shared/model/environment.js";
 import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
@@ -17,6 +18,7 @@ import type { ModelLease } from "../repository/model-leases.js";
 import { provenStream } from "../api/proven-stream.js";
 import type { RecoveryForm, RecoveryReport, VerificationReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
+import { storyOfVersion, type StoryStore } from "./story-of-version.js";
 import { requireArchitecture } from "../context/require-architecture.js";
 
 /**
@@ -59,6 +61,8 @@ export interface RecoverOptions {
   readonly checkpoint?: number | undefined;
   /** Only the tensors of these layers. */
   readonly layers?: readonly string[] | undefined;
+  /** Whether the file also carries how the model was made; default: it does. */
+  readonly story?: "include" | "omit" | undefined;
   /** Of a transfer: only the tensors that the child takes over, by its names. */
   readonly lease?: string | undefined;
 }
@@ -84,7 +88,7 @@ function partOf({ part = "model", checkpoint, form }: RecoverOptions): Recovered
  * ENVIRONMENT_DIFFERENT, OBJECT_MISSING
  */
 export async function recoverAsStream(
-  repository: Pick<FleetRepository, "recover" | "leases">,
+  repository: Pick<FleetRepository, "recover" | "leases"> & StoryStore,
   summary: VersionSummary,
   options: RecoverOptions = {},
 ): Promise<RecoveryStream> {
@@ -115,12 +119,27 @@ export async function recoverAsStream(
       byteLength: model.sources.reduce((sum, { byteLength }) => sum + byteLength, 0),
       chunks: weightsChunks(model.sources),
     });
-  const file = safetensorsOfModel(model);
+  const isWhole = part === "model" && lease === undefined && model.partOf === undefined;
+  const file = await fileOf(repository, summary, model, isWhole && options.story !== "omit");
   return provenStream({
     expected,
     byteLength: safetensorsByteLength(file.tensors, file.options),
     chunks: safetensorsChunks(file.tensors, file.options),
   });
+}
+
+/** The file of a model that Stemma trained also carries its story. */
+async function fileOf(
+  repository: StoryStore,
+  summary: VersionSummary,
+  model: RecoveredModel,
+  withStory: boolean,
+): Promise<ReturnType<typeof safetensorsOfModel>> {
+  const story = withStory ? await storyOfVersion(repository, summary) : undefined;
+  const { tensors, options } = safetensorsOfModel(model);
+  return story === undefined
+    ? { tensors, options }
+    : { tensors, options: { metadata: { ...options.metadata, [storyKey]: story } } };
 }
 
 /** @throws LEASE_UNKNOWN, LEASE_EXPIRED, NOT_ALLOWED */

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isStemmaError } from "../../shared/errors.js";
 import { messageOf } from "../../shared/error-text.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
+import type { SaveRecord } from "../../shared/model/model.js";
 import { optimizerFileName } from "../../shared/recover/optimizer-file.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
@@ -14,6 +15,8 @@ import { writeModelFolder } from "../context/model-folder.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { locateData, type LocatedData } from "../data/locate-data.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { readKeptStory } from "../data/kept-story.js";
+import { findBase } from "../data/find-base.js";
 import type { Story, Unreplayable } from "./story.js";
 
 export interface Replay {
@@ -26,6 +29,8 @@ export interface Replay {
   readonly isOwnDataOnly?: boolean | undefined;
   /** MiB for the tensors of the training; absent: no limit. */
   readonly memoryLimitMb?: number | undefined;
+  /** Records of the bases, by version id: a base may be here under another id. */
+  readonly baseRecords?: ReadonlyMap<Hash, SaveRecord> | undefined;
   /** The work folder stays where the replay is cut short, so that it continues there. */
   readonly keptFolder?: string | undefined;
 }
@@ -40,15 +45,17 @@ export interface TrainedAgain {
  * @throws what recovering the base throws; DISK_FULL; TRAINING_STOPPED when aborted
  */
 export async function trainAgain(
-  { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder, isOwnDataOnly }: Replay,
+  replay: Replay,
   story: Story,
   workFolder: string,
 ): Promise<TrainedAgain | Unreplayable> {
+  const { context, repository, summary, signal, onProgress, memoryLimitMb, keptFolder, isOwnDataOnly } =
+    replay;
   // What a replay that was cut short left of these may be incomplete.
   for (const name of ["engine", "base"]) await rm(join(workFolder, name), { recursive: true, force: true });
   const engine = await engineFolderOf(repository, { summary, story, folder: join(workFolder, "engine") });
   if ("reason" in engine) return engine;
-  const base = await baseFolderOf(repository, story, join(workFolder, "base"));
+  const base = await baseFolderOf(replay, story, join(workFolder, "base"));
   if (base !== undefined && "reason" in base) return base;
   const data = await locateData(context, {
     fleet: repository.fleet,
@@ -125,7 +132,7 @@ async function collect(chunks: AsyncIterable<Uint8Array>): Promise<readonly Uint
 }
 
 async function baseFolderOf(
-  repository: FleetRepository,
+  { repository, summary, baseRecords }: Replay,
   { base, continuesOptimizer }: Story,
   folder: string,
 ): Promise<{ readonly folder: string; readonly versionId: Hash } | Unreplayable | undefined> {
@@ -134,9 +141,17 @@ async function baseFolderOf(
     reason: "base-missing",
     text: `its base ${base.slice(0, 12)} ${why}, and the training began from it.`,
   });
-  const version = repository.get(base);
-  if (version === undefined) return missing("is not known here");
-  if (version.state === "retired") return missing(`(${version.name}:${version.version}) was retired`);
+  const known = repository.get(base);
+  const records = baseRecords ?? (await readKeptStory(repository, summary.record))?.bases;
+  const version = await findBase(repository, base, records?.get(base));
+  if (version === undefined)
+    return missing(
+      known === undefined
+        ? "is not known here; import it from its own file"
+        : `(${known.name}:${known.version}) was retired`,
+    );
+  if (continuesOptimizer && version.record.uses?.optimizer === undefined)
+    return missing("is here without the optimizer's state, from which the training went on");
   await writeModelFolder(repository, version, folder);
   if (!continuesOptimizer) await rm(join(folder, optimizerFileName), { force: true });
   return { folder, versionId: base };

@@ -23,6 +23,7 @@ interface ImportChoices {
   readonly attach: string[];
   readonly checkpoint: string[];
   readonly optimizer?: string;
+  readonly story: boolean;
   readonly dryRun: boolean;
 }
 
@@ -48,6 +49,7 @@ export function addModelImportCommand(model: Command): void {
       [],
     )
     .option("--optimizer <file>", "a .safetensors file with the optimizer's state after the training")
+    .option("--no-story", "do not read the story in a file that Stemma exported")
     .option("--dry-run", "report what would be stored, store nothing", false)
     .description("save a model file of your own; its tensors come back byte for byte")
     .action(async (file: string, choices: ImportChoices, command: Command) =>
@@ -57,7 +59,7 @@ export function addModelImportCommand(model: Command): void {
 
 async function importCommand(
   file: string,
-  { name, base, onto, lease, arch, line, meta, attach, checkpoint, optimizer, dryRun }: ImportChoices,
+  { name, base, onto, lease, arch, line, meta, attach, checkpoint, optimizer, story, dryRun }: ImportChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const localFile = await describeFile(file);
@@ -82,6 +84,7 @@ async function importCommand(
         line,
         metadata: parseAssignments(meta),
         dryRun,
+        ...(story ? {} : { story: "ignore" as const }),
         ...(parts.length === 0 ? {} : { parts: [...parts] }),
         architecture: arch === undefined ? undefined : await readText(arch),
         attachments: await Promise.all(
@@ -111,13 +114,18 @@ function withArchitectureFile(error: unknown, file: string): unknown {
 }
 
 function describeImport(report: ImportReport): string {
-  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, overheadBytes } = report;
+  const { approach, unchanged, changed, tensors, newTensorBytes, tensorBytes, overheadBytes, story } = report;
   const extent = unchanged
     ? "equal to its base"
     : approach === "update"
       ? `${changed} of ${tensors} tensors changed`
       : `all ${tensors} tensors`;
-  return `${approach}: ${extent}; ${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored, plus ${formatBytes(overheadBytes)} of record`;
+  const stored = `${formatBytes(newTensorBytes)} of ${formatBytes(tensorBytes)} stored`;
+  const text = `${approach}: ${extent}; ${stored}, plus ${formatBytes(overheadBytes)} of record`;
+  return story === undefined
+    ? text
+    : `${text}\n  with the story of ${story.name} (${story.versionId.slice(0, 12)}) of the fleet ${story.fleet}, ` +
+        "which is not proved here: stemma replay run";
 }
 
 async function describeFile(path: string): Promise<LocalFile> {

@@ -25,6 +25,7 @@ interface RecoverChoices {
   readonly layers?: readonly string[];
   readonly with?: "optimizer";
   readonly force: boolean;
+  readonly story: boolean;
 }
 
 const help = `
@@ -53,6 +54,10 @@ export function addModelRecoverCommands(model: Command): void {
       .argument("[model]")
       .description("recover a model bit for bit, or what a whole fleet ran at a moment")
       .option("--file <path>", "write the model to this file, - for a pipe (form tfjs: its model.json)")
+      .option(
+        "--no-story",
+        "leave out how the model was made, which a file of a model trained by Stemma carries",
+      )
       .option("--force", "overwrite a file that exists", false)
       .option(
         "--at <time>",
@@ -152,10 +157,15 @@ async function recoverFile(
     environment,
     checkpoint,
     layers,
+    ...storyOf(choices),
   });
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path, await optimizer?.write(second));
+}
+
+function storyOf({ story }: RecoverChoices): Pick<OperationInput<"recover">, "story"> {
+  return story ? {} : { story: "omit" };
 }
 
 /** `soh.safetensors` gives `soh.optimizer.safetensors`. */
@@ -201,7 +211,7 @@ async function openOptimizer(
 /** Writes the model to standard output, and the report to standard error. @throws USAGE on a terminal */
 async function recoverToPipe(
   reference: string,
-  { environment, checkpoint, layers }: RecoverChoices,
+  choices: RecoverChoices,
   { operations, options, output }: CommandContext,
 ): Promise<void> {
   if (process.stdout.isTTY)
@@ -209,9 +219,11 @@ async function recoverToPipe(
       "USAGE",
       "A model is binary and was not written to the terminal. Name a file with --file PATH, or pipe the output.",
     );
-  const stream = await (
-    await operations()
-  ).recover({ fleet: options.fleet, model: reference, environment, checkpoint, layers });
+  const { environment, checkpoint, layers } = choices;
+  const { fleet } = options;
+  const opened = await operations();
+  const asked = { fleet, model: reference, environment, checkpoint, layers, ...storyOf(choices) };
+  const stream = await opened.recover(asked);
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
 }

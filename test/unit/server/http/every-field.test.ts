@@ -97,6 +97,7 @@ const inputs = {
     checkpoint: 3,
     layers: ["lstm*", "dense"],
     lease: "ab".repeat(16),
+    story: "omit",
   },
   modelJson: { fleet, model, weightsFile: "w.bin" },
   verify: { fleet, model },
@@ -286,6 +287,7 @@ describe("every field of an operation's input", () => {
       line: "a",
       metadata: { note: "ä", count: 1, ok: true },
       attachments: [{ name: "x", bytes: Buffer.of(1, 2) }],
+      story: "ignore",
       dryRun: true,
     };
     await assert.rejects(
