@@ -71,6 +71,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   approveEngine: "engines",
   removeEngine: "engines",
   replays: "replays",
+  replayStory: "replays",
+  story: "replays",
   replayChanged: "replays",
   queueReplay: "replays",
   cancelReplay: "replays",

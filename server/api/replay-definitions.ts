@@ -1,13 +1,16 @@
 /** Operations on queued replays, which a server runs one at a time. */
 import * as z from "zod";
-import { fleetParams, fleetPath, modelParams, modelPath } from "./fields.js";
+import { replayReport } from "./evaluation-schemas.js";
+import { count, fleetParams, fleetPath, hash, modelParams, modelPath } from "./fields.js";
 import { call } from "./operation.js";
 import {
   changedReplayBody,
   changedReplayReport,
   maxMinutes,
+  maxReplayStoryBytes,
   replayJob,
   replayPriority,
+  replayStoryBody,
 } from "./replay-schemas.js";
 
 export const replayOperations = {
@@ -20,6 +23,25 @@ export const replayOperations = {
     output: changedReplayReport,
     isLong: true,
     stopsWithClient: true,
+  }),
+  replayStory: call({
+    summary:
+      "Replay the story of an exported file or of a record alone, with the data that are here; no verdict is kept",
+    method: "POST",
+    path: `${fleetPath}/replay/story`,
+    params: fleetParams,
+    body: replayStoryBody,
+    output: replayReport,
+    isLong: true,
+    stopsWithClient: true,
+    maxBodyBytes: maxReplayStoryBytes,
+  }),
+  story: call({
+    summary: "How a model was made, as its exported file carries it: the record alone, without the model",
+    method: "GET",
+    path: `${modelPath}/story`,
+    params: modelParams,
+    output: z.object({ versionId: hash, name: z.string(), version: count, story: z.string() }),
   }),
   replays: call({
     summary: "Queued replays: the one that runs, those that wait in their order, and the latest that ended",

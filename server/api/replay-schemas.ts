@@ -34,6 +34,23 @@ export const maxMinutes = z
   .optional()
   .describe(`Minutes that a replay may take, at most ${maxMaxMinutes}; default ${defaultMaxMinutes}`);
 
+/** Of a request: a story, and the tensors of a large file. */
+export const maxReplayStoryBytes = 64 * 1024 * 1024;
+
+export const replayStoryBody = {
+  story: z
+    .string()
+    .min(2)
+    .max(4 * 1024 * 1024)
+    .describe("Text of the key stemma.story of an exported file"),
+  tensors: z
+    .array(z.object({ name: z.string().max(65_535), id: hash }))
+    .max(300_000)
+    .optional()
+    .describe("The tensors of the file in their order in it; absent: only the recorded root is compared"),
+  maxMinutes,
+};
+
 export const changedReplayBody = {
   set: parameters.describe("Parameters of the recipe that are to have other values, also as trainer.NAME"),
   name: shortText.describe("Name of the new model"),

@@ -3,11 +3,12 @@ import { formatDuration } from "../../shared/cli/output.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
 import { nameOf } from "./version-text.js";
 
-export function describeReplay(report: ReplayReport): string {
+/** @param title what was replayed */
+export function describeReplay(report: ReplayReport, title = nameOf(report)): string {
   const { verdict, grade, text, difference, workMs, dataFrom } = report;
   const largest = difference?.largest;
   return [
-    `${nameOf(report)} ${verdict}${grade === undefined ? "" : ` (${grade})`}: ${text}`,
+    `${title} ${verdict}${grade === undefined ? "" : ` (${grade})`}: ${text}`,
     ...(largest === undefined
       ? []
       : [`  largest difference ${largest.difference.toPrecision(3)}, in ${largest.tensor}`]),

@@ -20,6 +20,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { modelJsonOf } from "./model-json.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
+import { storyOfVersion } from "./story-of-version.js";
 import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<
@@ -30,6 +31,7 @@ type ModelOperations = Pick<
   | "log"
   | "nearest"
   | "diff"
+  | "story"
   | "modelJson"
   | "recover"
   | "verify"
@@ -81,6 +83,19 @@ export function modelOperations(context: OperationsContext): ModelOperations {
         ...(await repository.diff(first.versionId, second.versionId)),
         ...(provenance === undefined ? {} : { provenance }),
       };
+    },
+    story: async (reference) => {
+      const { repository, summary } = await find(reference);
+      const { versionId, name, version } = summary;
+      const story = await storyOfVersion(repository, summary);
+      if (story === undefined)
+        throw new StemmaError(
+          "NOT_FOUND",
+          `${name}:${version} has no story that could be played again: it was not trained by Stemma. ` +
+            "`stemma model show` prints what is recorded of it.",
+          { versionId },
+        );
+      return { versionId, name, version, story };
     },
     modelJson: async ({ weightsFile, ...reference }) => {
       const { repository, summary } = await find(reference);

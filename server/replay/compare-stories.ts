@@ -19,7 +19,37 @@ export function differingMembers(original: OpenedProvenance, replayed: OpenedPro
     const expected = comparable(original, name);
     if (expected !== undefined) collect(name, expected, comparable(replayed, name), found);
   }
+  found.push(...differingDomains(original, replayed));
   return found.slice(0, maxNamed);
+}
+
+/**
+ * The features and outputs that have other names or another number (ME6): equal samples with other names mean
+ * something else. Data that were read in another form name nothing that could be compared.
+ */
+function differingDomains(original: OpenedProvenance, replayed: OpenedProvenance): readonly string[] {
+  const [expected, actual] = [setsOf(original), setsOf(replayed)];
+  const isComparable = expected.every((set, i) => memberOf(set, "reader") === memberOf(actual[i], "reader"));
+  if (!isComparable) return [];
+  const differs = (role: "input" | "target"): boolean =>
+    expected.some((set, i) => {
+      const [names, others] = [namesOf(set, role), namesOf(actual[i], role)];
+      return names !== undefined && others !== undefined && names !== others;
+    });
+  return [...(differs("input") ? ["domain.features"] : []), ...(differs("target") ? ["domain.outputs"] : [])];
+}
+
+function setsOf(opened: OpenedProvenance): readonly unknown[] {
+  const sets: unknown = valueOf(opened, "data");
+  return Array.isArray(sets) ? sets : [];
+}
+
+function namesOf(set: unknown, role: "input" | "target"): string | undefined {
+  const columns = memberOf(set, "columns");
+  if (!Array.isArray(columns)) return undefined;
+  return JSON.stringify(
+    columns.filter((column) => memberOf(column, "role") === role).map((column) => memberOf(column, "name")),
+  );
 }
 
 function comparable(opened: OpenedProvenance, name: string): unknown {

@@ -2,7 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
-import { decodeMetadata } from "../../shared/model/metadata.js";
+import type { Architecture } from "../../shared/model/model.js";
+import { decodeMetadata, type ModelMetadata } from "../../shared/model/metadata.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { OpenedProvenance } from "../../shared/provenance/openings.js";
 import { openProvenance } from "../../shared/provenance/openings.js";
@@ -26,6 +27,8 @@ export type Judgement = Omit<ReplayReport, "versionId" | "name" | "version">;
 interface Judged extends TrainedAgain {
   readonly story: Story;
   readonly opened: OpenedProvenance;
+  /** Default: the version, as it is in the store. */
+  readonly recorded?: RecordedModel | undefined;
 }
 
 /**
@@ -34,7 +37,7 @@ interface Judged extends TrainedAgain {
  */
 export async function judgeReplay(
   { context, repository, summary }: Replay,
-  { outcome, story, opened, dataFrom }: Judged,
+  { outcome, story, opened, dataFrom, recorded = recordedVersion(repository, summary) }: Judged,
 ): Promise<Judgement> {
   const { result } = outcome;
   const replayed = provenanceOfTraining(
@@ -49,16 +52,16 @@ export async function judgeReplay(
     context.home.ports.random,
   );
   const members = differingMembers(opened, openProvenance(replayed.provenance, replayed.openings));
-  const difference = await compareWithRecorded(repository, summary, outcome);
+  const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
   const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm";
-  const isRepeated = difference === undefined && members.length === 0;
-  const hasRepeatedMeasures = members.length === 0 && (await hasSameMeasures(repository, summary, outcome));
+  const isRepeated = isEqual && members.length === 0;
+  const hasRepeatedMeasures = members.length === 0 && (await hasSameMeasures(recorded, outcome));
   const verdict = isRepeated ? "proved" : mustBeEqual ? "refuted" : "unreplayable";
   return {
     verdict,
-    grade: difference === undefined ? "bit-exact" : hasRepeatedMeasures ? "execution-exact" : "different",
+    grade: isEqual ? "bit-exact" : hasRepeatedMeasures ? "execution-exact" : "different",
     ...(verdict === "unreplayable" ? { reason: "other-class" as const } : {}),
-    text: describe(verdict, difference, members),
+    text: describe(verdict, { isEqual, difference }, members),
     ...(difference === undefined ? {} : { difference }),
     ...(members.length === 0 ? {} : { members }),
     engineId: result.engine,
@@ -67,35 +70,68 @@ export async function judgeReplay(
   };
 }
 
+/** What a replay is compared with. */
+export interface RecordedModel {
+  /** @param replayed tensors by path */
+  compare(replayed: ReplayedModel): Promise<Comparison>;
+  /** The metadata of the version; undefined where they are not here. */
+  metadata(): Promise<ModelMetadata | undefined>;
+}
+
+export interface ReplayedModel {
+  readonly architecture: Architecture;
+  readonly tensors: ReadonlyMap<string, TensorSource>;
+}
+
+export interface Comparison {
+  readonly isEqual: boolean;
+  /** Undefined where all are equal, and where only the root of the recorded model is known. */
+  readonly difference: TensorDifference | undefined;
+}
+
 async function compareWithRecorded(
-  repository: FleetRepository,
-  { record }: Replay["summary"],
+  recorded: RecordedModel,
   { modelFile, architectureFile }: TrainingOutcome,
-): Promise<TensorDifference | undefined> {
-  const leaves = await readLeaves(repository.objects, record);
-  const names = decodeNames(await repository.objects.read("names", record.objects.names), leaves.length);
+): Promise<Comparison> {
   const file = await nodeFiles().open(modelFile, "read");
   try {
     const architecture = decodeArchitecture(await readFile(architectureFile));
     const model = await modelToSaveOfSafetensors(file, modelFile, { architecture: { architecture } });
-    const replayed = new Map(
+    const tensors = new Map(
       ("unhashedLeaves" in model ? model.unhashedLeaves : model.leaves).map(
         ({ path }, i) => [path, model.sources[i] as TensorSource] as const,
       ),
     );
-    return await compareTensors(
-      leaves.map(({ path, tensor }, i) => ({
-        path,
-        name: names.leaves[i] ?? path,
-        id: tensor,
-        // Those of a claim are not here.
-        source: repository.objects.has(tensor) ? repository.objects.openTensor(tensor) : undefined,
-      })),
-      replayed,
-    );
+    return await recorded.compare({ architecture, tensors });
   } finally {
     await file.close();
   }
+}
+
+/** A version or a claim of this fleet. */
+function recordedVersion({ objects }: FleetRepository, { record }: Replay["summary"]): RecordedModel {
+  return {
+    compare: async ({ tensors }) => {
+      const leaves = await readLeaves(objects, record);
+      const names = decodeNames(await objects.read("names", record.objects.names), leaves.length);
+      const difference = await compareTensors(
+        leaves.map(({ path, tensor }, i) => ({
+          path,
+          name: names.leaves[i] ?? path,
+          id: tensor,
+          // Those of a claim are not here.
+          source: objects.has(tensor) ? objects.openTensor(tensor) : undefined,
+        })),
+        tensors,
+      );
+      return { isEqual: difference === undefined, difference };
+    },
+    metadata: async () => {
+      const { metadata } = record.objects;
+      if (metadata === undefined || !objects.has(metadata)) return undefined;
+      return decodeMetadata(await objects.read("metadata", metadata));
+    },
+  };
 }
 
 /** The measures of the training that must be the same where the same operations ran. */
@@ -108,27 +144,23 @@ const repeatedMeasures = [
   "training.samples",
 ] as const;
 
-async function hasSameMeasures(
-  { objects }: FleetRepository,
-  { record }: Replay["summary"],
-  { result }: TrainingOutcome,
-): Promise<boolean> {
-  const { metadata } = record.objects;
-  if (metadata === undefined || !objects.has(metadata)) return false;
-  const recorded = decodeMetadata(await objects.read("metadata", metadata));
+async function hasSameMeasures(recorded: RecordedModel, { result }: TrainingOutcome): Promise<boolean> {
+  const metadata = await recorded.metadata();
+  if (metadata === undefined) return false;
   const replayed = metadataOfResult(result);
-  return repeatedMeasures.every((name) => Object.is(recorded[name], replayed[name]));
+  return repeatedMeasures.every((name) => Object.is(metadata[name], replayed[name]));
 }
 
 function describe(
   verdict: ReplayReport["verdict"],
-  difference: TensorDifference | undefined,
+  { isEqual, difference }: Comparison,
   members: readonly string[],
 ): string {
   if (verdict === "proved") return "the training was repeated, and every tensor has the recorded bytes.";
-  const tensors =
-    difference === undefined
-      ? "every tensor has the recorded bytes"
+  const tensors = isEqual
+    ? "every tensor has the recorded bytes"
+    : difference === undefined
+      ? "the model has another root than the record"
       : `${difference.tensors} tensors have other bytes, the first is ${JSON.stringify(difference.first)}`;
   const story = members.length === 0 ? "" : `; the replay had other values of ${members.join(", ")}`;
   return verdict === "refuted"

@@ -103,7 +103,7 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
     : await judgeReplay(task, { ...trained, opened: read.opened, story });
 }
 
-function tookTooLong(maxMinutes = defaultMaxMinutes): Unreplayable {
+export function tookTooLong(maxMinutes = defaultMaxMinutes): Unreplayable {
   const text = `its training was ended after ${maxMinutes} minutes; allow more with --max-minutes.`;
   return { reason: "too-long", text };
 }

@@ -5,6 +5,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { ReplayReport } from "../../api/evaluation-schemas.js";
 import { changedReplayBody, maxMinutes, replayPriority, type ReplayJob } from "../../api/replay-schemas.js";
 import { inputOption } from "../input-option.js";
+import { readReplayFile } from "../replay-file.js";
 import { describeReplay } from "../replay-text.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
@@ -36,6 +37,13 @@ parameters. The result is a new version, whose record tells from which one and w
 changed (stemma model show, stemma model diff).
 
   stemma replay run pack-soh:3 --set trainer.epochs=15 --name pack-soh-longer
+
+A file that Stemma exported (.safetensors), or a record alone (.json, from stemma model
+story), is replayed without the model being known here; data, base and engine must be. What
+is missing is named. No verdict is kept of it.
+
+  stemma replay run soh.safetensors
+  stemma replay run soh.story.json
 `;
 
 interface RunChoices {
@@ -49,7 +57,7 @@ interface RunChoices {
 export function addReplayRunCommand(replay: Command): void {
   replay
     .command("run")
-    .argument("<models...>", "name, name:version, name:tag or id")
+    .argument("<models...>", "name, name:version, name:tag or id; or an exported file")
     .description("train versions once more from their provenance and compare them bit for bit")
     .option("--detach", "queue them on the server, and do not wait", false)
     .addOption(inputOption("--priority <n>", replayPriority))
@@ -113,14 +121,32 @@ async function runCommand(
   const reports: ReplayReport[] = [];
   for (const model of models) {
     output.progress(`replaying ${model}`);
-    reports.push(await opened.replay({ fleet: options.fleet, model, maxMinutes }, { signal }));
+    const file = await readReplayFile(model);
+    const { fleet } = options;
+    reports.push(
+      file === undefined
+        ? await opened.replay({ fleet, model, maxMinutes }, { signal })
+        : await opened.replayStory({ fleet, ...file, maxMinutes }, { signal }),
+    );
   }
   output.endProgress();
   output.print({
     data: reports,
     names: reports.map(({ versionId }) => versionId),
-    text: reports.map(describeReplay).join("\n"),
+    text: reports.map((report, i) => describeReplay(report, titleOf(report, models[i] ?? ""))).join("\n"),
   });
+  endWith(reports);
+}
+
+/** A version of a file need not be known here, so it has no number. */
+function titleOf(report: ReplayReport, argument: string): string {
+  return report.version === 0
+    ? `${argument} (${report.name}, ${report.versionId.slice(0, 12)})`
+    : nameOf(report);
+}
+
+/** @throws REPLAY_REFUTED, REPLAY_INCOMPLETE */
+function endWith(reports: readonly ReplayReport[]): void {
   const refuted = reports.filter(({ verdict }) => verdict === "refuted");
   if (refuted.length > 0)
     throw new StemmaError(

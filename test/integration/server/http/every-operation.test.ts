@@ -40,6 +40,8 @@ const partial: ReadonlySet<OperationName> = new Set([
   "backup",
   "train",
   "replayChanged",
+  "story",
+  "replayStory",
   "journal",
   "addToken",
   "redact",

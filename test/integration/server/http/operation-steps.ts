@@ -353,6 +353,19 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
     {
+      name: "story",
+      shows: "none of a model that was imported",
+      ask: (at) => at.story(tiny),
+      fails: "NOT_FOUND",
+    },
+    { name: "story", ask: async (at) => Object.keys(await at.story({ fleet, model: "soh" })) },
+    {
+      name: "replayStory",
+      shows: "a story that is malformed",
+      ask: (at) => at.replayStory({ fleet, story: "{}" }),
+      fails: "STORY_INVALID",
+    },
+    {
       name: "replayChanged",
       shows: "nothing that can be replayed",
       ask: (at) => at.replayChanged({ ...tiny, name: "other", set: { epochs: 2 } }),
@@ -376,6 +389,14 @@ export function steps(backupFolder: string): readonly Step[] {
         await at.collect({ fleet, ...(await at.planCollection({ fleet })) });
         assert.deepEqual((await at.check({ fleet })).problems, []);
         return (await at.model({ fleet, model: "soh" })).record.objects.openings !== undefined;
+      },
+    },
+    {
+      name: "replayStory",
+      shows: "why a redacted one cannot be replayed",
+      ask: async (at) => {
+        const { story } = await at.story({ fleet, model: "soh" });
+        return (await at.replayStory({ fleet, story })).verdict;
       },
     },
     {

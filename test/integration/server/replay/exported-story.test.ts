@@ -12,6 +12,13 @@ import { localOperations } from "../../../../server/operations/local-operations.
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { readOpenedProvenance } from "../../../../server/context/opened-provenance.js";
+import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
+import type { Provenance } from "../../../../shared/provenance/provenance.js";
+import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
+import { sha256, tensorIdOfSource } from "../../../../shared/tensor/hash.js";
+import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors-reader.js";
+import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { decodeStory, storyKey } from "../../../../shared/provenance/exported-story.js";
 
 const fleet = "cars";
@@ -44,6 +51,16 @@ function importFile(
   options: { readonly name: string; readonly base?: string; readonly story?: "ignore" },
 ): Promise<ImportReport> {
   return operations.import({ byteLength: file.length, chunks: Readable.from([file]) }, { fleet, ...options });
+}
+
+async function tensorsOf(file: Buffer): Promise<{ name: string; id: Hash }[]> {
+  const opened = await readSafetensors(fileOfBytes(file), "the file");
+  return Promise.all(
+    opened.tensors.map(async (entry) => ({
+      name: entry.name,
+      id: await tensorIdOfSource(opened.source(entry)),
+    })),
+  );
 }
 
 type Header = Record<string, Record<string, string>>;
@@ -93,6 +110,35 @@ describe("the story in an exported file", () => {
     }
     await rm(path, { recursive: true, force: true });
   });
+
+  /** The second model with another tensor, or another provenance. */
+  async function saveLie(
+    name: string,
+    { flipped, plain = {} }: { readonly flipped?: number; readonly plain?: Partial<Provenance> },
+  ): Promise<string> {
+    const { repository, home } = trained;
+    const truth = repository.resolve("soh:2");
+    const model = await repository.recover(truth.versionId);
+    const opened = (await readOpenedProvenance(repository, truth.record.objects))!;
+    const members = Object.entries(opened.openings).map(([member, { value }]) => [member, value] as const);
+    const tensors: Tensor[] = [];
+    for (const source of model.sources) {
+      const { bytes, ...header } = await tensorOfSource(source);
+      tensors.push({ ...header, bytes: bytes.slice() });
+    }
+    if (flipped !== undefined) tensors[flipped]!.bytes[0]! ^= 1;
+    const { committed: _, ...shared } = opened.provenance;
+    const committed = Object.fromEntries(
+      members.filter(([member]) => plain.data === undefined || member !== "data"),
+    );
+    await repository.save(modelSourceOfTensors(model.architecture!, tensors, model.names), {
+      name,
+      bases: truth.record.bases,
+      ...makeProvenance({ ...shared, ...plain }, committed, home.ports.random),
+      metadata: { ...(await trained.operations.model({ fleet, model: "soh:2" })).metadata },
+    });
+    return `${name}:1`;
+  }
 
   it("is there whole, and can be left out", async () => {
     const story = decodeStory(storyOf(file));
@@ -158,6 +204,46 @@ describe("the story in an exported file", () => {
     assert.deepEqual(other.repository.versions({ name: "x" }), []);
     const { story } = await importFile(other, flipped, { name: "x", story: "ignore" });
     assert.equal(story, undefined);
+  });
+
+  it("is replayed from the file, or from the record alone, where the model is not known", async () => {
+    const { operations, repository } = other;
+    const proved = await operations.replayStory({
+      fleet,
+      story: storyOf(file),
+      tensors: await tensorsOf(file),
+    });
+    assert.deepEqual([proved.verdict, proved.grade, proved.version], ["proved", "bit-exact", 0]);
+    const { story } = await trained.operations.story({ fleet, model: "soh:1" });
+    assert.equal((await operations.replayStory({ fleet, story })).verdict, "proved");
+    assert.equal(repository.get(proved.versionId), undefined);
+  });
+
+  it("is refuted where it gives another model, and says what is missing", async () => {
+    const { operations } = other;
+    const lie = await saveLie("lie", { flipped: 3 });
+    const exported = await exportFile(trained, lie);
+    const refuted = await operations.replayStory({
+      fleet,
+      story: storyOf(exported),
+      tensors: await tensorsOf(exported),
+    });
+    const { leaves } = await trained.operations.model({ fleet, model: lie });
+    assert.deepEqual([refuted.verdict, refuted.grade], ["refuted", "execution-exact"]);
+    assert.deepEqual(refuted.difference, { tensors: 1, first: leaves[3]?.name });
+    const changed = (await tensorsOf(exported)).toReversed();
+    await assert.rejects(operations.replayStory({ fleet, story: storyOf(exported), tensors: changed }), {
+      code: "STORY_MISMATCH",
+    });
+    for (const [reason, plain] of [
+      ["data-missing", { data: [sha256("unknown")] }],
+      ["base-missing", { bases: [sha256("unknown")] }],
+      ["engine-missing", { engine: sha256("unknown") }],
+    ] as const) {
+      const { story } = await trained.operations.story({ fleet, model: await saveLie(reason, { plain }) });
+      const ended = await operations.replayStory({ fleet, story });
+      assert.deepEqual([ended.verdict, ended.reason], ["unreplayable", reason], ended.text);
+    }
   });
 
   it("leaves out what was redacted, and replaying it is refused with the reason", async () => {

@@ -106,6 +106,8 @@ const inputs = {
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
   replay: { fleet, model, maxMinutes: 9 },
+  story: { fleet, model },
+  replayStory: { fleet, story: "{}", tensors: [{ name: "n", id: hash }], maxMinutes: 9 },
   replayChanged: { fleet, model, name: "n", set: { "trainer.epochs": 2 }, maxMinutes: 9 },
   evaluate: { fleet, model, data: "cells", top: 3, limit: 7, predictions: true, store: false },
   evaluations: { fleet, model, limit: 7 },

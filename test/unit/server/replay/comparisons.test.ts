@@ -92,6 +92,14 @@ test("members: what a replay must repeat is compared, what it cannot repeat is n
     by: { who: "ann", through: "command" },
   };
   assert.deepEqual(differingMembers(original, opened(repeated)), []);
+  const named = (reader: string, ...names: string[]): OpenedProvenance => {
+    const columns = [...names.map((name) => ({ name, role: "input" })), { name: "y", role: "target" }];
+    return opened({ data: [{ reader, columns }] });
+  };
+  assert.deepEqual(differingMembers(named("x", "a", "b"), named("x", "a", "b")), []);
+  for (const others of [["a", "c"], ["a"], ["b", "a"]])
+    assert.deepEqual(differingMembers(named("x", "a", "b"), named("x", ...others)), ["domain.features"]);
+  assert.deepEqual(differingMembers(named("x", "a", "b"), named("canonical", "a")), []);
   assert.deepEqual(
     differingMembers(
       original,

@@ -1,0 +1,47 @@
+/** What `stemma replay run` reads of a file: an exported model's story with its tensors' ids, or a record alone. */
+import { readFile, stat } from "node:fs/promises";
+import { StemmaError } from "../../shared/errors.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import { maxStoryBytes, storyKey } from "../../shared/provenance/exported-story.js";
+import { tensorIdOfSource } from "../../shared/tensor/hash.js";
+import { readSafetensors } from "../../shared/tensor/safetensors-reader.js";
+import type { OperationInput } from "../api/server-operations.js";
+
+export type ReplayFile = Pick<OperationInput<"replayStory">, "story" | "tensors">;
+
+/**
+ * Undefined where the argument does not name a file, but a model.
+ * @throws FILE_MISSING, SAFETENSORS_MALFORMED, SAFETENSORS_TRUNCATED, STORY_INVALID for a file without a story
+ */
+export async function readReplayFile(argument: string): Promise<ReplayFile | undefined> {
+  if (!/\.(safetensors|json)$/.test(argument)) return undefined;
+  const found = await stat(argument).catch(() => undefined);
+  if (found === undefined && !argument.includes("/")) return undefined;
+  if (found?.isFile() !== true)
+    throw new StemmaError("FILE_MISSING", `${argument} is not a file. Check the path.`, { path: argument });
+  if (argument.endsWith(".json")) {
+    if (found.size > maxStoryBytes) throw withoutStory(argument, `it has more than ${maxStoryBytes} bytes`);
+    return { story: (await readFile(argument, "utf8")).trim() };
+  }
+  const file = await nodeFiles().open(argument, "read");
+  try {
+    const opened = await readSafetensors(file, argument);
+    const story = opened.metadata?.[storyKey];
+    if (story === undefined) throw withoutStory(argument, "its metadata have none");
+    const ids: { name: string; id: Awaited<ReturnType<typeof tensorIdOfSource>> }[] = [];
+    for (const tensor of opened.tensors)
+      ids.push({ name: tensor.name, id: await tensorIdOfSource(opened.source(tensor)) });
+    return { story, tensors: ids };
+  } finally {
+    await file.close();
+  }
+}
+
+function withoutStory(path: string, reason: string): StemmaError<"STORY_INVALID"> {
+  return new StemmaError(
+    "STORY_INVALID",
+    `${path} has no story that could be replayed: ${reason}. Export the model with \`stemma model recover --file\` ` +
+      "from the server where it was trained; a file that another program wrote does not tell how it was made.",
+    { path },
+  );
+}
