@@ -126,13 +126,14 @@ function plannedCases(rows: number): readonly PlannedCase[] {
     name: string,
     width: number,
     of: (values: Float32Array) => Tensor,
+    drawn = values,
   ): readonly PlannedCase[] => [
-    { name: `${name} alone`, width, tensor: () => of(values().moved) },
+    { name: `${name} alone`, width, tensor: () => of(drawn().moved) },
     {
       name: `${name} fine-tuned`,
       width,
-      tensor: () => of(values().moved),
-      base: () => of(values().floats),
+      tensor: () => of(drawn().moved),
+      base: () => of(drawn().floats),
     },
   ];
   const eight = (dtype: DType, of: (value: number) => number): readonly PlannedCase[] =>
@@ -140,11 +141,7 @@ function plannedCases(rows: number): readonly PlannedCase[] {
   const level = (value: number, most: number): number =>
     Math.max(-most, Math.min(most - 1, Math.round((value / 0.15) * most)));
   const nibbles = (from: Float32Array): Tensor =>
-    bytesTensor(
-      "U8",
-      [count],
-      (i) => (level(from[(2 * i) % count]!, 8) + 8) | ((level(from[(2 * i + 1) % count]!, 8) + 8) << 4),
-    );
+    bytesTensor("U8", [count], (i) => (level(from[2 * i]!, 8) + 8) | ((level(from[2 * i + 1]!, 8) + 8) << 4));
   return [
     { name: "F32 alone", width: 4, tensor: base },
     {
@@ -162,7 +159,8 @@ function plannedCases(rows: number): readonly PlannedCase[] {
     ...eight("F8_E5M2", (value) => fp8(value, 5)),
     ...eight("I8", (value) => level(value, 128)),
     ...eight("BOOL", (value) => (value > 0.1 ? 1 : 0)),
-    ...both("U8 int4 pairs", 1, nibbles),
+    // Two numbers in each byte.
+    ...both("U8 int4 pairs", 1, nibbles, movedWeights([2 * rows, 512])),
     ...integerCases(shape),
   ];
 }
