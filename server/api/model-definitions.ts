@@ -12,6 +12,7 @@ import {
   shortText,
   timeMs,
 } from "./fields.js";
+import { recoveryExplanation } from "./recovery-schemas.js";
 import { nearestModel } from "./nearest-schemas.js";
 import { call, stream } from "./operation.js";
 import {
@@ -132,6 +133,13 @@ export const modelOperations = {
     output: recoveryReport,
     details:
       "The body is the file. The header `stemma-recovery` has the report below as base64url JSON; `stemma-root`, `stemma-version-id`, `stemma-environment`, `etag` and `content-length` have parts of it. The last bytes are sent only when all tensors are verified: a body as long as `content-length` is right, a shorter one must not be used.",
+  }),
+  explainRecovery: call({
+    summary: "From what a model would be recovered, and how long that takes on this machine",
+    method: "GET",
+    path: `${modelPath}/recovery`,
+    params: modelParams,
+    output: recoveryExplanation,
   }),
   modelJson: call({
     summary: "The model.json by which TensorFlow.js loads a model's weights (see recover, form tfjs)",

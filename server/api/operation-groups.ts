@@ -50,6 +50,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   diff: "models",
   asOf: "models",
   modelJson: "models",
+  explainRecovery: "models",
   verify: "models",
   tag: "models",
   hold: "models",

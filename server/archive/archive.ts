@@ -44,6 +44,8 @@ export interface Archive {
     options: PlanArchiveOptions & { readonly readBytesPerSecond?: number; readonly measure?: boolean },
   ): Promise<ArchivePlan>;
   apply(repository: FleetRepository, plan: ArchivePlan, options: ApplyOptions): Promise<ApplyReport>;
+  /** The rates of this machine, measured where they have not been. */
+  rates(): Promise<ArchiveRates>;
   /** What moving old versions' low-order bytes to a tier would bring. @throws NOT_FOUND, TIER_UNREACHABLE */
   planTier(work: TierWork, tier: GuardedTier): Promise<TierPlan>;
   applyTier(work: TierWork, options: TierApplyOptions): Promise<TierApplied>;
@@ -70,7 +72,7 @@ class FleetArchive implements Archive {
     { readBytesPerSecond, measure = false, ...options }: Parameters<Archive["plan"]>[1],
   ): Promise<ArchivePlan> {
     return this.#exclusively(repository.fleet, async () => {
-      const measured = (measure ? undefined : await this.#readRates()) ?? (await this.#measureRates());
+      const measured = measure ? await this.#measureRates() : await this.rates();
       const rates =
         readBytesPerSecond === undefined
           ? measured
@@ -100,6 +102,10 @@ class FleetArchive implements Archive {
         await coder.close();
       }
     });
+  }
+
+  async rates(): Promise<ArchiveRates> {
+    return (await this.#readRates()) ?? (await this.#measureRates());
   }
 
   planTier(work: TierWork, tier: GuardedTier): Promise<TierPlan> {

@@ -96,6 +96,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       (await import("../replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>
       (await import("../replay/replay-changed.js")).replayChanged(context, input, signal),
+    explainRecovery: async (input) => (await import("./explain-recovery.js")).explainRecovery(context, input),
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
     reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),

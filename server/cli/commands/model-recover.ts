@@ -13,6 +13,7 @@ import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { refuseExisting, writeStreamDurably, writeStreamTo } from "../stream-file.js";
 import { nameOf } from "../version-text.js";
+import { explainCommand } from "../explain-recovery.js";
 import { recoverFleet } from "./recover-fleet.js";
 
 interface RecoverChoices {
@@ -26,6 +27,7 @@ interface RecoverChoices {
   readonly with?: "optimizer";
   readonly force: boolean;
   readonly story: boolean;
+  readonly explain: boolean;
 }
 
 const help = `
@@ -43,6 +45,8 @@ came through the pipe only if the command ends with status 0.
       soh.safetensors and soh.optimizer.safetensors
   stemma model recover detector --layers 'backbone.*' --file backbone.safetensors
       only these tensors, and only they are read; each one is verified
+  stemma model recover detector --explain
+      from what it would be recovered, and how long that takes by this machine's rates
   stemma model recover --fleet cars --at 2026-11-21T09:30:00Z --folder then
 `;
 
@@ -58,6 +62,7 @@ export function addModelRecoverCommands(model: Command): void {
         "--no-story",
         "leave out how the model was made, which a file of a model trained by Stemma carries",
       )
+      .option("--explain", "recover nothing; state from what it would be, and how long that takes", false)
       .option("--force", "overwrite a file that exists", false)
       .option(
         "--at <time>",
@@ -102,6 +107,7 @@ async function recoverCommand(
   context: CommandContext,
 ): Promise<void> {
   refuseMixed(reference, choices);
+  if (choices.explain) return explainCommand(reference, context);
   if (reference === undefined) {
     if (choices.at === undefined || choices.form === "tfjs")
       throw new StemmaError(

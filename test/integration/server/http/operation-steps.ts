@@ -352,6 +352,7 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: async (at) => drain(await at.fetchDataset({ fleet, name: "cells" })),
     },
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
+    { name: "explainRecovery", ask: (at) => at.explainRecovery(tiny) },
     {
       name: "story",
       shows: "none of a model that was imported",

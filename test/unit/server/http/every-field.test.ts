@@ -106,6 +106,7 @@ const inputs = {
   retire: { fleet, model, because: "old", dryRun: true },
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
   replay: { fleet, model, maxMinutes: 9 },
+  explainRecovery: { fleet, model },
   story: { fleet, model },
   replayStory: { fleet, story: "{}", tensors: [{ name: "n", id: hash }], maxMinutes: 9 },
   replayChanged: { fleet, model, name: "n", set: { "trainer.epochs": 2 }, maxMinutes: 9 },

@@ -1,0 +1,47 @@
+/** `stemma model recover --explain`: from what a model would be recovered, as text for people. */
+import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { RecoveryExplanation } from "../api/recovery-schemas.js";
+import type { CommandContext } from "./context.js";
+import { nameOf } from "./version-text.js";
+
+/** @throws USAGE without a model */
+export async function explainCommand(
+  model: string | undefined,
+  { operations, options: { fleet }, output }: CommandContext,
+): Promise<void> {
+  if (model === undefined)
+    throw new StemmaError("USAGE", "--explain is for one model: stemma model recover MODEL --explain");
+  const explained = await (await operations()).explainRecovery({ fleet, model });
+  output.print({ data: explained, names: [explained.versionId], text: describe(explained).join("\n") });
+}
+
+function describe(explained: RecoveryExplanation): readonly string[] {
+  const { missing, readBytes, byteLength, predictedMs, owners, inTier, replay } = explained;
+  return [
+    `${nameOf(explained)}: ${sourceText(explained)}`,
+    `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${owners} versions`,
+    ...(inTier === 0 ? [] : [`  low-order bytes of ${inTier} tensors are in a tier`]),
+    missing.length === 0
+      ? `  about ${formatDuration(predictedMs)} on one core by the measured rates of this machine, once the codec is loaded`
+      : `  missing: ${missing.join(", ")}`,
+    `  ${replayText(replay)}`,
+  ];
+}
+
+function sourceText({ from, tensors, raw, coded, references, deepest }: RecoveryExplanation): string {
+  if (from === "nothing") return "cannot be recovered, because tensors are missing; run storage check";
+  if (from === "snapshot") return `recovered from ${tensors} tensors that are stored as they are`;
+  const others = references === 0 ? "" : ` and ${references} others that they are coded against`;
+  return (
+    `recovered from ${raw} tensors that are stored as they are, ${coded} that are coded${others}, ` +
+    `at most ${deepest} one after the other`
+  );
+}
+
+function replayText({ isPossible, because, predictedMs, verdict }: RecoveryExplanation["replay"]): string {
+  const proved = verdict === null ? "not replayed yet" : verdict;
+  if (!isPossible) return `training it again is not possible here: ${because}`;
+  const time = predictedMs === null ? "an unknown time" : `about ${formatDuration(predictedMs)}`;
+  return `training it again would take ${time} (${proved}), where its data are still here: stemma replay run`;
+}

@@ -1,0 +1,89 @@
+/** From what a version would be recovered, how long that takes, and whether it could be trained again instead. */
+import { isStemmaError } from "../../shared/errors.js";
+import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
+import { ownEngine } from "../../shared/train/own-engine.js";
+import { recoveryCost } from "../archive/recovery-cost.js";
+import type { RecoveryExplanation } from "../api/recovery-schemas.js";
+import type { OperationInput } from "../api/server-operations.js";
+import { readOpenedProvenance } from "../context/opened-provenance.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { findBase } from "../data/find-base.js";
+import { readKeptStory } from "../data/kept-story.js";
+import { predictedMs } from "../replay/replay-cost.js";
+import { storyOf, type Story } from "../replay/story.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { archiveOf } from "./archive-operations.js";
+
+/** Names of missing tensors in an answer. */
+const maxNamed = 20;
+
+/** @throws MODEL_NOT_FOUND, MODEL_RETIRED */
+export async function explainRecovery(
+  { home, fleets }: OperationsContext,
+  { fleet, model }: OperationInput<"explainRecovery">,
+): Promise<RecoveryExplanation> {
+  const repository = await fleets.get(fleet);
+  const summary = repository.resolve(model);
+  const { versionId, name, version, record } = summary;
+  const leaves = await repository.leaves(versionId);
+  const rates = await (await archiveOf(home)).rates();
+  const { missing, ...cost } = recoveryCost(repository.objects, leaves, rates);
+  const owners = decodeOwnerMap(
+    await repository.objects.read("owner-map", record.objects.ownerMap),
+    leaves.length,
+  );
+  return {
+    versionId,
+    name,
+    version,
+    from: missing.length > 0 ? "nothing" : cost.coded === 0 ? "snapshot" : "chain",
+    ...cost,
+    byteLength: summary.tensorBytes,
+    missing: missing.slice(0, maxNamed),
+    owners: new Set(leaves.map((_, leaf) => ownerOf(owners, leaf, versionId))).size,
+    replay: await replayOf(repository, summary),
+  };
+}
+
+async function replayOf(
+  repository: FleetRepository,
+  summary: VersionSummary,
+): Promise<RecoveryExplanation["replay"]> {
+  const verdict = summary.replayed?.verdict ?? null;
+  const no = (because: string, ms: number | null = null): RecoveryExplanation["replay"] => ({
+    isPossible: false,
+    because,
+    predictedMs: ms,
+    verdict,
+  });
+  let opened;
+  try {
+    opened = await readOpenedProvenance(repository, summary.record.objects);
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return no(error.message);
+  }
+  const read = storyOf(opened);
+  if ("unreplayable" in read) return no(read.unreplayable.text);
+  const ms = predictedMs(read.opened) ?? null;
+  const lacking = await lackingPart(repository, summary, read.story);
+  return lacking === undefined
+    ? { isPossible: true, because: "", predictedMs: ms, verdict }
+    : no(lacking, ms);
+}
+
+/** The engine or the base, where it is not here. */
+async function lackingPart(
+  repository: FleetRepository,
+  { record }: VersionSummary,
+  { engineId, base }: Story,
+): Promise<string | undefined> {
+  const isOwn = (await ownEngine().catch(() => undefined))?.engineId === engineId;
+  if (!isOwn && !repository.engines().some((engine) => engine.isStored && engine.engineId === engineId))
+    return `the engine ${engineId.slice(0, 12)} is not approved here`;
+  if (base === undefined) return undefined;
+  const kept = await readKeptStory(repository, record);
+  return (await findBase(repository, base, kept?.bases.get(base))) === undefined
+    ? `its base ${base.slice(0, 12)} is not here`
+    : undefined;
+}
