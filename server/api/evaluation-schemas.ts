@@ -218,7 +218,7 @@ export const evaluationReport = z
     version: count,
     scheme: text.nullable().describe("The float scheme of a reduced model; null: exact"),
     data: text,
-    metric: z.object({ ...metricMembers, value: z.number() }),
+    metric: z.object({ ...metricMembers, value: figure.describe("Null where it is not finite") }),
     stored: hash.nullable().describe("The stored evaluation; null where it was not to be stored"),
     format: z.literal(1),
     engine: hash,
@@ -289,8 +289,12 @@ export const evaluationDetails = z
       .object({
         object: hash,
         width: count.describe("Numbers for each sample, of all outputs together"),
+        targets: count.describe("Numbers of the true label of each sample; 0 where they were not stored"),
         from: count,
         rows: z.array(z.array(figure)),
+        actual: z
+          .array(z.array(figure))
+          .describe("The true labels of the same samples, as the data have them"),
       })
       .nullable()
       .describe("What the model outputs for each sample of the part; null where they were not asked for"),

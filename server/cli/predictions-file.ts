@@ -22,29 +22,47 @@ export async function writePredictions(
     const from = lines.length;
     const page = await operations.evaluation({ fleet, evaluation, from, rows: maxPredictionRows });
     if (page.predictions === null) return undefined;
-    const { rows } = page.predictions;
-    lines.push(...rows.map((row, i) => lineOf(page, row, from + i)));
+    const { rows, actual, width, targets } = page.predictions;
+    lines.push(...rows.map((row, i) => lineOf(page, { sample: from + i, row, actual: actual[i] ?? [] })));
     if (rows.length < maxPredictionRows) {
       await refuseExisting(file, force);
-      const header = headerOf(page, page.predictions.width);
+      const header = headerOf(page, width, targets);
       await writeDurably(nodeFiles(), file, Buffer.from(`${[header, ...lines].join("\n")}\n`));
       return lines.length;
     }
   }
 }
 
-function headerOf({ measures }: EvaluationDetails, width: number): string {
-  const outputs = width === 1 ? ["output"] : Array.from({ length: width }, (_, i) => `output ${i}`);
-  return ["sample", ...(measures.task === "classification" ? ["predicted"] : []), ...outputs].join(",");
+/** @param targets numbers of a true label; 0: they were not stored */
+function headerOf({ measures }: EvaluationDetails, width: number, targets: number): string {
+  const numbered = (name: string, count: number): readonly string[] =>
+    count === 1 ? [name] : Array.from({ length: count }, (_, i) => `${name} ${i}`);
+  return [
+    "sample",
+    ...numbered("actual", targets),
+    ...(measures.task === "classification" ? ["predicted"] : []),
+    ...numbered("output", width),
+  ].join(",");
 }
 
-function lineOf({ measures }: EvaluationDetails, row: readonly (number | null)[], sample: number): string {
+interface Prediction {
+  readonly sample: number;
+  readonly row: readonly (number | null)[];
+  readonly actual: readonly (number | null)[];
+}
+
+function lineOf({ measures }: EvaluationDetails, { sample, row, actual }: Prediction): string {
   // The first of the largest outputs, as the evaluation counts.
   const predicted = row.reduce<number>(
     (best, value, i) => ((value ?? Infinity) > (row[best] ?? Infinity) ? i : best),
     0,
   );
-  return [sample, ...(measures.task === "classification" ? [predicted] : []), ...row.map(textOf)].join(",");
+  return [
+    sample,
+    ...actual.map(textOf),
+    ...(measures.task === "classification" ? [predicted] : []),
+    ...row.map(textOf),
+  ].join(",");
 }
 
 function textOf(value: number | null): string {

@@ -11,8 +11,11 @@ export interface RunLimit {
   whenFree(context: HomeContext, signal: AbortSignal): Promise<void>;
 }
 
-/** @param kind what runs, in the plural, for the error */
-export function createRunLimit(kind: string, maxRunning: number): RunLimit {
+/**
+ * @param kind what runs, in the plural, for the error
+ * @param instead what the caller can do but wait, for the error
+ */
+export function createRunLimit(kind: string, maxRunning: number, instead = ""): RunLimit {
   const running = new WeakMap<OperationsContext["home"], number>();
   const waiting = new Set<() => void>();
   const isFree = ({ home }: HomeContext): boolean => (running.get(home) ?? 0) < maxRunning;
@@ -22,7 +25,7 @@ export function createRunLimit(kind: string, maxRunning: number): RunLimit {
     if (!isFree(context))
       throw new StemmaError(
         "QUOTA_EXCEEDED",
-        `The limit of ${kind} that run at the same time is ${maxRunning}. Try again when one has ended.`,
+        `The limit of ${kind} that run at the same time is ${maxRunning}. Try again when one has ended.${instead}`,
         { running: now },
       );
     running.set(home, now + 1);

@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { outputsOf } from "../../shared/train/datasets/dataset.js";
+import { outputsOf, type SamplePart } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { outputShape } from "../../shared/train/datasets/target-form.js";
 import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
@@ -96,7 +96,8 @@ async function evaluateVersion(
     return {
       ...identityOf(version),
       data: request.data,
-      metric,
+      // JSON has no infinity.
+      metric: { ...metric, value: Number.isFinite(metric.value) ? metric.value : null },
       stored: kept?.object ?? null,
       ...result,
     };
@@ -106,7 +107,7 @@ async function evaluateVersion(
   }
 }
 
-/** @throws SIZE_OVER_LIMIT */
+/** Without the labels where these would not fit. @throws SIZE_OVER_LIMIT, DATASET_MALFORMED */
 async function predictionsOf(
   path: string,
   dataset: DatasetReference,
@@ -120,12 +121,30 @@ async function predictionsOf(
         "stored. Evaluate fewer samples with --limit, or leave out --predictions.",
       { bytes: bytes.length },
     );
-  const width = bytes.length / 4 / evaluated;
-  if (evaluation.task !== "general" || evaluation.outputs.length === 1) return { bytes, width };
-  // The engine writes one output after the other.
   const { set } = await loadDataset(dataset, nodeFiles());
-  const widths = outputsOf(set).map((form) => outputShape(form).reduce((product, size) => product * size, 1));
-  return { bytes: bySample(bytes, widths, evaluated), width };
+  // The engine writes one output after the other.
+  const widths =
+    evaluation.task === "general"
+      ? outputsOf(set).map((form) => outputShape(form).reduce((product, size) => product * size, 1))
+      : [bytes.length / 4 / evaluated];
+  const labels = labelsOf(set.heldOut, evaluated);
+  const width = widths.reduce((sum, each) => sum + each, 0);
+  if (bytes.length + labels.bytes.length > maxPredictionsBytes)
+    return { bytes: bySample(bytes, widths, evaluated), width, targets: 0 };
+  return {
+    bytes: bySample(Buffer.concat([bytes, labels.bytes]), [...widths, labels.width], evaluated),
+    width: width + labels.width,
+    targets: labels.width,
+  };
+}
+
+/** The true labels of the first samples. */
+function labelsOf({ count, targets }: SamplePart, samples: number): { bytes: Uint8Array; width: number } {
+  const width = count === 0 ? 0 : targets.length / count;
+  const bytes = new Uint8Array(samples * width * 4);
+  const view = new DataView(bytes.buffer);
+  for (let i = 0; i < samples * width; i++) view.setFloat32(i * 4, targets[i] ?? NaN, true);
+  return { bytes, width };
 }
 
 /** @param widths numbers for a sample, of each output */

@@ -10,10 +10,12 @@ import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { MeasuredMetric } from "./metric.js";
 
 export interface Predictions {
-  /** float32, little-endian: for each sample its numbers of all outputs. */
+  /** float32, little-endian: for each sample its numbers of all outputs, then its true label. */
   readonly bytes: Uint8Array;
-  /** Numbers for a sample. */
+  /** Numbers for a sample, its label's included. */
   readonly width: number;
+  /** Numbers of a label; 0 where there was no space for them. */
+  readonly targets: number;
 }
 
 interface Measured {
@@ -51,7 +53,11 @@ export async function evaluationToStore(
     predictions:
       predictions === undefined
         ? undefined
-        : { object: objectId("predictions", predictions.bytes), width: predictions.width },
+        : {
+            object: objectId("predictions", predictions.bytes),
+            width: predictions.width,
+            ...(predictions.targets === 0 ? {} : { targets: predictions.targets }),
+          },
     environment: await environmentForTraining(programVersion()),
     times: { endedAtMs: Math.round(home.ports.clock.now()), workMs: Math.round(result.durationMs) },
     by: caller ?? null,

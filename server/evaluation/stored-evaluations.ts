@@ -51,18 +51,28 @@ export async function showEvaluation(
     predictions:
       predictions === undefined
         ? null
-        : {
-            ...predictions,
+        : await predictionsOf(repository, predictions, {
             from,
-            rows:
-              rows === 0
-                ? []
-                : rowsOf(await repository.objects.read("predictions", predictions.object), {
-                    width: predictions.width,
-                    from,
-                    to: Math.min(from + rows, evaluation.data.evaluated),
-                  }),
-          },
+            to: Math.min(from + rows, evaluation.data.evaluated),
+          }),
+  };
+}
+
+/** Outputs and true labels of some samples. */
+async function predictionsOf(
+  { objects }: FleetRepository,
+  { object, width, targets = 0 }: NonNullable<StoredEvaluation["predictions"]>,
+  { from, to }: { readonly from: number; readonly to: number },
+): Promise<EvaluationDetails["predictions"]> {
+  const outputs = width - targets;
+  const all = to > from ? rowsOf(await objects.read("predictions", object), { width, from, to }) : [];
+  return {
+    object,
+    width: outputs,
+    targets,
+    from,
+    rows: all.map((row) => row.slice(0, outputs)),
+    actual: targets === 0 ? [] : all.map((row) => row.slice(outputs)),
   };
 }
 

@@ -20,7 +20,11 @@ import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 
 /** A replay takes a processor core for as long as the training took. */
-export const withinReplayLimit = createRunLimit("replays", 1);
+export const withinReplayLimit = createRunLimit(
+  "replays",
+  1,
+  " To queue it behind what runs and waits, use stemma replay run MODEL --detach; stemma replay list shows the queue.",
+);
 
 export interface ReplayOptions {
   readonly signal?: AbortSignal | undefined;

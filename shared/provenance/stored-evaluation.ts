@@ -44,8 +44,12 @@ export interface StoredEvaluation {
     readonly lowerIsBetter: boolean;
     readonly value: number;
   };
-  /** Object of the kind "predictions", and how many numbers the model outputs for a sample. */
-  readonly predictions?: { readonly object: Hash; readonly width: number } | undefined;
+  /**
+   * Object of the kind "predictions", and how many numbers it has for a sample; the last `targets` of them are the
+   * sample's true label (absent: none).
+   */
+  readonly predictions?:
+    { readonly object: Hash; readonly width: number; readonly targets?: number | undefined } | undefined;
   readonly environment: Readonly<Record<string, string>>;
   readonly times: { readonly endedAtMs: number; readonly workMs: number };
   readonly by: Caller | null;
@@ -82,7 +86,7 @@ const schema = z.strictObject({
     samples: count,
   }) as unknown as z.ZodType<Evaluation>,
   metric: z.strictObject({ name: text, unit: text, lowerIsBetter: z.boolean(), value: figure }),
-  predictions: z.strictObject({ object: hash, width: count }).optional(),
+  predictions: z.strictObject({ object: hash, width: count, targets: count.optional() }).optional(),
   environment: z.record(text, text),
   times: z.strictObject({ endedAtMs: count, workMs: count }),
   by: z

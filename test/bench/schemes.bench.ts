@@ -173,7 +173,7 @@ async function measure(operations: ServerOperations, subject: Subject): Promise<
       ratio: report.ratio,
       ratioToLossless: losslessBytes / report.storedBytes,
       value,
-      drop: value === null ? null : sign * (value - exact.metric.value),
+      drop: value === null ? null : sign * (value - (exact.metric.value ?? NaN)),
       largestError: report.difference.largest,
       meanError: report.difference.mean,
     });
@@ -195,7 +195,7 @@ function panelsOf(measured: readonly Measured[]): readonly SchemePanel[] {
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   const single = measured.map((each): SchemePanel => ({
-    title: `${each.subject.title}: ${each.exact.metric.name} ${each.exact.metric.value.toFixed(2)} ${each.exact.metric.unit}`,
+    title: `${each.subject.title}: ${each.exact.metric.name} ${(each.exact.metric.value ?? NaN).toFixed(2)} ${each.exact.metric.unit}`,
     drops: each.exact.metric.lowerIsBetter ? "error added, points" : "accuracy lost, points",
     series: seriesOf((scheme) => rowOf(each, scheme)),
     losslessRatio: each.rawBytes / each.losslessBytes,
@@ -254,7 +254,7 @@ try {
     else {
       for (const each of models)
         console.log(
-          `${each.model}: ${each.title}; ${each.metric.name} ${each.metric.value.toFixed(3)} ${each.metric.unit} on ${each.samples} held-out samples, ${each.rawBytes} bytes raw, ${each.losslessBytes} lossless`,
+          `${each.model}: ${each.title}; ${each.metric.name} ${(each.metric.value ?? NaN).toFixed(3)} ${each.metric.unit} on ${each.samples} held-out samples, ${each.rawBytes} bytes raw, ${each.losslessBytes} lossless`,
         );
       process.stdout.write(renderTable(rows, columns));
     }

@@ -5,6 +5,7 @@ import { formatDuration, formatTime, type Column } from "../../../shared/cli/out
 import { StemmaError } from "../../../shared/errors.js";
 import type { EvaluationDetails, ListedEvaluation } from "../../api/evaluation-schemas.js";
 import { trainingOperations } from "../../api/training-definitions.js";
+import { figureText } from "../figure-text.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { writePredictions } from "../predictions-file.js";
@@ -106,10 +107,6 @@ function bestBySamples(rows: readonly ListedEvaluation[]): ReadonlyMap<string, n
 
 function samplesText({ evaluated, heldOut }: ListedEvaluation["data"]): string {
   return evaluated === heldOut ? String(heldOut) : `${evaluated} of ${heldOut}`;
-}
-
-function figureText(value: number | null, unit: string): string {
-  return value === null ? "not finite" : `${value.toFixed(3)}${unit === "" ? "" : ` ${unit}`}`;
 }
 
 function differenceText({ metric }: ListedEvaluation, best: number | undefined): string {

@@ -7,6 +7,7 @@ import type { Evaluation } from "../../../shared/train/evaluation.js";
 import type { EvaluationReport, LevelReport } from "../../api/evaluation-schemas.js";
 import { trainingOperations } from "../../api/training-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
+import { figureText } from "../figure-text.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { writePredictions } from "../predictions-file.js";
@@ -197,12 +198,16 @@ function describeEvaluation(report: EvaluationReport): string {
       ? `${samples.heldOut} held-out samples`
       : `the first ${samples.evaluated} of ${samples.heldOut} held-out samples`;
   const reduced = report.scheme === null ? "" : ` (reduced: ${report.scheme})`;
-  const unit = metric.unit === "" ? "" : ` ${metric.unit}`;
   return [
-    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${metric.value.toFixed(3)}${unit} ` +
+    `${nameOf(report)}${reduced} on ${report.data}: ${metric.name} ${figureText(metric.value, metric.unit)} ` +
       `on ${of}, in ${formatDuration(report.durationMs)}`,
     ...detailsOf(evaluation),
   ].join("\n");
+}
+
+/** Over HTTP, a figure that is not finite is null, also where the type has only numbers. */
+function isFiniteFigure(value: number | null): value is number {
+  return value !== null && Number.isFinite(value);
 }
 
 type OutputEvaluation = Extract<Evaluation, { task: "general" }>["outputs"][number]["evaluation"];
@@ -213,10 +218,11 @@ function inOwnUnit({
   rootMeanSquareError,
   r2,
 }: Extract<OutputEvaluation, { task: "regression" }>): string {
-  const figure = (value: number): string => value.toPrecision(4);
+  const figure = (value: number | null): string =>
+    isFiniteFigure(value) ? value.toPrecision(4) : "not finite";
   return (
     `mean absolute error ${figure(meanAbsoluteError)}, root mean square ` +
-    `error ${figure(rootMeanSquareError)}, R² ${r2 === null ? "-" : r2.toFixed(4)}`
+    `error ${figure(rootMeanSquareError)}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}`
   );
 }
 
@@ -226,10 +232,13 @@ export function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly s
       (one.task === "regression" ? [inOwnUnit(one)] : detailsOf(one)).map((text) => `${name}: ${text}`),
     );
   const percent = (share: number | null): string => (share === null ? "-" : `${(100 * share).toFixed(2)} %`);
-  if (evaluation.task === "regression")
+  if (evaluation.task === "regression") {
+    const { rootMeanSquareError, r2 } = evaluation;
+    const error = isFiniteFigure(rootMeanSquareError) ? 100 * rootMeanSquareError : null;
     return [
-      `root mean square error ${(100 * evaluation.rootMeanSquareError).toFixed(3)} %, R² ${evaluation.r2 === null ? "-" : evaluation.r2.toFixed(4)}`,
+      `root mean square error ${figureText(error, "%")}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}`,
     ];
+  }
   if (evaluation.task === "multi-label")
     return [
       `labels: ${percent(evaluation.accuracy)} right, all of ${evaluation.correct} of ${evaluation.samples} samples`,

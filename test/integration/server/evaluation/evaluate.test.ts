@@ -141,6 +141,11 @@ it("gives the same answers through a server as in process", { timeout: 120_000 }
     const details = await operations.evaluation({ fleet, evaluation: stored.stored!, rows: 100 });
     const errors = details.predictions!.rows.map(([value]) => value);
     assert.equal(errors.length, 7, "a prediction for each sample");
+    const { actual, targets } = details.predictions!;
+    assert.equal(targets, 1);
+    const mean = errors.reduce<number>((sum, value, i) => sum + Math.abs(value! - actual[i]![0]!), 0) / 7;
+    assert.ok(stored.evaluation.task === "regression");
+    assert.ok(Math.abs(mean - stored.evaluation.meanAbsoluteError) < 1e-6, "they are the true labels");
     assert.ok(errors.every((value) => typeof value === "number"));
     assert.deepEqual(details.measures, stored.evaluation);
     assert.deepEqual(

@@ -235,7 +235,11 @@ describe("a replay", () => {
       operations
         .replay({ fleet, model: "soh:2" }, { signal: stop.signal })
         .then(() => "done")
-        .catch((error: unknown) => (isStemmaError(error) ? error.code : String(error))),
+        .catch((error: unknown) => {
+          if (!isStemmaError(error)) return String(error);
+          if (error.code === "QUOTA_EXCEEDED") assert.match(error.message, /--detach/);
+          return error.code;
+        }),
     );
     assert.equal(await Promise.race(ends), "QUOTA_EXCEEDED");
     stop.abort();
