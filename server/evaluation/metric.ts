@@ -14,20 +14,19 @@ export interface MeasuredMetric extends Metric {
 /** Maximum number of ancestors whose metadata is read. */
 const maxAncestors = 100;
 
-/** @returns value in the metric's unit: percentage points of error, or per cent of correct answers */
+/** @returns value in the metric's unit, such as per cent of correct answers or the target's own unit */
 export async function metricOf(
   repository: Pick<FleetRepository, "lineage" | "objects">,
   { versionId }: Pick<VersionSummary, "versionId">,
   evaluation: Evaluation,
 ): Promise<MeasuredMetric> {
   const known = taskMetrics[evaluation.task];
-  const value = metricValue(evaluation);
   for (const { record, state } of repository.lineage(versionId).slice(0, maxAncestors)) {
     if (record.objects.metadata === undefined || state === "retired") continue;
     const metadata = decodeMetadata(await repository.objects.read("metadata", record.objects.metadata));
     const { "metric.name": name, "metric.unit": unit, "metric.lowerIsBetter": lowerIsBetter } = metadata;
     if (typeof name === "string" && typeof unit === "string" && lowerIsBetter === known.lowerIsBetter)
-      return { name, unit, lowerIsBetter, value };
+      return { name, unit, lowerIsBetter, value: metricValue(evaluation, unit) };
   }
-  return { ...known, value };
+  return { ...known, value: metricValue(evaluation, known.unit) };
 }

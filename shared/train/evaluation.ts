@@ -70,11 +70,14 @@ export const taskMetrics = {
   general: { name: "loss", unit: "", lowerIsBetter: true },
 } as const satisfies Record<Evaluation["task"], Metric>;
 
-/** The value of the main metric: mean absolute error or accuracy in per cent, or the loss of declared targets. */
-export function metricValue(evaluation: Evaluation): number {
+/**
+ * The value of the main metric in its unit: mean absolute error and accuracy in per cent, the error as it is where the
+ * unit is another, or the loss of declared targets.
+ */
+export function metricValue(evaluation: Evaluation, unit: Metric["unit"]): number {
   switch (evaluation.task) {
     case "regression":
-      return evaluation.meanAbsoluteError * 100;
+      return evaluation.meanAbsoluteError * (unit === "%" ? 100 : 1);
     case "classification":
       return evaluation.accuracy * 100;
     case "general":

@@ -333,6 +333,7 @@ function resultOf(
   ports: TrainingPorts,
 ): Omit<TrainingResult, "files" | "durationMs"> {
   const { recipe, set, outcome, before, after } = finished;
+  const metric = recipe.task === "any" ? taskMetrics[set.task] : recipe.metric;
   return {
     format: 1,
     engine: ports.engine,
@@ -341,9 +342,9 @@ function resultOf(
       ? { metric: null }
       : {
           metric: {
-            ...(recipe.task === "any" ? taskMetrics[set.task] : recipe.metric),
-            before: metricValue(before),
-            after: metricValue(after),
+            ...metric,
+            before: metricValue(before, metric.unit),
+            after: metricValue(after, metric.unit),
           },
           evaluation: { before, after },
         }),

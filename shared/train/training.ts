@@ -16,8 +16,8 @@ export interface BackendChoice {
 /** Names the samples of a training, so that they can be read again. */
 export interface DatasetReference {
   /**
-   * A reader of datasets/registry.ts: "nasa-battery", "battery-simulated", "mnist", "images-generated",
-   * "samples".
+   * A reader of datasets/registry.ts: "nasa-battery", "battery-simulated", "mnist", "images-generated", "csv",
+   * "samples", "canonical".
    */
   readonly reader: string;
   readonly parameters: Readonly<Record<string, string | number | boolean | readonly string[]>>;

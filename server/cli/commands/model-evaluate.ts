@@ -234,9 +234,9 @@ export function detailsOf(evaluation: OutputEvaluation | Evaluation): readonly s
   const percent = (share: number | null): string => (share === null ? "-" : `${(100 * share).toFixed(2)} %`);
   if (evaluation.task === "regression") {
     const { rootMeanSquareError, r2 } = evaluation;
-    const error = isFiniteFigure(rootMeanSquareError) ? 100 * rootMeanSquareError : null;
+    const error = isFiniteFigure(rootMeanSquareError) ? rootMeanSquareError.toPrecision(4) : "not finite";
     return [
-      `root mean square error ${figureText(error, "%")}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}`,
+      `in the target's unit: root mean square error ${error}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}`,
     ];
   }
   if (evaluation.task === "multi-label")

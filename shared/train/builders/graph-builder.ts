@@ -14,8 +14,8 @@ interface Weight {
   readonly shape: readonly number[];
   readonly trainable?: boolean;
   readonly initializer: InitializerName;
-  /** Initial value of every number, instead of the initialiser's. */
-  readonly value?: number;
+  /** Initial value of every number, or of each, instead of the initialiser's. */
+  readonly value?: number | readonly number[];
 }
 interface Node {
   readonly className: string;
@@ -49,7 +49,7 @@ export class GraphBuilder {
    * Adds a linear layer whose kernel starts as zeros: all its outputs start as `bias`, or as 0 without a
    * bias, and its learnt weights stay in the span of the data.
    */
-  zeroDense(from: NodeId, inputs: number, units: number, bias?: number): NodeId {
+  zeroDense(from: NodeId, inputs: number, units: number, bias?: number | readonly number[]): NodeId {
     return this.#add(
       "Dense",
       { units, activation: "linear", use_bias: bias !== undefined },
@@ -262,7 +262,8 @@ function initialTensor(node: Node, weight: Weight, streams: Streams, path: strin
     streams.stream(`initial/${path}`),
     node.className === "DepthwiseConv2D" ? depthwiseFans(weight.shape) : fans(weight.shape),
   );
-  if (weight.value !== undefined) values.fill(weight.value);
+  if (typeof weight.value === "number") values.fill(weight.value);
+  else if (weight.value !== undefined) values.set(weight.value);
   // Ones for the forget gate, the second of four, so that an LSTM forgets little at first (Jozefowicz et al.,
   // 2015).
   if (node.className === "LSTM" && weight.name === "bias")

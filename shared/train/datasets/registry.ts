@@ -7,6 +7,7 @@ import { imagesGenerated } from "./images-generated.js";
 import { mnist } from "./mnist.js";
 import { nasaBattery } from "./nasa-battery.js";
 import { canonical } from "./canonical.js";
+import { csv } from "./csv.js";
 import { sampleSetHash } from "./canonical-samples.js";
 import { samples } from "./samples.js";
 
@@ -15,6 +16,7 @@ const datasetReaders: readonly DatasetReader[] = [
   batterySimulated,
   mnist,
   imagesGenerated,
+  csv,
   samples,
   canonical,
 ];

@@ -20,6 +20,12 @@ interface TimeSplit {
   readonly validationEnd: number;
 }
 
+/** Sizes of the parts that are not trained on, in thousandths of all samples. */
+export interface SplitSizes {
+  readonly heldOutThousandths: number;
+  readonly validationThousandths: number;
+}
+
 /**
  * Splits `count` samples in the order of time: training first, then validation, then held out. The parts are
  * given in thousandths, so that the rounding of a decimal fraction cannot move a border.
@@ -167,7 +173,8 @@ export class ParameterReader {
   /** A list of 1 to `maxCount` names, or a text of names separated by commas. */
   texts(name: string, fallback: readonly string[], pattern: RegExp, maxCount: number): readonly string[] {
     const value = this.#take(name) ?? fallback;
-    const list = typeof value === "string" ? value.split(",") : value;
+    // On a command line a name such as 12 is read as a number.
+    const list = typeof value === "string" || typeof value === "number" ? String(value).split(",") : value;
     return Array.isArray(list) &&
       list.length >= 1 &&
       list.length <= maxCount &&

@@ -71,6 +71,33 @@ export const trainingParameters = {
     0.9,
     "fraction of the last step that is kept (momentum, rmsprop)",
   ),
+  nesterov: parameter(z.boolean(), false, false, "look ahead by the momentum (momentum)"),
+  decay: parameter(
+    real(0, 0.9999),
+    0.9,
+    0.9,
+    "fraction of the mean of squared gradients that is kept (rmsprop)",
+  ),
+  centered: parameter(z.boolean(), false, false, "subtract the square of the gradients' mean (rmsprop)"),
+  beta1: parameter(real(0, 0.9999), 0.9, 0.9, "fraction of the mean gradient that is kept (adam)"),
+  beta2: parameter(
+    real(0, 0.999999),
+    0.999,
+    0.999,
+    "fraction of the mean squared gradient that is kept (adam)",
+  ),
+  epsilon: parameter(
+    real(0, 1),
+    0,
+    0,
+    "keeps a divisor above 0 (rmsprop, adagrad, adam); 0 takes the optimizer's own: 1e-8 for adam, else 1e-7",
+  ),
+  initialAccumulator: parameter(
+    real(0, 1e6),
+    0.1,
+    0.1,
+    "what the sums of squared gradients begin with (adagrad)",
+  ),
   clipNorm: parameter(real(0, 1e6), 1, 1, "scale gradients down to this norm; 0 does not scale them"),
   checkpointEveryEpochs: parameter(
     whole(0, 10_000),
@@ -145,14 +172,23 @@ export function scheduleOf(parameters: Parameters): Schedule {
   };
 }
 
+/** The parameters that each optimiser takes, besides its learning rate. */
+const optimizerParameters: Readonly<Record<OptimizerSettings["name"], readonly string[]>> = {
+  sgd: [],
+  momentum: ["momentum", "nesterov"],
+  rmsprop: ["momentum", "decay", "centered", "epsilon"],
+  adagrad: ["epsilon", "initialAccumulator"],
+  adam: ["beta1", "beta2", "epsilon"],
+};
+
 /**
  * The optimiser of resolved parameters.
  * @throws OPTIMIZER_REFUSED
  */
 export function optimizerOf(parameters: Parameters): OptimizerSettings {
   const name = checkOptimizerName(textOf(parameters, "optimizer"));
-  return {
-    name,
-    ...(name === "momentum" || name === "rmsprop" ? { momentum: numberOf(parameters, "momentum") } : {}),
-  };
+  const taken = optimizerParameters[name].filter(
+    (each) => Object.hasOwn(parameters, each) && !(each === "epsilon" && parameters[each] === 0),
+  );
+  return { name, ...Object.fromEntries(taken.map((each) => [each, parameters[each]])) };
 }

@@ -3,6 +3,7 @@ import { StemmaError } from "../../errors.js";
 import { batterySoh, batterySohGru } from "./battery-soh.js";
 import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
+import { linearRegression, logisticRegression } from "./table-linear.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
 export const recipes: readonly Recipe[] = [
@@ -10,6 +11,8 @@ export const recipes: readonly Recipe[] = [
   batterySohGru,
   imageClassify,
   imageMobileNet,
+  linearRegression,
+  logisticRegression,
   fineTune,
 ];
 

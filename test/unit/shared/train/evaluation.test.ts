@@ -58,7 +58,7 @@ test("top-k counts labels among the k largest outputs, and top-1 is the accuracy
       { k: 3, correct: 3, accuracy: 1 },
     ],
   );
-  assert.equal(metricValue(of(1)), 0);
+  assert.equal(metricValue(of(1), "%"), 0);
   assert.equal((evaluate(three, part([1, 0, 1]), [outputs]) as { top?: unknown }).top, undefined);
 });
 
@@ -130,7 +130,7 @@ test("each declared target is evaluated by its kind, and the metric is the loss"
     { loss: 3, areProbabilities: [false, false, true] },
   );
   assert.ok(found.task === "general");
-  assert.equal(metricValue(found), 3);
+  assert.equal(metricValue(found, "%"), 3);
   const [wear, mask, faults] = found.outputs.map(({ evaluation }) => evaluation);
   assert.ok(wear?.task === "regression" && mask?.task === "classification" && faults?.task === "multi-label");
   assert.equal(wear.meanAbsoluteError, 0.25);

@@ -1,0 +1,131 @@
+/** Tables as data: strict CSV, columns with roles, scales from the training rows, a split by ratio and seed. */
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { nodeFiles } from "../../../../../shared/files/node-files.js";
+import { parseCsv } from "../../../../../shared/train/datasets/csv-records.js";
+import type { SampleSet } from "../../../../../shared/train/datasets/dataset.js";
+import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
+import type { DatasetReference } from "../../../../../shared/train/training.js";
+import { dataFolder, noFiles, refusal, skipWithout } from "./dataset-fixtures.js";
+
+const parse = (text: string, delimiter = ","): readonly (readonly string[])[] =>
+  parseCsv({ bytes: Buffer.from(text), where: "t.csv", delimiter }).map(({ fields }) => fields);
+const read = async (text: string, parameters: DatasetReference["parameters"]): Promise<SampleSet> => {
+  const files = { ...noFiles, read: () => Promise.resolve(Buffer.from(text)) };
+  return (await loadDataset({ reader: "csv", location: "t.csv", parameters }, files)).set;
+};
+const inOrder = { split: "order", validationThousandths: 0 };
+const colours = "size,colour,price\n1,red,10\n2,blue,20\n3,red,30\n4,blue,40\n";
+
+describe("CSV", () => {
+  it("has quoted fields with delimiters, quotes and line ends, and either line end", () => {
+    assert.deepEqual(parse('\ufeffa,"b,""c"\r\n"1\n2",\n\n'), [
+      ["a", 'b,"c'],
+      ["1\n2", ""],
+    ]);
+    assert.deepEqual(parse("a;b\tc", ";"), [["a", "b\tc"]]);
+    assert.deepEqual(parse(""), []);
+  });
+  it("is refused with its line where it is not RFC 4180", () => {
+    for (const text of ['a\n"b', 'a\nb"c', 'a\n"b"c', "a\nb\rc", "a\nb,c", "a,b\n\nc,d"])
+      assert.throws(() => parse(text), refusal("DATASET_MALFORMED"), text);
+    assert.throws(() => parse('"x\ny"\nb"c'), /line 3/);
+    const latin1 = { bytes: Uint8Array.of(0x61, 0xe9), where: "t.csv", delimiter: "," };
+    assert.throws(() => parseCsv(latin1), refusal("DATASET_MALFORMED"));
+  });
+});
+
+describe("a table", () => {
+  it("has inputs, words as one number each, and targets, with their roles in the description", async () => {
+    const set = await read(colours, { ...inOrder, categories: "colour=red|blue", scales: "size=1:2" });
+    assert.deepEqual(set.inputShape, [3]);
+    assert.deepEqual([...set.train.inputs], [0, 1, 0, 0.5, 0, 1, 1, 1, 0]);
+    assert.deepEqual([...set.train.targets, ...set.heldOut.targets], [10, 20, 30, 40]);
+    assert.deepEqual(set.description["columns"], [
+      { name: "size", role: "input", kind: "number", centre: 1, scale: 2 },
+      { name: "colour", role: "input", kind: "category", words: ["red", "blue"] },
+      { name: "price", role: "target", kind: "number" },
+    ]);
+  });
+  it("is scaled by its training rows alone", async () => {
+    const parameters = { ...inOrder, ignored: "colour", scaling: "standard", heldOutThousandths: 500 };
+    const { train, heldOut, description } = await read(colours, parameters);
+    assert.deepEqual([...train.inputs, ...heldOut.inputs], [-1, 1, 3, 5]);
+    const [size] = description["columns"] as object[];
+    assert.deepEqual(size, { name: "size", role: "input", kind: "number", centre: 1.5, scale: 0.5 });
+  });
+  it("gives classes, labels, or the input itself as targets", async () => {
+    const flags = "a,b,c\n1,0,1\n2,1,1\n3,0,0\n4,1,0\n";
+    const classes = await read(colours, { ...inOrder, task: "classification", targets: "colour" });
+    assert.deepEqual([...classes.train.targets, classes.classes], [1, 0, 1, 2]);
+    const named = { task: "classification", targets: "colour", classNames: "green,red,blue" };
+    assert.deepEqual([...(await read(colours, { ...inOrder, ...named })).train.targets], [1, 2, 1]);
+    const labels = await read(flags, { ...inOrder, task: "multi-label", targets: "b,c" });
+    assert.deepEqual(labels.outputs, [{ name: "labels", kind: "labels", shape: [2], classes: 0 }]);
+    assert.deepEqual([...labels.train.targets], [0, 1, 1, 1, 0, 0]);
+    const itself = await read(flags, { ...inOrder, task: "anomaly" });
+    assert.deepEqual(itself.train.targets, itself.train.inputs);
+  });
+  it("is split by ratio and seed: the same seed the same rows, and no row twice", async () => {
+    const rows = Array.from({ length: 40 }, (_, index) => `${index},${index}`).join("\n");
+    const split = async (splitSeed: number): Promise<number[]> => {
+      const { train, validation, heldOut } = await read(rows, { header: "none", splitSeed });
+      assert.deepEqual([train.count, validation.count, heldOut.count], [24, 6, 10]);
+      return [...train.targets, ...validation.targets, ...heldOut.targets];
+    };
+    const first = await split(1);
+    assert.deepEqual(await split(1), first);
+    assert.notDeepEqual(await split(2), first);
+    assert.deepEqual(
+      first.toSorted((a, b) => a - b),
+      Array.from({ length: 40 }, (_, index) => index),
+    );
+  });
+  it("is refused where names, numbers or words are wrong", async () => {
+    const wrong: DatasetReference["parameters"][] = [
+      { ignored: "weight" },
+      { ignored: "size,colour" },
+      { task: "clustering" },
+      { scales: "size=1:0" },
+      { scales: "price=1:1" },
+      { categories: "colour=red" },
+      { classNames: "red,blue" },
+      { task: "anomaly", targets: "price" },
+      { heldOutThousandths: 900, validationThousandths: 900 },
+      { task: "classification", targets: "colour,price" },
+    ];
+    for (const parameters of wrong)
+      await assert.rejects(
+        read(colours, parameters),
+        refusal("RECIPE_PARAMETERS_INVALID"),
+        JSON.stringify(parameters),
+      );
+    for (const parameters of [{}, { categories: "colour=red|green" }])
+      await assert.rejects(read(colours, { ...inOrder, ...parameters }), /line [23].*"colour"/s);
+    await assert.rejects(read("", {}), refusal("DATASET_EMPTY"));
+    await assert.rejects(read("a,a\n1,2\n", {}), refusal("RECIPE_PARAMETERS_INVALID"));
+    await assert.rejects(
+      read("a,b\n1e39,2\n1,2\n", { ...inOrder, heldOutThousandths: 0 }),
+      refusal("DATASET_MALFORMED"),
+    );
+  });
+  it(
+    "iris is MERIT's file, and 105 of its rows are trained on (ME15)",
+    { skip: skipWithout("iris") },
+    async () => {
+      const location = join(dataFolder, "iris", "bezdekIris.data");
+      const bytes = await nodeFiles().read(location);
+      assert.equal(
+        createHash("sha256")
+          .update(bytes.subarray(bytes.indexOf(10) + 1))
+          .digest("hex"),
+        "0fed2a99db77ec533a62dc66894d3ec6df3b58b6a8f3cf4a6b47e4086b7f97dc",
+      );
+      const parameters = { task: "classification", heldOutThousandths: 300, validationThousandths: 0 };
+      const { set } = await loadDataset({ reader: "csv", location, parameters }, nodeFiles());
+      assert.deepEqual([set.train.count, set.heldOut.count, set.inputShape, set.classes], [105, 45, [4], 3]);
+    },
+  );
+});

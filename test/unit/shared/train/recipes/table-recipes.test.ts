@@ -1,0 +1,128 @@
+/**
+ * Every family of models learns, and gives the same bytes in another process with another number of threads: what a
+ * replay relies on. The committed hashes hold on every machine.
+ */
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { nodeFiles } from "../../../../../shared/files/node-files.js";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
+import { fuseActivations } from "../../../../../shared/train/backends/fused-layers.js";
+import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
+import { readModelFiles } from "../../../../../shared/train/engine/model-files.js";
+import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
+import { trainInChild } from "../../../../../shared/train/train-in-child.js";
+import { jobFormat, type DatasetReference, type TrainingJob } from "../../../../../shared/train/training.js";
+import { dataFolder, skipWithout } from "../datasets/dataset-fixtures.js";
+
+let backend: StartedBackend;
+let folder: string;
+before(async () => {
+  backend = await startWasmBackend();
+  folder = await mkdtemp(join(tmpdir(), "stemma-families-"));
+  await writeFile(join(folder, "table.csv"), table());
+});
+after(async () => {
+  backend.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** 120 rows of whole numbers: three inputs, a sum of two of them, and a class. */
+function table(): string {
+  const rows = Array.from({ length: 120 }, (_, row) => {
+    const [a, b, c] = [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17];
+    return [a, b, c, 2 * a - b, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
+  });
+  return ["a,b,c,sum,class", ...rows].join("\n");
+}
+
+const tableData = (parameters: DatasetReference["parameters"]): DatasetReference => ({
+  reader: "csv",
+  location: join(folder, "table.csv"),
+  parameters: { scaling: "standard", ...parameters },
+});
+const job = (recipe: string, dataset: DatasetReference, change: Partial<TrainingJob> = {}): TrainingJob => ({
+  format: jobFormat,
+  recipe,
+  parameters: {},
+  dataset,
+  seed: "12345",
+  invocation: 0,
+  ...change,
+});
+
+const trainHere = (training: TrainingJob): Promise<TrainedModel> =>
+  runTraining(training, undefined, {
+    tf: backend.tf,
+    files: nodeFiles(),
+    monotonic: () => performance.now(),
+    engine: "0".repeat(64) as Hash,
+    backend: { backend: "wasm", reason: "test" },
+    environment: {},
+    fuseActivations,
+  });
+const hashOf = (tensors: readonly { readonly bytes: Uint8Array }[]): string => {
+  const hash = createHash("sha256");
+  for (const { bytes } of tensors) hash.update(bytes);
+  return hash.digest("hex").slice(0, 16);
+};
+
+/** Trains here and in the engine's own process; asserts equal bytes, the committed hash, and that it learnt. */
+async function isRepeated(training: TrainingJob, expected: string): Promise<TrainedModel["result"]> {
+  const here = await trainHere(training);
+  const workFolder = join(folder, training.recipe);
+  const child = await trainInChild({ ...training, threads: 4 }, { workFolder });
+  const there = await readModelFiles(
+    await readFile(child.modelFile),
+    await readFile(child.architectureFile),
+    workFolder,
+  );
+  assert.equal(hashOf(there.tensors), hashOf(here.model.tensors), "another process");
+  assert.equal(hashOf(here.model.tensors), expected, "another machine or time");
+  const { metric } = here.result;
+  assert.ok(metric !== null && metric.after < metric.before === metric.lowerIsBetter, JSON.stringify(metric));
+  return here.result;
+}
+
+describe("families of models are repeated to the same bytes", () => {
+  it("linear regression", async () => {
+    const data = tableData({ targets: "sum", ignored: "class" });
+    const { metric } = await isRepeated(
+      job("linear-regression", data, { parameters: { learningRate: 1 } }),
+      "fe8a240737b580ae",
+    );
+    assert.ok(metric!.after < 0.5, `${metric!.after} in the target's unit`);
+  });
+  it("logistic regression", async () => {
+    const data = tableData({ task: "classification", ignored: "sum" });
+    await isRepeated(job("logistic-regression", data), "8b8fbb52c9ec5823");
+  });
+  it("MERIT's case: iris, AdaGrad, seed 12345 (ME15)", { skip: skipWithout("iris") }, async () => {
+    const { provenance, evaluation } = (
+      await trainHere(
+        job("logistic-regression", {
+          reader: "csv",
+          location: join(dataFolder, "iris", "bezdekIris.data"),
+          parameters: { task: "classification", heldOutThousandths: 300, validationThousandths: 0 },
+        }),
+      )
+    ).result;
+    assert.deepEqual(provenance["optimizer"], {
+      name: "adagrad",
+      momentum: 0,
+      nesterov: false,
+      decay: 0.9,
+      centered: false,
+      beta1: 0.9,
+      beta2: 0.999,
+      epsilon: 0.1,
+      initialAccumulator: 0,
+      stateBefore: "initial",
+    });
+    assert.equal(provenance["iterations"], 5 * 105);
+    assert.ok(evaluation!.after.task === "classification" && evaluation!.after.accuracy > 0.85);
+  });
+});
