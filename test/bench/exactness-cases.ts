@@ -2,6 +2,8 @@
  * What `stemma bench exactness` trains: each built-in recipe on generated data, small enough to train under
  * emulation. A recipe that is not here fails test/unit/bench/exactness-cases.test.ts.
  */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared/train/training.js";
 
 export interface ExactnessCase {
@@ -19,7 +21,47 @@ const cells: DatasetReference = {
 };
 const images: DatasetReference = { reader: "images-generated", parameters: { vehicle: 1, count: 240 } };
 
-export const exactnessCases: readonly ExactnessCase[] = [
+/** 120 rows of whole numbers: three inputs, a sum of two of them, and a class. */
+function exampleTable(): string {
+  const rows = Array.from({ length: 120 }, (_, row) => {
+    const [a, b, c] = [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17];
+    return [a, b, c, 2 * a - b, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
+  });
+  return ["a,b,c,sum,class", ...rows].join("\n");
+}
+
+const tablePath = (folder: string): string => join(folder, "table.csv");
+
+/** Writes the files that the cases read. */
+export async function writeExampleData(folder: string): Promise<void> {
+  await writeFile(tablePath(folder), exampleTable());
+}
+
+/** @param folder of the files that `writeExampleData` has written */
+export function exactnessCases(folder: string): readonly ExactnessCase[] {
+  const table = (parameters: DatasetReference["parameters"]): DatasetReference => ({
+    reader: "csv",
+    location: tablePath(folder),
+    parameters: { scaling: "standard", ...parameters },
+  });
+  return [
+    ...sequenceAndImageCases,
+    {
+      family: "linear regression (AdaGrad, one sample a step)",
+      recipe: "linear-regression",
+      dataset: table({ targets: "sum", ignored: "class" }),
+      parameters: {},
+    },
+    {
+      family: "logistic regression (AdaGrad, one sample a step)",
+      recipe: "logistic-regression",
+      dataset: table({ task: "classification", ignored: "sum" }),
+      parameters: {},
+    },
+  ];
+}
+
+const sequenceAndImageCases: readonly ExactnessCase[] = [
   {
     family: "regression of sequences (LSTM)",
     recipe: "battery-soh",

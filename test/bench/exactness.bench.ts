@@ -19,7 +19,7 @@ import { formatBytes, formatDuration, renderTable } from "../../shared/cli/outpu
 import { readLeaves, type TrainedLeaf } from "./trained-leaves.js";
 import { builtInEngineFolder, engineIdOfFolder } from "../../shared/train/engine-folder.js";
 import { prepareFolders, readResultFolder, trainInChild } from "../../shared/train/train-in-child.js";
-import { exactnessCases, jobOf, type ExactnessCase } from "./exactness-cases.js";
+import { exactnessCases, jobOf, writeExampleData, type ExactnessCase } from "./exactness-cases.js";
 import { fetchRuntimes, type NodeRuntime } from "./node-runtimes.js";
 
 interface Verdict {
@@ -53,6 +53,8 @@ const fleet = "bench";
 const storyKinds: ReadonlySet<string> = new Set(["provenance", "openings", "environment", "metadata"]);
 
 const folder = await mkdtemp(join(tmpdir(), "stemma-bench-exactness-"));
+await writeExampleData(folder);
+const allCases = exactnessCases(folder);
 let folders = 0;
 const newFolder = (): string => join(folder, String(folders++));
 
@@ -143,9 +145,9 @@ async function replayRecorded(
   try {
     const operations = localOperations({ home, fleets, version: "bench" });
     const repository = await fleets.get(fleet, { create: true });
-    const { reader, parameters } = one.dataset;
-    await operations.addDataset({ fleet, name: "data", kind: reader, location: "", parameters });
-    const start = exactnessCases.find(({ recipe }) => recipe === one.startsFrom);
+    const { reader, location = "", parameters } = one.dataset;
+    await operations.addDataset({ fleet, name: "data", kind: reader, location, parameters });
+    const start = allCases.find(({ recipe }) => recipe === one.startsFrom);
     const input = { fleet, data: "data", seed: "7" };
     if (start !== undefined)
       await operations.train({ ...input, recipe: start.recipe, name: "base", parameters: start.parameters });
@@ -191,7 +193,7 @@ async function tryCondition(
 }
 
 async function measure(one: ExactnessCase, runtimes: readonly NodeRuntime[]): Promise<FamilyResult> {
-  const start = exactnessCases.find(({ recipe }) => recipe === one.startsFrom);
+  const start = allCases.find(({ recipe }) => recipe === one.startsFrom);
   const baseFolder = start && (await train(start, {})).folder;
   const startedMs = performance.now();
   const first = await train(one, { baseFolder });
@@ -268,7 +270,7 @@ try {
       ? { runtimes: [], missing: [] }
       : await fetchRuntimes(resolve(options.runtimes));
   const engine = await engineIdOfFolder(builtInEngineFolder());
-  const cases = options.quick ? exactnessCases.slice(0, 1) : exactnessCases;
+  const cases = options.quick ? allCases.slice(0, 1) : allCases;
   const results: FamilyResult[] = [];
   for (const one of cases) {
     if (options.output !== "json") process.stderr.write(`${one.recipe} …\n`);
