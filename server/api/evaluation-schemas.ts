@@ -321,6 +321,7 @@ export const replayReport = z
         "base-missing",
         "data-missing",
         "other-class",
+        "other-engine",
         "failed",
         "too-long",
       ])

@@ -72,6 +72,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   approveEngine: "engines",
   removeEngine: "engines",
   replays: "replays",
+  rebaseEngine: "replays",
   replayStory: "replays",
   story: "replays",
   replayChanged: "replays",

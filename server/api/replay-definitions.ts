@@ -1,7 +1,7 @@
 /** Operations on queued replays, which a server runs one at a time. */
 import * as z from "zod";
 import { replayReport } from "./evaluation-schemas.js";
-import { count, fleetParams, fleetPath, hash, modelParams, modelPath } from "./fields.js";
+import { count, fleetParams, fleetPath, hash, modelParams, modelPath, shortText } from "./fields.js";
 import { call } from "./operation.js";
 import {
   changedReplayBody,
@@ -21,6 +21,22 @@ export const replayOperations = {
     params: modelParams,
     body: changedReplayBody,
     output: changedReplayReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  rebaseEngine: call({
+    summary:
+      "Replay a version with another engine, and keep that it can replay it too where it gives the same bytes",
+    method: "POST",
+    path: `${modelPath}/replay/rebase`,
+    params: modelParams,
+    body: {
+      engine: shortText
+        .optional()
+        .describe("Id of an approved engine, at least 8 digits; default: the server's own"),
+      maxMinutes,
+    },
+    output: replayReport,
     isLong: true,
     stopsWithClient: true,
   }),

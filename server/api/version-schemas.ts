@@ -102,6 +102,10 @@ const versionMembers = {
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
+  provedBy: z
+    .array(hash)
+    .exactOptional()
+    .describe("Engine ids whose replays gave its very tensors: each of them can replay it"),
   evaluations: count.exactOptional().describe("How many evaluations of it are stored"),
   claim: z
     .object({

@@ -92,6 +92,8 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     // Loaded when first used, because they take as long to load as all the rest of a short command.
     replay: async (input, { signal } = {}) =>
       (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),
+    rebaseEngine: async (input, { signal } = {}) =>
+      (await import("../replay/rebase-engine.js")).rebaseEngine(context, input, signal),
     replayStory: async (input, { signal } = {}) =>
       (await import("../replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>

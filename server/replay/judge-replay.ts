@@ -53,15 +53,18 @@ export async function judgeReplay(
   );
   const members = differingMembers(opened, openProvenance(replayed.provenance, replayed.openings));
   const { isEqual, difference } = await compareWithRecorded(recorded, outcome);
-  const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm";
+  const isOtherEngine = result.engine !== story.engineId;
+  const mustBeEqual = story.exactness === "wasm" && result.backend.backend === "wasm" && !isOtherEngine;
   const isRepeated = isEqual && members.length === 0;
   const hasRepeatedMeasures = members.length === 0 && (await hasSameMeasures(recorded, outcome));
   const verdict = isRepeated ? "proved" : mustBeEqual ? "refuted" : "unreplayable";
   return {
     verdict,
     grade: isEqual ? "bit-exact" : hasRepeatedMeasures ? "execution-exact" : "different",
-    ...(verdict === "unreplayable" ? { reason: "other-class" as const } : {}),
-    text: describe(verdict, { isEqual, difference }, members),
+    ...(verdict === "unreplayable"
+      ? { reason: isOtherEngine ? ("other-engine" as const) : ("other-class" as const) }
+      : {}),
+    text: describe(verdict, { isEqual, difference, isOtherEngine }, members),
     ...(difference === undefined ? {} : { difference }),
     ...(members.length === 0 ? {} : { members }),
     engineId: result.engine,
@@ -153,7 +156,7 @@ async function hasSameMeasures(recorded: RecordedModel, { result }: TrainingOutc
 
 function describe(
   verdict: ReplayReport["verdict"],
-  { isEqual, difference }: Comparison,
+  { isEqual, difference, isOtherEngine }: Comparison & { readonly isOtherEngine: boolean },
   members: readonly string[],
 ): string {
   if (verdict === "proved") return "the training was repeated, and every tensor has the recorded bytes.";
@@ -165,5 +168,5 @@ function describe(
   const story = members.length === 0 ? "" : `; the replay had other values of ${members.join(", ")}`;
   return verdict === "refuted"
     ? `the training was repeated, and ${tensors}${story}. Do not trust what the record says of its making.`
-    : `the training was repeated on a machine of another exactness class, and ${tensors}${story}. That proves nothing.`;
+    : `the training was repeated ${isOtherEngine ? "by another engine" : "on a machine of another exactness class"}, and ${tensors}${story}. That proves nothing.`;
 }

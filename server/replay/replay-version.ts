@@ -6,6 +6,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { TrainingProgress } from "../../shared/train/training.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
 import { defaultMaxMinutes } from "../api/replay-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
@@ -44,7 +45,7 @@ export interface ReplayOptions {
 export async function replayVersion(
   context: OperationsContext,
   { fleet, model, maxMinutes }: OperationInput<"replay">,
-  options: ReplayOptions = {},
+  options: ReplayOptions & { readonly engineId?: Hash } = {},
 ): Promise<ReplayReport> {
   const repository = await context.fleets.get(fleet);
   const summary = repository.resolve(model);

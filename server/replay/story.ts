@@ -26,7 +26,8 @@ export interface Story {
 /**
  * `no-provenance`, `other-trainer`: nothing that an engine could run; `redacted`: what it needs was redacted;
  * `unsupported`: a form that this release does not run; `engine-missing`, `base-missing`, `data-missing`: not here;
- * `other-class`: only a machine of another exactness class gives these bits; `failed`: the training itself ended
+ * `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that did not
+ * train it gave other bits; `failed`: the training itself ended
  * with an error; `too-long`: the replay took longer than was allowed, or than the device of a claim stated.
  */
 export type UnreplayableReason =
@@ -38,6 +39,7 @@ export type UnreplayableReason =
   | "base-missing"
   | "data-missing"
   | "other-class"
+  | "other-engine"
   | "failed"
   | "too-long";
 

@@ -22,7 +22,9 @@ import type { Story, Unreplayable } from "./story.js";
 export interface Replay {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
-  readonly summary: Pick<VersionSummary, "versionId" | "record">;
+  readonly summary: Pick<VersionSummary, "versionId" | "record" | "provedBy">;
+  /** What trainings with the engine report that has to run; absent: the one that the story names. */
+  readonly engineId?: Hash | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
   /** Only data that came with the version, or that a generator makes. */
@@ -53,7 +55,7 @@ export async function trainAgain(
     replay;
   // What a replay that was cut short left of these may be incomplete.
   for (const name of ["engine", "base"]) await rm(join(workFolder, name), { recursive: true, force: true });
-  const engine = await engineFolderOf(repository, { summary, story, folder: join(workFolder, "engine") });
+  const engine = await engineFor(replay, story, join(workFolder, "engine"));
   if ("reason" in engine) return engine;
   const base = await baseFolderOf(replay, story, join(workFolder, "base"));
   if (base !== undefined && "reason" in base) return base;
@@ -77,8 +79,8 @@ export async function trainAgain(
       },
       {
         workFolder,
-        expectedEngine: story.engineId,
-        ...engine,
+        expectedEngine: engine.engineId,
+        ...(engine.engineFolder === undefined ? {} : { engineFolder: engine.engineFolder }),
         ...(signal === undefined ? {} : { signal }),
         ...(onProgress === undefined ? {} : { onProgress }),
         ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }),
@@ -94,35 +96,44 @@ export async function trainAgain(
   }
 }
 
-/** The folder of the engine that the story names: this build's, or one that is stored and approved. */
-async function engineFolderOf(
-  repository: FleetRepository,
-  {
-    summary,
-    story,
-    folder,
-  }: { readonly summary: Replay["summary"]; readonly story: Story; readonly folder: string },
-): Promise<{ readonly engineFolder?: string } | Unreplayable> {
-  if ((await ownEngine().catch(() => undefined))?.engineId === story.engineId) return {};
+interface EngineForReplay {
+  readonly engineId: Hash;
+  /** Absent: this build's. */
+  readonly engineFolder?: string;
+}
+
+/**
+ * The engine that the story names: this build's, or one that is stored and approved. Where it is not here, one that
+ * proved the version before; or the one that is asked for.
+ */
+async function engineFor(
+  { repository, summary, engineId }: Replay,
+  story: Story,
+  folder: string,
+): Promise<EngineForReplay | Unreplayable> {
+  const own = (await ownEngine().catch(() => undefined))?.engineId;
+  const wanted = engineId === undefined ? [story.engineId, ...(summary.provedBy ?? [])] : [engineId];
   const named = summary.record.uses?.engine;
-  const found = repository
-    .engines()
-    .find(
-      ({ engine, engineId, isStored }) =>
-        isStored && engineId === story.engineId && (named ?? engine) === engine,
+  const known = repository.engines().filter(({ isStored }) => isStored);
+  for (const id of wanted) {
+    if (own === id) return { engineId: id };
+    const isNamed = id === story.engineId && engineId === undefined;
+    const found = known.find(
+      (each) => each.engineId === id && (!isNamed || (named ?? each.engine) === each.engine),
     );
-  if (found === undefined)
-    return {
-      reason: "engine-missing",
-      text:
-        `the engine ${story.engineId.slice(0, 12)} that trained it is not approved here. Approve it with ` +
-        "`stemma replay engine approve FOLDER`, from a build that has it.",
-    };
-  const archive = Buffer.concat(
-    await collect(repository.objects.openStream("engine", found.engine).chunks()),
-  );
-  await unpackEngine(nodeFiles(), archive, { folder, expected: story.engineId });
-  return { engineFolder: folder };
+    if (found === undefined) continue;
+    const archive = Buffer.concat(
+      await collect(repository.objects.openStream("engine", found.engine).chunks()),
+    );
+    await unpackEngine(nodeFiles(), archive, { folder, expected: id });
+    return { engineId: id, engineFolder: folder };
+  }
+  return {
+    reason: "engine-missing",
+    text:
+      `the engine ${(engineId ?? story.engineId).slice(0, 12)} that trained it is not approved here. Approve it ` +
+      "with `stemma replay engine approve FOLDER`, from a build that has it.",
+  };
 }
 
 async function collect(chunks: AsyncIterable<Uint8Array>): Promise<readonly Uint8Array[]> {

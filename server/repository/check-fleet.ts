@@ -14,6 +14,7 @@ import type { PackStore } from "../../shared/objects/pack-store.js";
 import { mayBeAbsent } from "../../shared/objects/references.js";
 import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { lacksEngine } from "./engine-needs.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport } from "./fleet-repository.js";
 import type { NotLookedAt } from "./tiers/tier-port.js";
@@ -234,15 +235,18 @@ function absentObjects({ objects, state }: CheckedStore, record: SaveRecord): re
   return objectsOf(record).filter((object) => objects.stat(object.id) === undefined && !isOptional(object));
 }
 
-/** Engines that versions name and the store lacks. */
+/** Engines that versions name and the store lacks, where no other one here can replay these versions. */
 function absentEngines(
-  { objects, records }: RepositoryContext,
+  context: RepositoryContext,
   versions: ReadonlySet<Hash>,
 ): CheckReport["absentEngines"] {
+  const { objects, records, state } = context;
   const counts = new Map<Hash, number>();
   for (const versionId of versions) {
     const engine = records.get(versionId)?.uses?.engine;
-    if (engine !== undefined && !objects.has(engine)) counts.set(engine, (counts.get(engine) ?? 0) + 1);
+    const version = state.versions.get(versionId);
+    if (engine === undefined || objects.has(engine) || version === undefined) continue;
+    if (lacksEngine(context, version)) counts.set(engine, (counts.get(engine) ?? 0) + 1);
   }
   return [...counts].map(([engine, count]) => ({ engine, versions: count }));
 }

@@ -7,6 +7,7 @@ import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { claimedObjects } from "./versions/claims.js";
 import type { RepositoryContext } from "./context.js";
+import { provingEngines } from "./engine-needs.js";
 import type { Collected } from "./tiers/tier-port.js";
 
 /**
@@ -22,6 +23,7 @@ function liveNow(
   const live = new Set([...needed, ...claimedObjects(context)]);
   const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
   if (engines.length === 0) return live;
+  for (const engine of provingEngines(context)) live.add(engine);
   const named = new Set([...records.values()].map(({ uses }) => uses?.engine));
   for (const { id } of engines)
     if (state.engines.get(id)?.source === "approval" || !(named.has(id) || state.removedEngines.has(id)))

@@ -6,6 +6,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEngineArchive, engineObjectId } from "../../shared/train/engine-archive.js";
 import type { RepositoryContext } from "./context.js";
+import { usesOfEngines } from "./engine-needs.js";
 import type { EngineSummary } from "./fleet-repository.js";
 import type { EngineState } from "./state/state.js";
 
@@ -63,7 +64,7 @@ async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 
 /**
  * States that an engine may not be run here any more; the next collection frees it.
- * @throws NOT_FOUND, ENGINE_IN_USE where a kept version names it
+ * @throws NOT_FOUND, ENGINE_IN_USE where no other engine here can replay a kept version
  */
 export async function removeEngine(context: RepositoryContext, engine: Hash, because: string): Promise<void> {
   await context.queue.submit({
@@ -76,7 +77,8 @@ export async function removeEngine(context: RepositoryContext, engine: Hash, bec
         throw new StemmaError(
           "ENGINE_IN_USE",
           `${versions} versions that are kept were trained by the engine ${engine.slice(0, 12)}, and ` +
-            "only it can replay them. Retire them first, or keep it.",
+            "only it can replay them. Prove them on a newer one with stemma replay rebase-engine --from " +
+            `${engine.slice(0, 12)}, or retire them, or keep it.`,
           { engine, versions },
         );
       return [{ type: "engine-removed", atMs: context.clock.now(), engine, because }];
@@ -92,16 +94,6 @@ export function engineSummaries(context: RepositoryContext): readonly EngineSumm
     versions: uses.get(engine.engine) ?? 0,
     isStored: context.objects.has(engine.engine),
   }));
-}
-
-/** Engine → number of kept versions that name it. */
-function usesOfEngines({ records, state }: RepositoryContext): ReadonlyMap<Hash, number> {
-  const uses = new Map<Hash, number>();
-  for (const [versionId, { uses: used }] of records) {
-    if (used?.engine === undefined || state.versions.get(versionId)?.retired !== undefined) continue;
-    uses.set(used.engine, (uses.get(used.engine) ?? 0) + 1);
-  }
-  return uses;
 }
 
 function requireEngineSummary(context: RepositoryContext, engine: Hash): EngineSummary {

@@ -50,6 +50,8 @@ export interface VersionSummary {
   readonly retired?: Ended;
   /** How its latest replay ended; absent where none gave a verdict. */
   readonly replayed?: Replayed;
+  /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
+  readonly provedBy?: readonly Hash[];
   /** How many evaluations of it are stored; absent where none are. */
   readonly evaluations?: number;
   /** Its device reported how it was made before any tensors; absent where it sent them at first. */

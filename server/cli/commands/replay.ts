@@ -9,6 +9,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { addReplayJobCommands } from "./replay-jobs.js";
+import { addReplayRebaseCommand } from "./replay-rebase.js";
 import { addReplayRunCommand } from "./replay-run.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 
@@ -32,6 +33,7 @@ interface ApproveChoices {
 export function addReplayCommands(replay: Command): void {
   addReplayRunCommand(replay);
   addReplayJobCommands(replay);
+  addReplayRebaseCommand(replay);
   const engine = replay
     .command("engine")
     .description("the training engines that this server may run")

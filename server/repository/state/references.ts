@@ -156,13 +156,18 @@ export class ReferenceIndex {
   }
 
   /**
-   * An engine that is not here yet does not keep a collection from running, and redacted openings are
-   * collected.
+   * An engine that is not here yet does not keep a collection from running; redacted openings are collected, and so is
+   * an engine that was removed after others had proved all its versions.
    */
   #dropOptional(live: Set<Hash>): void {
     const isOptional = mayBeAbsent(this.state.redacted);
+    const { removedEngines } = this.state;
     for (const [id, object] of this.#optional)
-      if (isOptional(object) && (object.presence === "redactable" || !this.objects.has(id))) live.delete(id);
+      if (
+        isOptional(object) &&
+        (object.presence === "redactable" || !this.objects.has(id) || removedEngines.has(id))
+      )
+        live.delete(id);
   }
 
   /**

@@ -53,6 +53,8 @@ export interface VersionState {
   held?: Hold;
   /** How its latest replay ended. */
   replayed?: Replayed;
+  /** Engines (what trainings with them report) whose replays gave its very tensors. */
+  provedBy?: ReadonlySet<Hash>;
   evaluations?: readonly EvaluationState[];
   /** The claim as which a device reported it at first. */
   readonly claim?: FormerClaim;
@@ -260,6 +262,8 @@ function applyToVersion(
     case "replayed": {
       const { verdict, grade, engineId, because } = fact;
       version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact) };
+      const others = [...(version.provedBy ?? [])].filter((id) => id !== engineId);
+      version.provedBy = new Set(verdict === "proved" ? [...others, engineId] : others);
       return;
     }
     case "evaluated":
@@ -331,7 +335,9 @@ function applyRecorded(state: FleetState, position: number, fact: FactOf<"record
     ownBytes: fact.ownBytes ?? 0,
     generation: fact.generation,
     ...byOf(fact),
-    ...(claim?.proved === undefined ? {} : { replayed: claim.proved }),
+    ...(claim?.proved === undefined
+      ? {}
+      : { replayed: claim.proved, provedBy: new Set([claim.proved.engineId]) }),
     ...(claim === undefined ? {} : { claim: formerClaim(claim) }),
     tags: new Set(),
   };

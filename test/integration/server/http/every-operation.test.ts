@@ -41,6 +41,7 @@ const partial: ReadonlySet<OperationName> = new Set([
   "train",
   "replayChanged",
   "story",
+  "rebaseEngine",
   "replayStory",
   "journal",
   "addToken",

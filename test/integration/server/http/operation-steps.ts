@@ -354,6 +354,13 @@ export function steps(backupFolder: string): readonly Step[] {
     { name: "train", ask: (at) => at.train({ ...smallTraining, name: "soh" }) },
     { name: "explainRecovery", ask: (at) => at.explainRecovery(tiny) },
     {
+      name: "rebaseEngine",
+      shows: "an engine that is not here",
+      ask: (at) => at.rebaseEngine({ ...tiny, engine: "0123456789" }),
+      fails: "NOT_FOUND",
+    },
+    { name: "rebaseEngine", ask: async (at) => (await at.rebaseEngine(tiny)).reason },
+    {
       name: "story",
       shows: "none of a model that was imported",
       ask: (at) => at.story(tiny),

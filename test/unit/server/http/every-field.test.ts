@@ -107,6 +107,7 @@ const inputs = {
   reduce: { fleet, model, scheme: "float16", name: "small", seed: "9", dryRun: true },
   replay: { fleet, model, maxMinutes: 9 },
   explainRecovery: { fleet, model },
+  rebaseEngine: { fleet, model, engine: "12345678", maxMinutes: 9 },
   story: { fleet, model },
   replayStory: { fleet, story: "{}", tensors: [{ name: "n", id: hash }], maxMinutes: 9 },
   replayChanged: { fleet, model, name: "n", set: { "trainer.epochs": 2 }, maxMinutes: 9 },

@@ -1,0 +1,117 @@
+/** `stemma replay rebase-engine`: proves versions on a newer engine, so that the one that trained them may go. */
+import type { Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
+import type { ReplayReport } from "../../api/evaluation-schemas.js";
+import { maxMinutes } from "../../api/replay-schemas.js";
+import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
+import { describeReplay } from "../replay-text.js";
+import { nameOf } from "../version-text.js";
+
+const help = `
+Versions are replayed with the engine of this server's build, or with --engine ID. Where that
+gives the very same bytes, the version is proved by both: stemma replay run takes either, and
+stemma replay engine rm removes the old one once no version needs it. Where it gives others,
+nothing is refuted: the version keeps its engine. Its tensors are kept in any case, so it is
+recovered, trained on and served without any engine.
+
+  stemma replay engine list
+  stemma replay rebase-engine --from 81ff961a66be
+  stemma replay engine rm 81ff961a66be
+
+What is proved stays proved if the command is stopped; run it again to go on.
+`;
+
+interface RebaseChoices {
+  readonly from?: string;
+  readonly engine?: string;
+  readonly maxMinutes?: number;
+}
+
+export function addReplayRebaseCommand(replay: Command): void {
+  replay
+    .command("rebase-engine")
+    .argument("[models...]", "name, name:version, name:tag or id")
+    .option("--from <id>", "instead: all versions that only this engine can replay (at least 8 digits)")
+    .option("--engine <id>", "the approved engine to prove them on; default: the one of this server's build")
+    .addOption(inputOption("--max-minutes <n>", maxMinutes))
+    .description("prove versions on another engine than the one that trained them")
+    .addHelpText("after", help)
+    .action(async (models: readonly string[], choices: RebaseChoices, command: Command) =>
+      withContext(command, (context) => rebaseCommand(models, choices, context)),
+    );
+}
+
+/** @throws USAGE, NOT_FOUND, REPLAY_INCOMPLETE where the other engine does not give the same bytes */
+async function rebaseCommand(
+  models: readonly string[],
+  { from, engine, maxMinutes: minutes }: RebaseChoices,
+  context: CommandContext,
+): Promise<void> {
+  const {
+    operations,
+    output,
+    signal,
+    options: { fleet },
+  } = context;
+  if ((from === undefined) === (models.length === 0))
+    throw new StemmaError("USAGE", "Name models, or an engine with --from ID: one of the two.");
+  const opened = await operations();
+  const wanted = from === undefined ? models : await versionsOfEngine(from, context);
+  const reports: ReplayReport[] = [];
+  for (const model of wanted) {
+    output.progress(`replaying ${model}, ${reports.length + 1} of ${wanted.length}`);
+    reports.push(await opened.rebaseEngine({ fleet, model, engine, maxMinutes: minutes }, { signal }));
+  }
+  output.endProgress();
+  output.print({
+    data: reports,
+    names: reports.map(({ versionId }) => versionId),
+    text: reports.length === 0 ? "no version needs this engine" : reports.map(describeRebased).join("\n"),
+  });
+  const left = reports.filter(({ verdict }) => verdict !== "proved");
+  if (left.length > 0)
+    throw new StemmaError(
+      "REPLAY_INCOMPLETE",
+      `Not proved on the other engine: ${left.map(nameOf).join(", ")}. The reasons are above. Keep the engine that ` +
+        "trained them, or do without replaying them: their tensors are kept.",
+    );
+}
+
+function describeRebased(report: ReplayReport): string {
+  const text = describeReplay(report);
+  return report.verdict === "proved"
+    ? `${text}\n  by the engine ${report.engineId?.slice(0, 12) ?? ""}`
+    : text;
+}
+
+/**
+ * Kept versions that name the engine and that no other engine here proved, oldest first. The engine itself need not be
+ * here.
+ * @throws USAGE
+ */
+async function versionsOfEngine(
+  from: string,
+  { operations, options: { fleet } }: CommandContext,
+): Promise<readonly string[]> {
+  if (!/^[0-9a-f]{8,64}$/.test(from))
+    throw new StemmaError(
+      "USAGE",
+      "--from takes an engine's id, or at least 8 digits of it. `stemma replay engine list` and `storage check` show them.",
+    );
+  const opened = await operations();
+  const engines = await opened.engines({ fleet });
+  const archives = new Set(
+    engines.flatMap(({ engine, engineId }) => (engineId.startsWith(from) ? engine : [])),
+  );
+  const isOld = (archive: string | undefined): boolean =>
+    archive !== undefined && (archive.startsWith(from) || [...archives].some((each) => each === archive));
+  const others = new Set<string>(
+    engines.flatMap(({ engine, engineId, isStored }) => (isStored && !isOld(engine) ? engineId : [])),
+  );
+  return (await opened.models({ fleet }))
+    .filter(
+      ({ record, provedBy = [] }) => isOld(record.uses?.engine) && !provedBy.some((id) => others.has(id)),
+    )
+    .map(({ versionId }) => versionId);
+}
