@@ -278,7 +278,7 @@ async function startHttp(
 function startMerging({ fleets, ingests, home, log, closing }: Parts): void {
   const merging = startMergeSchedule({
     fleets: () => fleets.opened(),
-    isBusy: async (fleet) => (await ingests.get(fleet)).underWay().size > 0,
+    isBusy: async (fleet) => (await ingests.get(fleet)).figures.receptions > 0,
     clock: home.ports.clock,
     log: log.child({ part: "merging" }),
   });

@@ -15,7 +15,7 @@ export interface MergedFleet {
 
 export interface MergeScheduleParts {
   readonly fleets: () => readonly MergedFleet[];
-  /** Whether devices are sending or receiving models. */
+  /** Whether devices are sending models. */
   readonly isBusy: (fleet: string) => Promise<boolean>;
   readonly clock: Pick<Clock, "after" | "monotonic">;
   readonly log: Log;

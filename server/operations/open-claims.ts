@@ -36,7 +36,8 @@ export async function refuseOpenClaims(
       : "The device is not connected: connect it, or let the server replay them, and try again then.";
   throw new StemmaError(
     "CLAIMS_OPEN",
-    `The parameters of ${waiting + wanted} models that ${device} reported are on that device only. ${asked} ` +
+    `The parameters of ${waiting + wanted === 1 ? "a model" : `${waiting + wanted} models`} that ${device} reported ` +
+      `are on that device only. ${asked} ` +
       `--even-if-claimed goes on without them: those that no replay proves are lost then.`,
     { device, waiting, wanted },
   );
