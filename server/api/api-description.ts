@@ -5,7 +5,7 @@ import { jobParams } from "./fields.js";
 import { errorBody, jobSchema } from "./job-schemas.js";
 import type { CallDefinition, JobDefinition, OperationDefinition, StreamDefinition } from "./operation.js";
 import { operationGroups } from "./operation-table.js";
-import { importOptions } from "./version-schemas.js";
+import { importOptions } from "./import-schemas.js";
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;

@@ -18,7 +18,6 @@ import { call, stream } from "./operation.js";
 import {
   environmentPolicy,
   fleetMoment,
-  importReport,
   listModelsQuery,
   modelDescription,
   modelDiff,
@@ -27,11 +26,11 @@ import {
   recoveryForm,
   recoveryPart,
   recoveryReport,
-  storyOption,
   verificationReport,
   versionPage,
   versionSummary,
 } from "./version-schemas.js";
+import { importReport, storyOption } from "./import-schemas.js";
 
 export const importContentType = "application/vnd.stemma.import";
 

@@ -12,7 +12,8 @@ import type { InputOf, ValueOf } from "./operation.js";
 import type { OperationTable } from "./operation-table.js";
 import type { FetchedData, TrainProgress, TrainReport } from "./evaluation-schemas.js";
 import type { StorageApplied } from "./planning-schemas.js";
-import type { importOptions, ImportReport, localFile, RecoveryReport } from "./version-schemas.js";
+import type { RecoveryReport } from "./version-schemas.js";
+import type { importOptions, ImportReport, localFile } from "./import-schemas.js";
 
 type NamesOfKind<Kind extends string> = {
   [Name in keyof OperationTable]: OperationTable[Name] extends { readonly kind: Kind } ? Name : never;

@@ -6,7 +6,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ImportOptions, LocalFile } from "../api/server-operations.js";
-import { importOptions, maxImportOptionsBytes } from "../api/version-schemas.js";
+import { importOptions, maxImportOptionsBytes } from "../api/import-schemas.js";
 import * as z from "zod";
 
 /** @param localFile the file that the server reads itself, so that none follows */

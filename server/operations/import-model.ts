@@ -17,7 +17,7 @@ import type { ExportedStory } from "../../shared/provenance/exported-story.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ImportOptions, ImportStream, LocalFile } from "../api/server-operations.js";
-import type { ImportReport } from "../api/version-schemas.js";
+import type { ImportReport } from "../api/import-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import {

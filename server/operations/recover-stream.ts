@@ -15,6 +15,7 @@ import { safetensorsByteLength, safetensorsChunks } from "../../shared/tensor/sa
 import { programVersion } from "../../shared/adapters/program-version.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ModelLease } from "../repository/model-leases.js";
+import { sha256 } from "../../shared/tensor/hash.js";
 import { provenStream } from "../api/proven-stream.js";
 import type { RecoveryForm, RecoveryReport, VerificationReport } from "../api/version-schemas.js";
 import type { RecoveryStream } from "../api/server-operations.js";
@@ -120,22 +121,17 @@ export async function recoverAsStream(
       chunks: weightsChunks(model.sources),
     });
   const isWhole = part === "model" && lease === undefined && model.partOf === undefined;
-  const file = await fileOf(repository, summary, model, isWhole && options.story !== "omit");
+  const story = isWhole && options.story !== "omit" ? await storyOfVersion(repository, summary) : undefined;
+  const file = fileWith(story, model);
   return provenStream({
-    expected,
+    expected: story === undefined ? expected : { ...expected, story: sha256(story) },
     byteLength: safetensorsByteLength(file.tensors, file.options),
     chunks: safetensorsChunks(file.tensors, file.options),
   });
 }
 
-/** The file of a model that Stemma trained also carries its story. */
-async function fileOf(
-  repository: StoryStore,
-  summary: VersionSummary,
-  model: RecoveredModel,
-  withStory: boolean,
-): Promise<ReturnType<typeof safetensorsOfModel>> {
-  const story = withStory ? await storyOfVersion(repository, summary) : undefined;
+/** The file of a model; one that Stemma trained also carries its story. */
+function fileWith(story: string | undefined, model: RecoveredModel): ReturnType<typeof safetensorsOfModel> {
   const { tensors, options } = safetensorsOfModel(model);
   return story === undefined
     ? { tensors, options }

@@ -8,7 +8,7 @@ import { formatBytes } from "../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { maxChunkBytes } from "../../../shared/tensor/tensor.js";
 import type { LocalFile } from "../../api/server-operations.js";
-import type { ImportReport } from "../../api/version-schemas.js";
+import type { ImportReport } from "../../api/import-schemas.js";
 import { withContext, type CommandContext } from "../context.js";
 import { nameOf } from "../version-text.js";
 

@@ -4,7 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StemmaError } from "../../../shared/errors.js";
 import { importContentType } from "../../api/model-definitions.js";
 import { operationTable } from "../../api/operation-table.js";
-import type { ImportReport } from "../../api/version-schemas.js";
+import type { RecoveryReport } from "../../api/version-schemas.js";
+import type { ImportReport } from "../../api/import-schemas.js";
 import type { ProvenStream, ServerOperations } from "../../api/server-operations.js";
 import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
@@ -54,7 +55,7 @@ async function sendRecovery(
       "content-type": operationTable.recover.responseType,
       "content-length": String(stream.byteLength),
       // The root is that of the complete model, whichever layers are sent.
-      ...(report.partOf === undefined ? { etag: `"${report.root}"` } : {}),
+      ...(report.partOf === undefined ? { etag: etagOf(report) } : {}),
       "content-disposition": `attachment; filename="${report.name.replace(/[^\w.-]/g, "_")}-${report.version}.safetensors"`,
       "stemma-root": report.root,
       "stemma-version-id": report.versionId,
@@ -68,6 +69,11 @@ async function sendRecovery(
       ).toString("base64url"),
     })
     .send(Readable.from(lastChunkAfterVerification(stream), { objectMode: false }));
+}
+
+/** What is redacted later changes the story, but not the root. */
+function etagOf({ root, story }: RecoveryReport): string {
+  return story === undefined ? `"${root}"` : `"${root}.${story.slice(0, 16)}"`;
 }
 
 async function sendDataset(

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { after, before, describe, it } from "node:test";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import type { ImportReport } from "../../../../server/api/version-schemas.js";
+import type { ImportReport } from "../../../../server/api/import-schemas.js";
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
@@ -247,7 +247,11 @@ describe("the story in an exported file", () => {
   });
 
   it("leaves out what was redacted, and replaying it is refused with the reason", async () => {
+    const storyHash = async (): Promise<string | undefined> =>
+      (await trained.operations.recover({ fleet, model: "soh:2" })).expected.story;
+    const before = await storyHash();
     await trained.operations.redact({ fleet, model: "soh:2" });
+    assert.ok(before !== undefined && before !== (await storyHash()), "a cache must not give the old file");
     const redacted = await exportFile(trained, "soh:2");
     assert.deepEqual(decodeStory(storyOf(redacted)).opened.openings, {});
     await importFile(other, redacted, { name: "redacted" });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { errorBodyOf, errorOfAnswer, httpStatusOf } from "../../../../server/http/error-body.js";
 import { decodeImport, encodeImportOptions } from "../../../../server/http/import-frame.js";
-import { maxImportOptionsBytes } from "../../../../server/api/version-schemas.js";
+import { maxImportOptionsBytes } from "../../../../server/api/import-schemas.js";
 import { bearerMatches } from "../../../../server/http/token.js";
 import { createTrainJobs } from "../../../../server/http/train-jobs.js";
 import type { TrainReport } from "../../../../server/api/evaluation-schemas.js";

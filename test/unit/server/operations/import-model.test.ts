@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ImportStream, LocalFile } from "../../../../server/api/server-operations.js";
-import type { ImportReport } from "../../../../server/api/version-schemas.js";
+import type { ImportReport } from "../../../../server/api/import-schemas.js";
 import { openFleets } from "../../../../server/context/open-fleets.js";
 import { importModel } from "../../../../server/operations/import-model.js";
 import { openHome } from "../../../../server/repository/home.js";
