@@ -109,6 +109,10 @@ const regression = z.object({
   meanAbsoluteError: figure,
   rootMeanSquareError: figure,
   r2: figure.describe("Null where the targets do not vary"),
+  reconstruction: z
+    .object({ mean: figure, standardDeviation: figure, largest: figure })
+    .exactOptional()
+    .describe("Autoencoders: the mean squared error of each sample"),
 });
 const classification = z.object({
   task: z.literal("classification"),

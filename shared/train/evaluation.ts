@@ -12,6 +12,12 @@ export interface RegressionEvaluation {
   readonly rootMeanSquareError: number;
   /** The fraction of the variance that is explained; null where the targets do not vary. */
   readonly r2: number | null;
+  /**
+   * Autoencoders: the mean squared error of each sample. One that is many standard deviations above the mean is of
+   * a sample unlike those that the model was trained on.
+   */
+  readonly reconstruction?:
+    { readonly mean: number; readonly standardDeviation: number; readonly largest: number } | undefined;
 }
 
 export interface ClassificationEvaluation {

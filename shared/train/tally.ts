@@ -141,8 +141,9 @@ function measureOf(
 ): Measure<OutputEvaluation> {
   switch (kind) {
     case "numbers":
-    case "input":
       return regressionMeasure();
+    case "input":
+      return reconstructionMeasure(targetLength({ shape }));
     case "class":
     case "classes":
       return classificationMeasure(classes, top);
@@ -151,6 +152,7 @@ function measureOf(
   }
 }
 
+const squareOf = (value: number): number => value * value;
 const ratio = (part: number, whole: number): number | null => (whole === 0 ? null : part / whole);
 
 /** Sums of absolute errors and of their squares. */
@@ -179,6 +181,39 @@ function regressionMeasure(): Measure<RegressionEvaluation> {
         rootMeanSquareError: Math.sqrt(square / count),
         r2: spread === 0 ? null : 1 - square / spread,
       };
+    },
+  };
+}
+
+/** As regressionMeasure; then the samples' mean squared errors: their sum, the sum of their squares, the largest. */
+function reconstructionMeasure(length: number): Measure<RegressionEvaluation> {
+  const ofNumbers = regressionMeasure();
+  // Of one array, so that all running numbers are saved together.
+  const sums = new Float64Array(5);
+  return {
+    sums,
+    add(targets, outputs) {
+      ofNumbers.sums.set(sums.subarray(0, 2));
+      ofNumbers.add(targets, outputs);
+      sums.set(ofNumbers.sums);
+      let [, , total = 0, squares = 0, largest = 0] = sums;
+      for (let at = 0; at < targets.length; at += length) {
+        let error = 0;
+        for (let index = at; index < at + length; index++)
+          error += squareOf((outputs[index] as number) - (targets[index] as number));
+        error /= length;
+        total += error;
+        squares += error * error;
+        largest = Math.max(largest, error);
+      }
+      sums.set([total, squares, largest], 2);
+    },
+    result(targets, samples) {
+      ofNumbers.sums.set(sums.subarray(0, 2));
+      const [, , total = 0, squares = 0, largest = 0] = sums;
+      const mean = total / samples;
+      const standardDeviation = Math.sqrt(Math.max(0, squares / samples - mean * mean));
+      return { ...ofNumbers.result(targets, samples), reconstruction: { mean, standardDeviation, largest } };
     },
   };
 }

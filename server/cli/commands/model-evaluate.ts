@@ -217,12 +217,17 @@ function inOwnUnit({
   meanAbsoluteError,
   rootMeanSquareError,
   r2,
+  reconstruction,
 }: Extract<OutputEvaluation, { task: "regression" }>): string {
   const figure = (value: number | null): string =>
     isFiniteFigure(value) ? value.toPrecision(4) : "not finite";
   return (
     `mean absolute error ${figure(meanAbsoluteError)}, root mean square ` +
-    `error ${figure(rootMeanSquareError)}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}`
+    `error ${figure(rootMeanSquareError)}, R² ${isFiniteFigure(r2) ? r2.toFixed(4) : "-"}` +
+    (reconstruction === undefined
+      ? ""
+      : `; squared error of a sample: mean ${figure(reconstruction.mean)}, standard deviation ` +
+        `${figure(reconstruction.standardDeviation)}, largest ${figure(reconstruction.largest)}`)
   );
 }
 

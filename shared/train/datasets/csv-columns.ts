@@ -46,6 +46,8 @@ export function columnsOf(names: readonly string[], choices: ColumnChoices): rea
   );
   if (unknown !== undefined)
     refuse(`The table has no column "${unknown.slice(0, 60)}"; it has ${names.join(", ").slice(0, 500)}.`);
+  const both = targets.find((name) => ignored.includes(name));
+  if (both !== undefined) refuse(`The column "${both.slice(0, 60)}" is a target and ignored.`);
   return names.map((name): Column => {
     const words = categories.get(name);
     const [centre, scale] = scales.get(name) ?? [];

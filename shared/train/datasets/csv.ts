@@ -213,7 +213,7 @@ function formOf(table: CsvTable, { task, classNames }: TableOptions): TargetPart
   }
 }
 
-/** Parameters: docs/reference/data.md, "csv". The location is a file. */
+/** Parameters: docs/reference/data.md, "Tables". The location is a file. */
 export const csv: DatasetReader = {
   name: "csv",
   needsLocation: true,

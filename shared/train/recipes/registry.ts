@@ -4,6 +4,7 @@ import { batterySoh, batterySohGru } from "./battery-soh.js";
 import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
 import { linearRegression, logisticRegression } from "./table-linear.js";
+import { anomalyDetect, multiLabel } from "./table-networks.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
 export const recipes: readonly Recipe[] = [
@@ -13,6 +14,8 @@ export const recipes: readonly Recipe[] = [
   imageMobileNet,
   linearRegression,
   logisticRegression,
+  multiLabel,
+  anomalyDetect,
   fineTune,
 ];
 

@@ -87,6 +87,7 @@ describe("a table", () => {
     const wrong: DatasetReference["parameters"][] = [
       { ignored: "weight" },
       { ignored: "size,colour" },
+      { ignored: "price" },
       { task: "clustering" },
       { scales: "size=1:0" },
       { scales: "price=1:1" },

@@ -16,7 +16,7 @@ import { readModelFiles } from "../../../../../shared/train/engine/model-files.j
 import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../../../../shared/train/training.js";
-import { dataFolder, skipWithout } from "../datasets/dataset-fixtures.js";
+import { dataFolder, refusal, skipWithout } from "../datasets/dataset-fixtures.js";
 
 let backend: StartedBackend;
 let folder: string;
@@ -30,13 +30,14 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** 120 rows of whole numbers: three inputs, a sum of two of them, and a class. */
+/** 120 rows of whole numbers: three inputs, a sum of two of them, two labels, and a class. */
 function table(): string {
   const rows = Array.from({ length: 120 }, (_, row) => {
     const [a, b, c] = [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17];
-    return [a, b, c, 2 * a - b, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
+    const labels = [a % 2, Number(b + c > 14)];
+    return [a, b, c, 2 * a - b, ...labels, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
   });
-  return ["a,b,c,sum,class", ...rows].join("\n");
+  return ["a,b,c,sum,odd,large,class", ...rows].join("\n");
 }
 
 const tableData = (parameters: DatasetReference["parameters"]): DatasetReference => ({
@@ -89,7 +90,7 @@ async function isRepeated(training: TrainingJob, expected: string): Promise<Trai
 
 describe("families of models are repeated to the same bytes", () => {
   it("linear regression", async () => {
-    const data = tableData({ targets: "sum", ignored: "class" });
+    const data = tableData({ targets: "sum", ignored: "class,odd,large" });
     const { metric } = await isRepeated(
       job("linear-regression", data, { parameters: { learningRate: 1 } }),
       "fe8a240737b580ae",
@@ -97,8 +98,35 @@ describe("families of models are repeated to the same bytes", () => {
     assert.ok(metric!.after < 0.5, `${metric!.after} in the target's unit`);
   });
   it("logistic regression", async () => {
-    const data = tableData({ task: "classification", ignored: "sum" });
+    const data = tableData({ task: "classification", ignored: "sum,odd,large" });
     await isRepeated(job("logistic-regression", data), "8b8fbb52c9ec5823");
+  });
+  it("multi-label, with batch normalisation and dropout", async () => {
+    const data = tableData({ task: "multi-label", targets: "odd,large", ignored: "sum,class" });
+    const { evaluation } = await isRepeated(
+      job("multi-label", data, { parameters: { epochs: 20 } }),
+      "f12ad8894df24bf9",
+    );
+    const [output] = evaluation!.after.task === "general" ? evaluation!.after.outputs : [];
+    assert.ok(output?.evaluation.task === "multi-label" && output.evaluation.labels.length === 2);
+  });
+  it("anomaly detection by an autoencoder", async () => {
+    const data = tableData({ task: "anomaly", ignored: "class,odd,large" });
+    const { evaluation } = await isRepeated(
+      job("anomaly-detect", data, { parameters: { epochs: 20 } }),
+      "a54d0df5c5de3173",
+    );
+    const [output] = evaluation!.after.task === "general" ? evaluation!.after.outputs : [];
+    assert.ok(output?.evaluation.task === "regression" && output.evaluation.reconstruction !== undefined);
+  });
+  it("refuse data of another form", async () => {
+    const wrong: TrainingJob[] = [
+      job("multi-label", tableData({ task: "anomaly", ignored: "class" })),
+      job("anomaly-detect", tableData({ targets: "sum", ignored: "class" })),
+      job("anomaly-detect", tableData({ task: "anomaly", ignored: "class" }), { parameters: { code: 9 } }),
+    ];
+    for (const each of wrong)
+      await assert.rejects(trainHere(each), refusal("RECIPE_PARAMETERS_INVALID"), each.recipe);
   });
   it("MERIT's case: iris, AdaGrad, seed 12345 (ME15)", { skip: skipWithout("iris") }, async () => {
     const { provenance, evaluation } = (
