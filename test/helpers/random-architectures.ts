@@ -142,3 +142,15 @@ export function searchedChoices(count: number, random: RandomNumbers): readonly 
   }
   return found;
 }
+
+/** With the settings that a saved architecture must have. */
+export function savable({ layers, outputs }: Architecture): Architecture {
+  const settings: Readonly<Record<string, object>> = {
+    Dense: { use_bias: false },
+    Activation: { activation: "relu" },
+  };
+  return {
+    layers: layers.map((layer) => ({ ...layer, config: { ...layer.config, ...settings[layer.className] } })),
+    outputs,
+  };
+}

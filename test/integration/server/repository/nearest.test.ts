@@ -10,6 +10,7 @@ import type { FleetRepository } from "../../../../server/repository/fleet-reposi
 import {
   candidateArchitecture,
   randomNumbers,
+  savable,
   searchedChoices,
 } from "../../../helpers/random-architectures.js";
 import { memoryHome, modelOf, openRepository, seededBytes, tensorsOf } from "./harness.js";
@@ -22,18 +23,6 @@ async function saveOf(repository: FleetRepository, architecture: Architecture, s
   }));
   const { summary } = await repository.save(modelSourceOfTensors(architecture, tensors), { name: seed });
   return summary.versionId;
-}
-
-/** With the settings that a saved architecture must have. */
-function savable({ layers, outputs }: Architecture): Architecture {
-  const settings: Readonly<Record<string, object>> = {
-    Dense: { use_bias: false },
-    Activation: { activation: "relu" },
-  };
-  return {
-    layers: layers.map((layer) => ({ ...layer, config: { ...layer.config, ...settings[layer.className] } })),
-    outputs,
-  };
 }
 
 test("is that of Algorithm 1 on all models, at every moment", async () => {

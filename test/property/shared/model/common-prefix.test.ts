@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { commonPrefix } from "../../../../shared/model/common-prefix.js";
 import { layerIdentities } from "../../../../shared/model/layer-identity.js";
-import type { Architecture } from "../../../../shared/model/model.js";
+import { prefixByAlgorithm1, type IdentifiedArchitecture } from "../../../helpers/prefix-by-algorithm-1.js";
 import {
   architectureOf,
   randomBody,
@@ -13,32 +13,6 @@ import {
 } from "../../../helpers/random-architectures.js";
 
 const graphs = process.env.STEMMA_TEST_FULL === "1" ? 9_000 : 100;
-
-/**
- * EvoStore's Algorithm 1, plainly: from the inputs on, a pair of layers belongs to the prefix when both have the
- * same identity and every predecessor is in it.
- */
-function algorithm1(child: Architecture, ancestor: Architecture): readonly (readonly [number, number])[] {
-  const childIds = layerIdentities(child);
-  const ancestorIds = layerIdentities(ancestor);
-  const pairs = new Map<number, number>();
-  for (let isGrowing = true; isGrowing;) {
-    isGrowing = false;
-    child.layers.forEach(({ inputs }, left) => {
-      if (pairs.has(left) || childIds[left] === undefined || !inputs.every(({ layer }) => pairs.has(layer)))
-        return;
-      const right = ancestor.layers.findIndex(
-        (candidate, i) =>
-          ancestorIds[i] === childIds[left] &&
-          candidate.inputs.every(({ layer }, slot) => pairs.get(inputs[slot]?.layer as number) === layer),
-      );
-      if (right < 0) return;
-      pairs.set(left, right);
-      isGrowing = true;
-    });
-  }
-  return [...pairs].sort(([left], [right]) => left - right);
-}
 
 test("the intersection of identities is Algorithm 1's prefix, and each pair computes the same", () => {
   let found = 0;
@@ -53,7 +27,11 @@ test("the intersection of identities is Algorithm 1's prefix, and each pair comp
     }) as [WrittenModel, WrittenModel];
     const prefix = commonPrefix(child.architecture, ancestor.architecture);
     const pairs = prefix.layers.map((pair) => [pair.child, pair.ancestor] as const);
-    assert.deepEqual(pairs, algorithm1(child.architecture, ancestor.architecture), `seed ${seed}`);
+    const identified = ({ architecture }: WrittenModel): IdentifiedArchitecture => ({
+      architecture,
+      identities: layerIdentities(architecture),
+    });
+    assert.deepEqual(pairs, prefixByAlgorithm1(identified(child), identified(ancestor)), `seed ${seed}`);
     assert.equal(new Set(pairs.map(([, layer]) => layer)).size, pairs.length, `seed ${seed}: used twice`);
     const ancestorOf = new Map(pairs);
     for (const [left, right] of pairs) {
