@@ -29,10 +29,11 @@ import { randomNumbers } from "../../../helpers/random-architectures.js";
 
 const isFull = process.env.STEMMA_TEST_FULL === "1";
 const seed = Number(process.env.STEMMA_TEST_SEED ?? 1);
-/** Models that are saved in all, those of transfers too. */
-const models = isFull ? 10_000 : 100;
-const collections = isFull ? 40 : 5;
-const crashes = isFull ? 40 : 5;
+/** Models that are saved in all, those of transfers too. 10,000 take several minutes. */
+const models = Number(process.env.STEMMA_TEST_MODELS ?? (isFull ? 1_500 : 100));
+const collections = Math.max(5, Math.floor(models / 250));
+const crashes = collections;
+const architectures = Math.min(400, Math.max(30, Math.floor(models / 15)));
 
 /** Longer than a collection keeps what was just written. */
 const graceMs = 61_000;
@@ -45,7 +46,7 @@ class CatalogLife {
   readonly #random = randomNumbers(seed);
   readonly #bytes = seededRandom(`catalog ${seed}`);
   readonly #clock = manualClock();
-  readonly #pool = new ArchitecturePool(isFull ? 400 : 30, this.#random);
+  readonly #pool = new ArchitecturePool(architectures, this.#random);
   #disk: RecordingFiles = recordingFiles(memoryFiles());
   #repository!: FleetRepository;
   #plain = new PlainCatalog();
@@ -128,8 +129,12 @@ class CatalogLife {
     this.#plain.leases.delete(lease.id);
   }
 
+  /** Of leased ancestors more often: collections must spare what their leases hold. */
   async retire(): Promise<void> {
-    const { id } = this.#anyModel();
+    const [leased] = [...this.#plain.leases.values()].filter(({ ancestor }) =>
+      this.#plain.live.has(ancestor.id),
+    );
+    const { id } = leased !== undefined && this.#random(2) === 0 ? leased.ancestor : this.#anyModel();
     await this.#repository.retire(id, "it left the population");
     this.#plain.live.delete(id);
   }
