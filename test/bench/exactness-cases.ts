@@ -4,6 +4,7 @@
  */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { exampleTable } from "../helpers/example-table.js";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared/train/training.js";
 
 export interface ExactnessCase {
@@ -20,15 +21,6 @@ const cells: DatasetReference = {
   parameters: { vehicle: 1, cycles: 100, cells: 1 },
 };
 const images: DatasetReference = { reader: "images-generated", parameters: { vehicle: 1, count: 240 } };
-
-/** 120 rows of whole numbers: three inputs, a sum of two of them, and a class. */
-function exampleTable(): string {
-  const rows = Array.from({ length: 120 }, (_, row) => {
-    const [a, b, c] = [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17];
-    return [a, b, c, 2 * a - b, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
-  });
-  return ["a,b,c,sum,class", ...rows].join("\n");
-}
 
 const tablePath = (folder: string): string => join(folder, "table.csv");
 
@@ -49,14 +41,26 @@ export function exactnessCases(folder: string): readonly ExactnessCase[] {
     {
       family: "linear regression (AdaGrad, one sample a step)",
       recipe: "linear-regression",
-      dataset: table({ targets: "sum", ignored: "class" }),
+      dataset: table({ targets: "sum", ignored: "class,odd,large" }),
       parameters: {},
     },
     {
       family: "logistic regression (AdaGrad, one sample a step)",
       recipe: "logistic-regression",
-      dataset: table({ task: "classification", ignored: "sum" }),
+      dataset: table({ task: "classification", ignored: "sum,odd,large" }),
       parameters: {},
+    },
+    {
+      family: "several labels (batch norm, dropout)",
+      recipe: "multi-label",
+      dataset: table({ task: "multi-label", targets: "odd,large", ignored: "sum,class" }),
+      parameters: { epochs: 5 },
+    },
+    {
+      family: "anomaly detection (autoencoder)",
+      recipe: "anomaly-detect",
+      dataset: table({ task: "anomaly", ignored: "class,odd,large" }),
+      parameters: { epochs: 5 },
     },
   ];
 }

@@ -16,6 +16,7 @@ import { readModelFiles } from "../../../../../shared/train/engine/model-files.j
 import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
 import { trainInChild } from "../../../../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../../../../shared/train/training.js";
+import { exampleTable } from "../../../../helpers/example-table.js";
 import { dataFolder, refusal, skipWithout } from "../datasets/dataset-fixtures.js";
 
 let backend: StartedBackend;
@@ -23,22 +24,12 @@ let folder: string;
 before(async () => {
   backend = await startWasmBackend();
   folder = await mkdtemp(join(tmpdir(), "stemma-families-"));
-  await writeFile(join(folder, "table.csv"), table());
+  await writeFile(join(folder, "table.csv"), exampleTable());
 });
 after(async () => {
   backend.close();
   await rm(folder, { recursive: true, force: true });
 });
-
-/** 120 rows of whole numbers: three inputs, a sum of two of them, two labels, and a class. */
-function table(): string {
-  const rows = Array.from({ length: 120 }, (_, row) => {
-    const [a, b, c] = [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17];
-    const labels = [a % 2, Number(b + c > 14)];
-    return [a, b, c, 2 * a - b, ...labels, ["low", "middle", "high"][Math.floor((a + b) / 8)]].join(",");
-  });
-  return ["a,b,c,sum,odd,large,class", ...rows].join("\n");
-}
 
 const tableData = (parameters: DatasetReference["parameters"]): DatasetReference => ({
   reader: "csv",
