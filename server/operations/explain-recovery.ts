@@ -75,11 +75,15 @@ async function replayOf(
 /** The engine or the base, where it is not here. */
 async function lackingPart(
   repository: FleetRepository,
-  { record }: VersionSummary,
+  { record, provedBy = [] }: VersionSummary,
   { engineId, base }: Story,
 ): Promise<string | undefined> {
-  const isOwn = (await ownEngine().catch(() => undefined))?.engineId === engineId;
-  if (!isOwn && !repository.engines().some((engine) => engine.isStored && engine.engineId === engineId))
+  const own = (await ownEngine().catch(() => undefined))?.engineId;
+  const here = new Set([
+    own,
+    ...repository.engines().flatMap((each) => (each.isStored ? each.engineId : [])),
+  ]);
+  if (![engineId, ...provedBy].some((id) => here.has(id)))
     return `the engine ${engineId.slice(0, 12)} is not approved here`;
   if (base === undefined) return undefined;
   const kept = await readKeptStory(repository, record);

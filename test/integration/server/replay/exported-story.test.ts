@@ -18,7 +18,8 @@ import type { Provenance } from "../../../../shared/provenance/provenance.js";
 import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
 import { sha256, tensorIdOfSource } from "../../../../shared/tensor/hash.js";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors-reader.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { copiedTensors } from "../../../helpers/copied-tensors.js";
 import { decodeStory, storyKey } from "../../../../shared/provenance/exported-story.js";
 
 const fleet = "cars";
@@ -121,12 +122,7 @@ describe("the story in an exported file", () => {
     const model = await repository.recover(truth.versionId);
     const opened = (await readOpenedProvenance(repository, truth.record.objects))!;
     const members = Object.entries(opened.openings).map(([member, { value }]) => [member, value] as const);
-    const tensors: Tensor[] = [];
-    for (const source of model.sources) {
-      const { bytes, ...header } = await tensorOfSource(source);
-      tensors.push({ ...header, bytes: bytes.slice() });
-    }
-    if (flipped !== undefined) tensors[flipped]!.bytes[0]! ^= 1;
+    const tensors = await copiedTensors(model.sources, flipped);
     const { committed: _, ...shared } = opened.provenance;
     const committed = Object.fromEntries(
       members.filter(([member]) => plain.data === undefined || member !== "data"),

@@ -14,7 +14,7 @@ import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
 import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
-import { tensorOfSource, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { copiedTensors } from "../../../helpers/copied-tensors.js";
 import { decodeEngineArchive, encodeEngineArchive } from "../../../../shared/train/engine-archive.js";
 import { ownEngine, packOwnEngine } from "../../../../shared/train/own-engine.js";
 
@@ -55,12 +55,7 @@ async function saveOfOldEngine(name: string, flipped?: number): Promise<void> {
   const model = await repository.recover(truth.versionId);
   const opened = (await readOpenedProvenance(repository, truth.record.objects))!;
   const members = Object.entries(opened.openings).map(([member, { value }]) => [member, value] as const);
-  const tensors: Tensor[] = [];
-  for (const source of model.sources) {
-    const { bytes, ...header } = await tensorOfSource(source);
-    tensors.push({ ...header, bytes: bytes.slice() });
-  }
-  if (flipped !== undefined) tensors[flipped]!.bytes[0]! ^= 1;
+  const tensors = await copiedTensors(model.sources, flipped);
   const { committed: _, ...shared } = opened.provenance;
   const plain = { ...shared, engine: sha256("old engine") };
   await repository.save(modelSourceOfTensors(model.architecture!, tensors, model.names), {
@@ -85,6 +80,9 @@ it("proves what an engine made that is not here any more, and refutes nothing", 
   await open();
   assert.deepEqual(repository.resolve("old").provedBy, [(await ownEngine()).engineId]);
   assert.equal((await operations.replay({ fleet, model: "old" })).verdict, "proved");
+  const isPossible = async (model: string): Promise<boolean> =>
+    (await operations.explainRecovery({ fleet, model })).replay.isPossible;
+  assert.deepEqual([await isPossible("old"), await isPossible("other")], [true, false]);
   assert.deepEqual((await repository.check()).absentEngines, [
     { engine: sha256("old archive"), versions: 1 },
   ]);

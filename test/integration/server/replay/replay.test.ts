@@ -23,7 +23,8 @@ import { makeProvenance } from "../../../../shared/provenance/make-provenance.js
 import type { Provenance } from "../../../../shared/provenance/provenance.js";
 import { modelSourceOfTensors, opaqueModelSource } from "../../../../shared/save/model-source.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { copiedTensors } from "../../../helpers/copied-tensors.js";
 
 const fleet = "cars";
 
@@ -84,12 +85,7 @@ describe("a replay", () => {
       Object.entries(opened.openings).map(([member, { value }]) => [member, structuredClone(value)]),
     );
     const model = await repository.recover(truth.versionId);
-    const tensors: Tensor[] = [];
-    for (const source of model.sources) {
-      const { bytes, ...header } = await tensorOfSource(source);
-      tensors.push({ ...header, bytes: bytes.slice() });
-    }
-    if (flipped !== undefined) tensors[flipped]!.bytes[0]! ^= 1;
+    const tensors = await copiedTensors(model.sources, flipped);
     const { committed: _, ...shared } = opened.provenance;
     const { summary } = await repository.save(
       modelSourceOfTensors(model.architecture!, tensors, model.names),
