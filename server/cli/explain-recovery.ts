@@ -23,7 +23,8 @@ function describe(explained: RecoveryExplanation): readonly string[] {
     `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${owners} versions`,
     ...(inTier === 0 ? [] : [`  low-order bytes of ${inTier} tensors are in a tier`]),
     missing.length === 0
-      ? `  about ${formatDuration(predictedMs)} on one core by the measured rates of this machine, once the codec is loaded`
+      ? `  about ${formatDuration(predictedMs)} on one core by the measured rates of this machine, ` +
+        "once the codec is loaded"
       : `  missing: ${missing.join(", ")}`,
     `  ${replayText(replay)}`,
   ];

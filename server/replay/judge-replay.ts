@@ -166,7 +166,8 @@ function describe(
       ? "the model has another root than the record"
       : `${difference.tensors} tensors have other bytes, the first is ${JSON.stringify(difference.first)}`;
   const story = members.length === 0 ? "" : `; the replay had other values of ${members.join(", ")}`;
+  const where = isOtherEngine ? "by another engine" : "on a machine of another exactness class";
   return verdict === "refuted"
     ? `the training was repeated, and ${tensors}${story}. Do not trust what the record says of its making.`
-    : `the training was repeated ${isOtherEngine ? "by another engine" : "on a machine of another exactness class"}, and ${tensors}${story}. That proves nothing.`;
+    : `the training was repeated ${where}, and ${tensors}${story}. That proves nothing.`;
 }

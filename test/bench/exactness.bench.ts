@@ -24,7 +24,7 @@ import { fetchRuntimes, type NodeRuntime } from "./node-runtimes.js";
 
 interface Verdict {
   readonly condition: string;
-  /** Undefined: the same bits. Else the first tensor that differs, or why there is no result. */
+  /** The first tensor that differs, or why there is no result; undefined where the bits are equal. */
   readonly difference: string | undefined;
   readonly tookMs: number;
 }
@@ -287,7 +287,8 @@ try {
     for (const result of results) {
       const { family, recipe, reader, root, recordBytes, tookMs } = result;
       process.stdout.write(
-        `\n${family}: ${recipe} on ${reader}, ${formatDuration(tookMs)}, record ${formatBytes(recordBytes)}, root ${root.slice(0, 12)}\n`,
+        `\n${family}: ${recipe} on ${reader}, ${formatDuration(tookMs)}, ` +
+          `record ${formatBytes(recordBytes)}, root ${root.slice(0, 12)}\n`,
       );
       process.stdout.write(
         renderTable(result.verdicts, [

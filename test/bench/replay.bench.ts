@@ -79,10 +79,11 @@ try {
   else
     process.stdout.write(
       [
-        `fine-tune of a battery's model ${formatDuration(figures.trainMs)}, its proof ${formatDuration(figures.replayMs)}: ` +
+        `fine-tune of a battery's model ${formatDuration(figures.trainMs)}, ` +
+          `its proof ${formatDuration(figures.replayMs)}: ` +
           `${figures.ratio.toFixed(2)} times (medians of ${rounds}, both with what reading and saving takes)`,
-        `a fine-tune of MobileNetV2 (${formatBytes(summary.tensorBytes)} of parameters, ${tensors} tensors) reported by how it was ` +
-          `made, its data being known: ${formatBytes(sentBytes)}`,
+        `a fine-tune of MobileNetV2 (${formatBytes(summary.tensorBytes)} of parameters, ${tensors} tensors) ` +
+          `reported by how it was made, its data being known: ${formatBytes(sentBytes)}`,
         ...sent.map(({ kind, bytes }) => `  ${kind} ${formatBytes(bytes)}`),
         `  that is ${(100 * figures.ofResNet18).toFixed(3)} % of a snapshot of ResNet-18, which has fewer tensors`,
         "",

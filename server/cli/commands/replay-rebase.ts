@@ -97,15 +97,16 @@ async function versionsOfEngine(
   if (!/^[0-9a-f]{8,64}$/.test(from))
     throw new StemmaError(
       "USAGE",
-      "--from takes an engine's id, or at least 8 digits of it. `stemma replay engine list` and `storage check` show them.",
+      "--from takes an engine's id, or at least 8 digits of it. `stemma replay engine list` and `storage check` " +
+        "show them.",
     );
   const opened = await operations();
   const engines = await opened.engines({ fleet });
-  const archives = new Set(
+  const archives = new Set<string>(
     engines.flatMap(({ engine, engineId }) => (engineId.startsWith(from) ? engine : [])),
   );
   const isOld = (archive: string | undefined): boolean =>
-    archive !== undefined && (archive.startsWith(from) || [...archives].some((each) => each === archive));
+    archive !== undefined && (archive.startsWith(from) || archives.has(archive));
   const others = new Set<string>(
     engines.flatMap(({ engine, engineId, isStored }) => (isStored && !isOld(engine) ? engineId : [])),
   );

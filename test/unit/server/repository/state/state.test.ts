@@ -155,7 +155,7 @@ test("an assignment is answered when its version is activated, and one of an enr
   append(assigned(enrolment.atMs + 1, "a", 1));
   assert.deepEqual(unanswered(), ["a"], "back to an earlier version");
   append(activated("a", 3));
-  assert.deepEqual(unanswered(), ["a"], "another version is no answer");
+  assert.deepEqual(unanswered(), ["a"], "another version does not answer it");
   append(activated("a", 1));
   assert.deepEqual(unanswered(), []);
   append(assigned(enrolment.atMs + 2, "a", 1));
