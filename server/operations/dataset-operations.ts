@@ -2,6 +2,7 @@
  * Operations on named data: list, add (which keeps its hash), check and show (which read it again), push and fetch
  * (its samples into and out of the store), remove.
  */
+import { resolve } from "node:path";
 import { readData } from "../../shared/data/stored-data.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -33,7 +34,9 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
   const { fleets, home } = context;
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
-    addDataset: async ({ fleet, name, kind, location, parameters = {} }) => {
+    addDataset: async ({ fleet, name, kind, location: given, parameters = {} }) => {
+      // One spelling of each path, whoever calls (a bug that replays found in MERIT, ME13).
+      const location = given === "" ? "" : resolve(given);
       const repository = await fleets.get(fleet, { create: true });
       const { hash } = await checkDatasetAt({ kind, location, parameters });
       if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
