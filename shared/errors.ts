@@ -162,6 +162,8 @@ const serverCodes = {
 const agentCodes = {
   CONFIG_INVALID: usage,
   PROFILE_INVALID: usage,
+  LABEL_INVALID: usage,
+  SELECTION_INVALID: usage,
   OUTBOX_CORRUPT: verification,
   DISK_BUDGET_EXHAUSTED: failed,
   SAMPLE_INVALID: failed,

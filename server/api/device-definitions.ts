@@ -4,6 +4,7 @@ import {
   commandAnswer,
   enrolment,
   enrolmentBody,
+  labelledDevice,
   listedDevice,
   serverAddresses,
   shownDevice,
@@ -17,6 +18,7 @@ import {
   modelText,
   parameters,
   reasonText,
+  selectionText,
   shortText,
 } from "./fields.js";
 import { call } from "./operation.js";
@@ -28,6 +30,7 @@ export const deviceOperations = {
     method: "GET",
     path: `${fleetPath}/devices`,
     params: fleetParams,
+    query: { select: selectionText.optional() },
     output: z.array(listedDevice),
   }),
   device: call({
@@ -36,6 +39,21 @@ export const deviceOperations = {
     path: devicePath,
     params: deviceParams,
     output: shownDevice,
+  }),
+  labelDevices: call({
+    summary: "Give labels to a device, or to all that a selection means; null removes one",
+    method: "POST",
+    path: `${fleetPath}/device-labels`,
+    params: fleetParams,
+    body: {
+      device: shortText.optional().describe("One device; either this or select"),
+      select: selectionText.optional(),
+      labels: z
+        .record(shortText, z.string().max(256).nullable())
+        .describe("Values by key; null removes the label"),
+      dryRun: z.boolean().optional().describe("Answer what would be, change nothing"),
+    },
+    output: z.array(labelledDevice),
   }),
   enroll: call({
     summary: "Give a device its key, its token and the server's key; the answer is secret and given once",

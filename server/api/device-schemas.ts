@@ -18,6 +18,10 @@ const deviceMembers = {
     .record(text, z.object({ versionId: hash, atMs: timeMs, by: text.exactOptional() }))
     .exactOptional()
     .describe("The version that each line was given last"),
+  labels: z.record(text, text).exactOptional().describe("Given by people; absent: none"),
+  seenAtMs: timeMs
+    .exactOptional()
+    .describe("When it was connected last, or reported what it runs; absent: never"),
   state: z.enum(["enrolled", "revoked", "quarantined"]),
   session: count,
   publicKey: text,
@@ -51,6 +55,12 @@ export const listedDevice = deviceSummary
     runs: z.record(text, text).describe("What each line runs, as name:version where it is known here"),
   })
   .meta({ id: "ListedDevice" });
+export const labelledDevice = z
+  .object({
+    device: text,
+    labels: z.record(text, text).describe("All its labels after the change"),
+  })
+  .meta({ id: "LabelledDevice" });
 export const shownDevice = deviceSummary
   .extend({
     ...liveMembers,

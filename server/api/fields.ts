@@ -20,6 +20,10 @@ export const modelText = z
   .max(512)
   .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
+export const selectionText = z
+  .string()
+  .max(4096)
+  .describe("Which devices: a selection, such as `label.region=eu and seen<7d` (docs/selections.md)");
 export const leaseText = z
   .string()
   .regex(/^[0-9a-f]{32}$/, "is not the id of a lease")

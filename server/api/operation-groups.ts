@@ -28,6 +28,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   removeToken: "server",
   devices: "devices",
   device: "devices",
+  labelDevices: "devices",
   enroll: "devices",
   addresses: "devices",
   revoke: "devices",

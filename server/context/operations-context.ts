@@ -11,6 +11,8 @@ export interface LiveFleet {
   isOnline(device: string): boolean;
   /** Why a device does not believe this server; undefined: it has not reported that. */
   doubtOf(device: string): { readonly sinceMs: number; readonly text: string } | undefined;
+  /** Until when it was connected since this process started: now, where it still is; undefined: it was not. */
+  seenAtMs(device: string): number | undefined;
   readonly onlineCount: number;
   /** A version was assigned: it is offered now, or when the device connects next. */
   assigned(device: string): Promise<void>;

@@ -12,6 +12,8 @@ export interface OnlineDevice extends DeviceSession {
 
 export class DeviceSessions {
   readonly #online = new Map<string, OnlineDevice>();
+  /** When the connection of each device that is offline ended, milliseconds since 1970. */
+  readonly #leftAtMs = new Map<string, number>();
   /** Sessions that were admitted and whose connection is not up yet. */
   readonly #admitted = new Map<string, number>();
   /** Number of connections of each device: two for a moment, when one takes over from the other. */
@@ -47,14 +49,20 @@ export class DeviceSessions {
    * A connection is gone. Returns whether the device is offline now: a connection that was taken over may end
    * after its successor started.
    */
-  disconnected(device: string): boolean {
+  disconnected(device: string, atMs: number): boolean {
     const left = (this.#connections.get(device) ?? 0) - 1;
     if (left > 0) {
       this.#connections.set(device, left);
       return false;
     }
     this.#connections.delete(device);
+    this.#leftAtMs.set(device, atMs);
     return this.#online.delete(device);
+  }
+
+  /** Until when a device was connected since this process started; undefined: it was not. */
+  seenAtMs(device: string, nowMs: number): number | undefined {
+    return this.#online.has(device) ? nowMs : this.#leftAtMs.get(device);
   }
 
   clear(): void {

@@ -79,6 +79,10 @@ export class FleetIngest {
   doubtOf(device: string): DeviceDoubt | undefined {
     return this.services.doubts.get(device);
   }
+  /** See LiveFleet. */
+  seenAtMs(device: string): number | undefined {
+    return this.services.sessions.seenAtMs(device, this.parts.clock.now());
+  }
   get onlineCount(): number {
     return this.services.sessions.count;
   }
@@ -134,7 +138,7 @@ export class FleetIngest {
 
   /** A connection is gone. With the device's last connection, everything that needs one pauses. */
   disconnected(device: string): void {
-    if (!this.services.sessions.disconnected(device)) return;
+    if (!this.services.sessions.disconnected(device, this.parts.clock.now())) return;
     this.#interrupt(device);
     this.parts.events.emit({ event: "device-disconnected", fleet: this.parts.repository.fleet, device });
     this.services.downloads.end(device);

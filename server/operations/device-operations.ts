@@ -11,11 +11,20 @@ import type { DeviceSummary, FleetRepository, VersionSummary } from "../reposito
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
+import { labelDevices, selectionTest } from "./select-devices.js";
 import { withoutTokenHash } from "./without-secrets.js";
 
 type DeviceOperations = Pick<
   ServerOperations,
-  "devices" | "device" | "enroll" | "addresses" | "revoke" | "assign" | "command" | "trainOnDevice"
+  | "devices"
+  | "device"
+  | "labelDevices"
+  | "enroll"
+  | "addresses"
+  | "revoke"
+  | "assign"
+  | "command"
+  | "trainOnDevice"
 >;
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
@@ -50,14 +59,19 @@ function checkName(what: string, name: string): void {
 }
 
 /** What only a running server knows of a device. */
-type LiveState = Pick<CallOutput<"device">, "online" | "doubt">;
+type LiveState = Pick<CallOutput<"device">, "online" | "doubt"> & { readonly seenAtMs?: number };
 
 export function deviceOperations(context: OperationsContext): DeviceOperations {
   const { fleets, live, home } = context;
   const liveState = async (fleet: string, device: string): Promise<LiveState> => {
     const liveFleet = await live?.fleet(fleet);
     const doubt = liveFleet?.doubtOf(device);
-    return { online: liveFleet?.isOnline(device) ?? false, ...(doubt && { doubt }) };
+    const seenAtMs = liveFleet?.seenAtMs(device);
+    return {
+      online: liveFleet?.isOnline(device) ?? false,
+      ...(doubt && { doubt }),
+      ...(seenAtMs === undefined ? {} : { seenAtMs }),
+    };
   };
   const command = async ({
     fleet,
@@ -81,16 +95,19 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       );
     return liveFleet.command(device, name, body, timeoutMs);
   };
-  return {
-    devices: async ({ fleet }) => {
+  const operations: DeviceOperations = {
+    devices: async ({ fleet, select }) => {
       const repository = await fleets.get(fleet);
-      return Promise.all(
+      const all = await Promise.all(
         repository.devices().map(async (device) => ({
           ...withoutTokenHash(device),
           ...(await liveState(fleet, device.device)),
           runs: runsOf(repository, device),
         })),
       );
+      return select === undefined
+        ? all
+        : all.filter(selectionTest(repository, select, home.ports.clock.now()));
     },
     device: async ({ fleet, device }) => {
       const repository = await fleets.get(fleet);
@@ -100,6 +117,16 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         versions: repository.versions({ device, includeRetired: true }).length,
         claims: claimsOf(repository, device),
       };
+    },
+    labelDevices: async ({ fleet, device, select, ...change }) => {
+      const repository = await fleets.get(fleet);
+      if ((device === undefined) === (select === undefined))
+        throw new StemmaError("USAGE", "Name either one device or a selection of devices to label.");
+      const devices =
+        device === undefined
+          ? (await operations.devices({ fleet, select })).map((each) => each.device)
+          : [requireDevice(repository, device).device];
+      return labelDevices(repository, devices, { ...change, atMs: home.ports.clock.now() });
     },
     enroll: (options) => enroll(context, options),
     addresses: async () => ({
@@ -135,6 +162,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       };
     },
   };
+  return operations;
 }
 
 /** What a device's answer to a command says; undefined where it contains no message. */

@@ -175,6 +175,10 @@ export interface DeviceSummary {
   /** The version that each line was given last, where it was given one. */
   readonly assigned?: Readonly<Record<string, Assignment>>;
   readonly state: "enrolled" | "revoked" | "quarantined";
+  /** Given by people, by key; absent: none. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** When it last connected or reported what it runs, milliseconds since 1970; absent: never. */
+  readonly seenAtMs?: number;
   /** Highest session of this generation; 0: none. */
   readonly session: number;
   readonly publicKey: string;

@@ -55,6 +55,12 @@ export type Fact =
       /** Of every claim: an older release would take it for a version. */
       readonly critical?: true;
     })
+  /** Labels of a device, by key; null removes one. They stay when the device is enrolled again. */
+  | (Caused & {
+      readonly type: "labelled";
+      readonly device: string;
+      readonly labels: Readonly<Record<string, string | null>>;
+    })
   /** The server has read the stored model back and verified its root. */
   | (Caused & { readonly type: "stored"; readonly versionId: Hash })
   /** The conditions of the release policy are met: the device may delete its copy. */

@@ -68,6 +68,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/catalog",
     "server/planner",
     "server/lineage",
+    "server/selection",
     "server/repository",
     "server/archive",
     "server/api",

@@ -1,4 +1,4 @@
-/** `stemma device list|show|enroll|revoke|assign|train`: the devices of a fleet. */
+/** `stemma device list|show|enroll|revoke|label|assign|train`: the devices of a fleet. */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
@@ -11,6 +11,7 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
+import { addLabelCommand, describeLabels } from "./device-label.js";
 import { describeBy, describeEnd, nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
@@ -56,8 +57,14 @@ type AssignArguments = [
 export function addDeviceCommands(device: Command): void {
   device
     .command("list")
+    .option(
+      "--select <selection>",
+      "only those that this means: 'label.region=eu and seen<7d' (docs/selections.md)",
+    )
     .description("the fleet's devices and what they run now")
-    .action(async (_: unknown, command: Command) => withContext(command, listCommand));
+    .action(async (choices: { readonly select?: string }, command: Command) =>
+      withContext(command, (context) => listCommand(choices, context)),
+    );
   device
     .command("show")
     .argument("<device>")
@@ -93,6 +100,7 @@ export function addDeviceCommands(device: Command): void {
     .action(async (name: string, choices: RevokeChoices, command: Command) =>
       withContext(command, (context) => revokeCommand(name, choices, context)),
     );
+  addLabelCommand(device);
   addLineCommands(device);
 }
 
@@ -142,14 +150,26 @@ const deviceColumns: readonly Column<CallOutput<"devices">[number]>[] = [
   { title: "ENROLLED", value: (row) => formatTime(row.enrolledAtMs) },
 ];
 
-async function listCommand({ output, operations, options }: CommandContext): Promise<void> {
-  const rows = await (await operations()).devices({ fleet: options.fleet });
+async function listCommand(
+  { select }: { readonly select?: string },
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const rows = await (await operations()).devices({ fleet: options.fleet, select });
+  const hasLabels = rows.some(({ labels }) => labels !== undefined);
   output.printRows(rows, {
     nameOf: (row) => row.device,
-    columns: deviceColumns,
-    empty: `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`,
+    columns: hasLabels ? [...deviceColumns, labelColumn] : deviceColumns,
+    empty:
+      select === undefined
+        ? `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`
+        : `the selection means no device of the fleet ${options.fleet}; all are in: stemma device list`,
   });
 }
+
+const labelColumn: (typeof deviceColumns)[number] = {
+  title: "LABELS",
+  value: (row) => describeLabels(row.labels ?? {}) || "-",
+};
 
 function describeClaims({ waiting, wanted, lost }: CallOutput<"device">["claims"]): readonly string[] {
   return [
@@ -162,6 +182,11 @@ function describeClaims({ waiting, wanted, lost }: CallOutput<"device">["claims"
           `claims: ${waiting} wait for their replay, the parameters of ${wanted} are wanted; only it has them`,
         ]),
   ];
+}
+
+function describeSeen({ online, seenAtMs }: Pick<CallOutput<"device">, "online" | "seenAtMs">): string {
+  if (online) return "it is now";
+  return seenAtMs === undefined ? "never" : formatTime(seenAtMs);
 }
 
 async function showCommand(name: string, { output, operations, options }: CommandContext): Promise<void> {
@@ -180,7 +205,9 @@ async function showCommand(name: string, { output, operations, options }: Comman
         ? []
         : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
       ...describeClaims(found.claims),
+      ...(found.labels === undefined ? [] : [`labels: ${describeLabels(found.labels)}`]),
       `lines: ${found.lines.join(", ")}`,
+      `connected last: ${describeSeen(found)}`,
       `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
       ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
       ...Object.entries(found.assigned ?? {}).map(

@@ -7,6 +7,7 @@ import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Draft } from "../commit-queue.js";
 import type { RepositoryContext } from "../context.js";
+import { checkLabels } from "./device-labels.js";
 import { checkFact } from "./fact-codec.js";
 import { nextGeneration } from "./device-state.js";
 import { checkHoldable, describeHold } from "./hold.js";
@@ -131,6 +132,9 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "assigned":
       requireDevice(state, fact.device);
       return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
+    case "labelled":
+      requireDevice(state, fact.device);
+      return checkLabels(state.devices.get(fact.device)?.labels ?? {}, fact);
     // A device may report an activation before its version is recorded here, so the version is not checked.
     case "revoked":
     case "quarantined":

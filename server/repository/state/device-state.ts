@@ -40,6 +40,10 @@ export interface DeviceState {
   because: string;
   /** Highest session of the current generation; 0: none. */
   session: number;
+  /** When it last connected or reported what it runs, by the server's clock; undefined: never. */
+  seenAtMs: number | undefined;
+  /** Given by people, whatever the generation. */
+  labels: Readonly<Record<string, string>>;
   /** Line → activations of all generations in journal order. */
   readonly activations: Map<string, ActivationState[]>;
   /** Line → its last activation, of any generation. */
@@ -113,12 +117,15 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     lastActivation: new Map(),
     assignments: new Map(),
     unanswered: new Set(),
+    seenAtMs: undefined,
+    labels: {},
     ...fields,
   });
 }
 
-export function applySession(device: DeviceState, session: number): void {
+export function applySession(device: DeviceState, { session, atMs }: FactOf<"session">): void {
   device.session = Math.max(device.session, session);
+  device.seenAtMs = Math.max(device.seenAtMs ?? atMs, atMs);
 }
 
 export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): void {
@@ -131,6 +138,7 @@ export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): vo
 
 export function applyActivated(device: DeviceState, position: number, fact: FactOf<"activated">): void {
   if (device.assignments.get(fact.line)?.versionId === fact.versionId) device.unanswered.delete(fact.line);
+  device.seenAtMs = Math.max(device.seenAtMs ?? fact.atMs, fact.atMs);
   let history = device.activations.get(fact.line);
   if (history === undefined) device.activations.set(fact.line, (history = []));
   const { generation } = currentGeneration(device);

@@ -23,6 +23,8 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     ...(by === undefined ? {} : { enrolledBy: by }),
     ...(device.revoked === undefined ? {} : { revoked: device.revoked }),
     ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),
+    ...(Object.keys(device.labels).length === 0 ? {} : { labels: device.labels }),
+    ...(device.seenAtMs === undefined ? {} : { seenAtMs: device.seenAtMs }),
     state: device.status,
     session: device.session,
     publicKey: device.publicKey,

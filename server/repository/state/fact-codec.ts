@@ -93,6 +93,7 @@ const factSchemas = {
     lines: z.array(text).max(256),
     ...by,
   },
+  labelled: { ...at, device: text, labels: z.record(text, text.nullable()), ...by },
   revoked: { ...at, device: text, because: text, ...by },
   quarantined: { ...at, device: text, because: text },
   session: { ...at, device: text, session: count },

@@ -25,6 +25,7 @@ import {
   lastActivations,
   type DeviceState,
 } from "./device-state.js";
+import { labelsAfter } from "./device-labels.js";
 import type { FormerClaim } from "../claim.js";
 import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./claim-state.js";
 import type { Ended, Replayed } from "../fleet-repository.js";
@@ -197,6 +198,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "session":
     case "given":
     case "assigned":
+    case "labelled":
       return applyToDevice(state, fact);
     case "activated":
       changeDevice(state, fact.device, (device) => {
@@ -279,7 +281,7 @@ function applyToVersion(
 
 function applyToDevice(
   state: FleetState,
-  fact: FactOf<"revoked" | "quarantined" | "session" | "given" | "assigned">,
+  fact: FactOf<"revoked" | "quarantined" | "session" | "given" | "assigned" | "labelled">,
 ): void {
   changeDevice(state, fact.device, (device) => {
     switch (fact.type) {
@@ -293,10 +295,13 @@ function applyToDevice(
         device.because = fact.because;
         return;
       case "session":
-        applySession(device, fact.session);
+        applySession(device, fact);
         return;
       case "given":
         if (fact.generation === currentGeneration(device).generation) device.given.add(fact.versionId);
+        return;
+      case "labelled":
+        device.labels = labelsAfter(device.labels, fact.labels);
         return;
       case "assigned":
         applyAssigned(device, fact);

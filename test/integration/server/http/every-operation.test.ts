@@ -85,6 +85,7 @@ const factsOfOperations = [
   "enrolled",
   "evaluated",
   "held",
+  "labelled",
   "recorded",
   "redacted",
   "retention",

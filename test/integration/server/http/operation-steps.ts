@@ -307,6 +307,12 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "addresses", ask: (at) => at.addresses() },
     { name: "devices", ask: (at) => at.devices({ fleet }) },
+    { name: "labelDevices", ask: (at) => at.labelDevices({ ...car, labels: { region: "eu" } }) },
+    {
+      name: "devices",
+      shows: "those of a selection",
+      ask: (at) => at.devices({ fleet, select: "label.region=e* and descends=tiny:1" }),
+    },
     { name: "device", ask: (at) => at.device(car) },
     { name: "assign", ask: (at) => at.assign({ ...car, line: "line", model: "tiny:2" }) },
     {

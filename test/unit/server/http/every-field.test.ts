@@ -48,8 +48,15 @@ const inputs = {
   health: {},
   fleets: {},
   addresses: {},
-  devices: { fleet },
+  devices: { fleet, select: "online=yes" },
   device: car,
+  labelDevices: {
+    fleet,
+    device: "car",
+    select: "online=yes",
+    labels: { region: "eu", old: null },
+    dryRun: true,
+  },
   enroll: {
     ...car,
     lines: ["a", "b"],

@@ -61,6 +61,7 @@ test("facts of every kind are decoded as they were encoded", () => {
       lines: ["l"],
     },
     { type: "revoked", atMs: 1, device: "d", because: "x" },
+    { type: "labelled", atMs: 1, device: "d", labels: { region: "eu", old: null } },
     { type: "quarantined", atMs: 1, device: "d", because: "x" },
     { type: "session", atMs: 1, device: "d", session: 2 },
     { type: "assigned", atMs: 1, device: "d", line: "l", versionId: id },
