@@ -20,6 +20,7 @@ import { fleetAsOf } from "./state/as-of.js";
 import { backupFleet } from "./backup/backup.js";
 import { CatalogKeeper } from "./catalog-keeper.js";
 import { ModelLeases } from "./model-leases.js";
+import { IdentityCache } from "./identity-cache.js";
 import { PrefixKeeper } from "./prefix-keeper.js";
 import { checkFleet } from "./check-fleet.js";
 import { collect, liveObjects, planCollection } from "./collection.js";
@@ -152,7 +153,7 @@ async function openContext(
       open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
       log,
     });
-    const prefixes = new PrefixKeeper({ table, objects, log });
+    const prefixes = new PrefixKeeper({ table, objects, cache: new IdentityCache(files, folder), log });
     return {
       fleet,
       folder,

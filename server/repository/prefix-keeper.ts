@@ -13,11 +13,13 @@ import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { PrefixCandidate } from "../lineage/prefix-candidates.js";
 import { PrefixIndex, type PrefixMatch } from "../lineage/prefix-index.js";
+import type { IdentityCache } from "./identity-cache.js";
 import type { VersionTable } from "./state/version-table.js";
 
 export interface PrefixSource {
   readonly table: VersionTable;
   readonly objects: Pick<ObjectReader, "read">;
+  readonly cache: IdentityCache;
   readonly log: Log | undefined;
 }
 
@@ -88,9 +90,11 @@ export class PrefixKeeper {
         const index = new PrefixIndex<PrefixCandidate>();
         // From here on, changes are noted for the next query.
         this.#index = index;
+        await this.#source.cache.load();
         for (const versionId of [...this.#source.table.state.versions.keys()])
           await this.#put(index, versionId);
       } else for (const versionId of changed) await this.#put(this.#index, versionId);
+      await this.#source.cache.forget();
       return this.#index;
     } catch (error) {
       // The index may contain an incomplete change, so the next query rebuilds it.
@@ -119,9 +123,12 @@ export class PrefixKeeper {
   async #identitiesOf(architecture: Hash): Promise<readonly Hash[] | undefined> {
     const known = this.#identities.get(architecture);
     if (known !== undefined) return known;
+    const cached = this.#source.cache.get(architecture);
+    if (cached !== undefined) return cached;
     try {
       const decoded = decodeArchitecture(await this.#source.objects.read("architecture", architecture));
       const identities = layerIdentities(decoded).filter((identity) => identity !== undefined);
+      this.#source.cache.add(architecture, identities);
       this.#identities.set(architecture, identities);
       const [oldest] = this.#identities.keys();
       if (this.#identities.size > maxKept && oldest !== undefined) this.#identities.delete(oldest);

@@ -2,7 +2,7 @@
  * Identities of an architecture's layers, by which two models find the layers that they have in common
  * (EvoStore's longest common prefix, EV1): equal identities mean the same configuration after the same layers,
  * so that one model may take over the other's weights. Identities are unique inside an architecture, so the
- * common prefix of two is the intersection of their identities. They are not stored; the architecture's hash
+ * common prefix of two is the intersection of their identities. They are kept in caches only; the architecture's hash
  * stays what it is.
  *
  * identity = H("stemma-layer-1\0" ‖ local ‖ inputs ‖ sharing ‖ order among twins):
@@ -22,6 +22,9 @@ import type { Hash } from "../tensor/tensor.js";
 import { encodeCanonical, type CanonicalValue } from "./canonical-json.js";
 import { inheritedConfig } from "./inherited-config.js";
 import type { Architecture, LeafLayer } from "./model.js";
+
+/** Number of the rules below: caches of identities that were computed by others are not used. */
+export const layerIdentityForm = 1;
 
 /** Uses farther away than this are not looked at. */
 const maxUseDistance = 16;

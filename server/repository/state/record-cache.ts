@@ -7,13 +7,13 @@
  * incomplete record at the end is overwritten.
  */
 import { join } from "node:path";
-import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
 import { decodeSaveRecord, maxRecordBytes, versionIdOf } from "../../../shared/model/save-record.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { ObjectReader } from "../../../shared/objects/object-store.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
+import { CacheFile } from "./cache-file.js";
 
 const magic = Buffer.from("STEMRECC");
 const head = Buffer.concat([magic, Buffer.of(1, 0, 0, 0)]);
@@ -25,16 +25,15 @@ const maxConcurrentReads = 32;
 
 export interface DecodedRecordCache {
   readonly records: Map<Hash, Uint8Array>;
-  /** End of the last complete record, in bytes; 0 where there is no valid cache. */
+  /** Length of the complete records, in bytes. */
   readonly end: number;
 }
 
-/** Decodes the readable part of a cache. Never throws. */
-export function decodeRecordCache(file: Uint8Array): DecodedRecordCache {
+/** Decodes records up to the first one that is incomplete. Never throws. */
+export function decodeRecordCache(entries: Uint8Array): DecodedRecordCache {
   const records = new Map<Hash, Uint8Array>();
-  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  if (!bytes.subarray(0, head.length).equals(head)) return { records, end: 0 };
-  let at = head.length;
+  const bytes = Buffer.from(entries.buffer, entries.byteOffset, entries.byteLength);
+  let at = 0;
   while (at + 4 <= bytes.length) {
     const length = bytes.readUInt32LE(at);
     if (length > maxRecordBytes || at + 4 + length > bytes.length) break;
@@ -52,32 +51,21 @@ function framed(record: Uint8Array): Uint8Array {
 }
 
 export class RecordCache {
-  readonly #files: Files;
-  readonly #path: string;
-  #end: number;
+  readonly #file: CacheFile;
   #pending: Uint8Array[] = [];
-  readonly #writes = new SerialQueue();
 
-  private constructor(files: Files, path: string, end: number) {
-    this.#files = files;
-    this.#path = path;
-    this.#end = end;
+  private constructor(file: CacheFile) {
+    this.#file = file;
   }
 
   static async open(
     files: Files,
     folder: string,
   ): Promise<{ readonly cache: RecordCache; readonly records: ReadonlyMap<Hash, Uint8Array> }> {
-    const path = join(folder, "records.cache");
-    const stat = await files.stat(path);
-    let decoded: DecodedRecordCache = { records: new Map(), end: 0 };
-    if (stat !== undefined && stat.size <= maxCacheBytes)
-      try {
-        decoded = decodeRecordCache(await files.read(path));
-      } catch {
-        /* an unreadable cache is ignored */
-      }
-    return { cache: new RecordCache(files, path, decoded.end), records: decoded.records };
+    const file = new CacheFile(files, { path: join(folder, "records.cache"), head, maxBytes: maxCacheBytes });
+    const { records, end } = decodeRecordCache(await file.read());
+    file.appendAfter(end);
+    return { cache: new RecordCache(file), records };
   }
 
   add(record: Uint8Array): void {
@@ -89,21 +77,7 @@ export class RecordCache {
   flush(): Promise<void> {
     const batch = this.#pending;
     this.#pending = [];
-    if (batch.length > 0) this.#writes.run(() => this.#append(batch)).catch(() => undefined);
-    return this.#writes.idle();
-  }
-
-  async #append(batch: readonly Uint8Array[]): Promise<void> {
-    const bytes = Buffer.concat(this.#end === 0 ? [head, ...batch] : batch);
-    if (this.#end + bytes.length > maxCacheBytes) return;
-    const file = await this.#files.open(this.#path, "append");
-    try {
-      await file.write(bytes, this.#end);
-      this.#end += bytes.length;
-      await file.truncate(this.#end);
-    } finally {
-      await file.close();
-    }
+    return this.#file.append(batch);
   }
 }
 

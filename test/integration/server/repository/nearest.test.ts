@@ -6,6 +6,7 @@ import type { Architecture } from "../../../../shared/model/model.js";
 import { weightSlots } from "../../../../shared/model/architecture.js";
 import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { decodeIdentities, encodeIdentities } from "../../../../server/repository/identity-cache.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import {
   candidateArchitecture,
@@ -55,4 +56,61 @@ test("is that of Algorithm 1 on all models, at every moment", async () => {
     }
   }
   await repository.close();
+});
+
+const cachePath = "/home/fleets/fleet-a/layers.cache";
+/** "STEMLAYR", format u32, form of the identities u32. */
+const cacheHeadBytes = 16;
+
+test("is the same after each start, whatever was done to the cache of identities", async () => {
+  const { home, files, reopen } = await memoryHome();
+  const saved = await openRepository(home, "fleet-a");
+  const candidates = searchedChoices(12, randomNumbers(3)).map(candidateArchitecture).map(savable);
+  const asked = candidates.slice(6);
+  for (const [i, architecture] of candidates.slice(0, 6).entries())
+    await saveOf(saved, architecture, `m${i}`);
+  const answersOf = async (repository: FleetRepository): Promise<unknown[]> => {
+    const answers = [];
+    for (const architecture of asked) answers.push(await repository.nearest(architecture));
+    return answers;
+  };
+  const expected = await answersOf(saved);
+  const distinct = new Set(saved.versions().map(({ record }) => record.objects.architecture)).size;
+  await saved.close();
+  await home.close();
+  const original = await files.read(cachePath);
+  assert.equal(decodeIdentities(original.subarray(cacheHeadBytes)).entries.size, distinct);
+
+  const answersWith = async (cache: Uint8Array): Promise<unknown[]> => {
+    await files.remove(cachePath);
+    const file = await files.open(cachePath, "create");
+    await file.write(cache, 0);
+    await file.close();
+    const opened = await reopen();
+    const repository = await openRepository(opened, "fleet-a");
+    const answers = await answersOf(repository);
+    await repository.close();
+    await opened.close();
+    return answers;
+  };
+  const flipped = (at: number): Uint8Array => original.map((byte, i) => (i === at ? byte ^ 1 : byte));
+  const damages = [
+    original,
+    original.subarray(0, 0),
+    original.subarray(0, 11),
+    original.subarray(0, original.length - 7),
+    Uint8Array.from([...original, 1, 2, 3]),
+    new Uint8Array(original.length),
+    // Another form of identities; an id of an architecture; a number of identities; an identity; a checksum.
+    ...[12, 16, 51, 60, original.length - 1].map(flipped),
+  ];
+  for (const cache of damages) {
+    assert.deepEqual(await answersWith(cache), expected);
+    const { entries } = decodeIdentities((await files.read(cachePath)).subarray(cacheHeadBytes));
+    assert.equal(entries.size, distinct, "what was lost is written again");
+  }
+  // An entry that is valid, and false, shows that the cache is read at all.
+  const ids = [...decodeIdentities(original.subarray(cacheHeadBytes)).entries.keys()];
+  const empty = [original.subarray(0, cacheHeadBytes), ...ids.map((id) => encodeIdentities(id, []))];
+  assert.notDeepEqual(await answersWith(Buffer.concat(empty)), expected);
 });

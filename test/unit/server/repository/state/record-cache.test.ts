@@ -14,6 +14,8 @@ import {
   tensorsOf,
 } from "../../../../integration/server/repository/harness.js";
 
+/** "STEMRECC", format u32. */
+const headBytes = 12;
 const path = "/home/fleets/fleet-a/records.cache";
 
 async function homeWithVersions() {
@@ -29,7 +31,7 @@ async function homeWithVersions() {
 test("whatever is done to the cache, opening gives the same versions", async () => {
   const { files, reopen, versions } = await homeWithVersions();
   const original = await files.read(path);
-  assert.equal(decodeRecordCache(original).records.size, 3);
+  assert.equal(decodeRecordCache(original.subarray(headBytes)).records.size, 3);
   const damages: readonly ((bytes: Uint8Array) => Uint8Array)[] = [
     (bytes) => bytes.subarray(0, 0),
     (bytes) => bytes.subarray(0, 11),
@@ -53,7 +55,7 @@ test("whatever is done to the cache, opening gives the same versions", async () 
     await repository.close();
     await home.close();
     known = [...known, summary];
-    const { records } = decodeRecordCache(await files.read(path));
+    const { records } = decodeRecordCache((await files.read(path)).subarray(headBytes));
     for (const { versionId } of known) assert.ok(records.has(versionId), "what was lost is written again");
   }
 });
@@ -61,10 +63,8 @@ test("whatever is done to the cache, opening gives the same versions", async () 
 test("any bytes are decoded without an error and within their length", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (tail) => {
-      const { end, records } = decodeRecordCache(
-        Buffer.concat([Buffer.from("STEMRECC"), Buffer.of(1, 0, 0, 0), tail]),
-      );
-      assert.ok(end <= 12 + tail.length);
+      const { end, records } = decodeRecordCache(tail);
+      assert.ok(end <= tail.length);
       for (const bytes of records.values()) assert.ok(bytes.length <= tail.length);
     }),
   );
