@@ -1,7 +1,8 @@
 /**
  * The nearest ancestor among many architectures (EvoStore, figure 5): `stemma bench lineage [--quick] [-o json]`.
  * A catalog of a search's candidates, queries for new ones, by the index and by comparing with every model. The
- * catalog is measured at a tenth of its size too. Asserts nothing about time; the answers of both are compared.
+ * catalog is measured at a tenth of its size too. Then a server that 1 to 512 clients ask while models come and go.
+ * Asserts nothing about time; the answers of index and scan are compared.
  */
 import { compareCandidates, type PrefixCandidate } from "../../server/lineage/prefix-candidates.js";
 import { PrefixIndex, type PrefixMatch } from "../../server/lineage/prefix-index.js";
@@ -10,6 +11,7 @@ import { commonPrefix } from "../../shared/model/common-prefix.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { measureClients } from "./lineage-clients.js";
 import { candidateArchitecture, randomNumbers, searchedChoices } from "../helpers/random-architectures.js";
 
 const args = process.argv.slice(2);
@@ -107,14 +109,33 @@ const known = choices.map<Known>((candidate, i) => ({
 }));
 const asked = known.slice(catalog);
 const results = [catalog / 10, catalog].map((count) => measure(known.slice(0, count), asked));
-process.stdout.write(
-  args.includes("json")
-    ? `${JSON.stringify({ queries, results })}\n`
-    : renderTable(results, [
+const served = await measureClients(isQuick ? 200 : 2_000, isQuick ? 1_000 : 10_000);
+if (args.includes("json")) process.stdout.write(`${JSON.stringify({ queries, results, served })}\n`);
+else {
+  const ms = (value: number): string => `${value.toFixed(1)} ms`;
+  const { first } = served;
+  process.stdout.write(
+    [
+      renderTable(results, [
         { title: "MODELS", value: (row) => row.models.toLocaleString("en"), align: "right" },
         { title: "P50", value: (row) => `${row.p50Us.toFixed(1)} µs`, align: "right" },
         { title: "P99", value: (row) => `${row.p99Us.toFixed(1)} µs`, align: "right" },
         { title: "COMPARED", value: (row) => row.compared.toFixed(1), align: "right" },
         { title: "SCAN P50", value: (row) => `${row.scanP50Us.toFixed(0)} µs`, align: "right" },
       ]),
-);
+      "",
+      `a server with ${served.models} models: the first question ${ms(first.withoutCacheMs)}, after a restart ` +
+        `${ms(first.withCacheMs)}, a later one ${ms(first.laterMs)}; over its socket:`,
+      "",
+      renderTable(served.rows, [
+        { title: "CLIENTS", value: (row) => String(row.clients), align: "right" },
+        { title: "QUERIES", value: (row) => String(row.queries), align: "right" },
+        { title: "PER SECOND", value: (row) => row.perSecond.toFixed(0), align: "right" },
+        { title: "P50", value: (row) => ms(row.p50Ms), align: "right" },
+        { title: "P99", value: (row) => ms(row.p99Ms), align: "right" },
+        { title: "ADDED", value: (row) => String(row.added), align: "right" },
+        { title: "RETIRED", value: (row) => String(row.retired), align: "right" },
+      ]),
+    ].join("\n"),
+  );
+}
