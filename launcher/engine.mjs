@@ -1,11 +1,14 @@
 // Bundles the training engine into four files, which contain everything that decides the bits of a replay
 // and are identified together by one hash. `node launcher/engine.mjs [FOLDER]` builds it into dist/engine or
-// FOLDER and prints the id; with --accept the id becomes the expected one (shared/train/engine-id.json).
+// FOLDER and prints the id; with --accept the id becomes the expected one (shared/train/engine-id.json), after the
+// known answer of this engine (shared/train/known-answer.ts) was computed and kept in its engine.json.
 import { build } from "esbuild";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 const copied = {
@@ -119,8 +122,23 @@ export async function buildEngineIfStale({ root = ownRoot } = {}) {
   return true;
 }
 
+// Lets the engine in dist/engine compute its known answer and writes it into the engine's committed manifest. It is
+// committed, so that a build on a machine that computes something else is found out.
+async function acceptKnownAnswer() {
+  await buildEngine();
+  const script = join(ownRoot, "dist/engine/engine.mjs");
+  const computing = promisify(execFile)(process.execPath, [script, "--known-answer"], { env: {} });
+  const { stdout } = await computing;
+  const knownAnswer = stdout.trim();
+  if (!/^[0-9a-f]{64}$/.test(knownAnswer)) throw new Error(`The engine gave no known answer: ${stdout}`);
+  const path = join(ownRoot, copied["engine.json"]);
+  const manifest = { ...JSON.parse(await readFile(path, "utf8")), knownAnswer };
+  await writeFile(path, `${JSON.stringify(manifest, undefined, 2)}\n`);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = process.argv.slice(2).find((argument) => !argument.startsWith("--"));
+  if (process.argv.includes("--accept")) await acceptKnownAnswer();
   const { id } = await buildEngine(folder === undefined ? {} : { folder: resolve(folder) });
   if (process.argv.includes("--accept"))
     await writeFile(join(ownRoot, "shared/train/engine-id.json"), `{ "id": "${id}" }\n`);

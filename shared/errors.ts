@@ -114,6 +114,7 @@ const trainCodes = {
   DATASET_IN_USE: failed,
   DATA_MANIFEST_INVALID: failed,
   ENGINE_HASH_MISMATCH: verification,
+  MACHINE_INEXACT: verification,
   ENGINE_INVALID: failed,
   ENGINE_IN_USE: failed,
   MODEL_OPAQUE: usage,

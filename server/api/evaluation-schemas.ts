@@ -326,6 +326,7 @@ export const replayReport = z
         "data-missing",
         "other-class",
         "other-engine",
+        "machine-inexact",
         "failed",
         "too-long",
       ])

@@ -1,8 +1,10 @@
 /** Examines whether this machine can train and replay: WebAssembly SIMD, the engine bundle, the backend. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
+import { messageWithCode } from "../../shared/error-text.js";
 import { chooseBackend } from "../../shared/train/backends/choose.js";
-import { builtInEngineFolder } from "../../shared/train/engine-folder.js";
+import { computeKnownAnswer } from "../../shared/train/engine-process.js";
+import { builtInEngineFolder, expectedKnownAnswer } from "../../shared/train/engine-folder.js";
 import type { Finding } from "./finding.js";
 
 /** (module (func (result v128) i32.const 0 i8x16.splat)): valid only where SIMD is supported. */
@@ -30,6 +32,31 @@ export async function examineTraining(): Promise<Finding[]> {
       found: built ? script : `no bundle at ${script}`,
       advice: built ? undefined : "Build it: npm run build",
     },
+    ...(built ? [await examineKnownAnswer()] : []),
     { what: "training backend", state: "good", found: `${backend} (${reason})` },
   ];
+}
+
+/** Whether this machine gives the bits that the engine gives elsewhere. */
+async function examineKnownAnswer(): Promise<Finding> {
+  const what = "known answer";
+  try {
+    const [expected, actual] = [await expectedKnownAnswer(), await computeKnownAnswer()];
+    if (actual === expected) return { what, state: "good", found: `${actual.slice(0, 12)}, as expected` };
+    return {
+      what,
+      state: "wrong",
+      found: `${actual.slice(0, 12)} instead of ${String(expected).slice(0, 12)}: this machine cannot train exactly`,
+      advice:
+        "Nothing is trained, evaluated or replayed here. Build again with `npm run build`; if it stays, use " +
+        "another processor or release of Node.js.",
+    };
+  } catch (error) {
+    return {
+      what,
+      state: "wrong",
+      found: messageWithCode(error),
+      advice: "Build the engine again: npm run build",
+    };
+  }
 }

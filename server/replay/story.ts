@@ -27,8 +27,9 @@ export interface Story {
  * `no-provenance`, `other-trainer`: nothing that an engine could run; `redacted`: what it needs was redacted;
  * `unsupported`: a form that this release does not run; `engine-missing`, `base-missing`, `data-missing`: not here;
  * `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that did not
- * train it gave other bits; `failed`: the training itself ended
- * with an error; `too-long`: the replay took longer than was allowed, or than the device of a claim stated.
+ * train it gave other bits; `machine-inexact`: this machine does not compute the engine's known answer; `failed`:
+ * the training itself ended with an error; `too-long`: the replay took longer than was allowed, or than the device
+ * of a claim stated.
  */
 export type UnreplayableReason =
   | "no-provenance"
@@ -40,6 +41,7 @@ export type UnreplayableReason =
   | "data-missing"
   | "other-class"
   | "other-engine"
+  | "machine-inexact"
   | "failed"
   | "too-long";
 

@@ -90,6 +90,8 @@ export async function trainAgain(
     return { outcome, dataFrom: data.from };
   } catch (error) {
     if (!isStemmaError(error) || error.code === "TRAINING_STOPPED" || error.code === "DISK_FULL") throw error;
+    if (error.code === "MACHINE_INEXACT")
+      return { reason: "machine-inexact", text: `${messageOf(error)} This says nothing about the model.` };
     return { reason: "failed", text: `the training ended with an error here: ${messageOf(error)}` };
   } finally {
     await data.release();

@@ -59,6 +59,12 @@ export async function requireJobForm(folder = builtInEngineFolder()): Promise<vo
     );
 }
 
+/** What this build's engine computes on a machine that computes exactly (known-answer.ts). @throws FILE_MISSING */
+export async function expectedKnownAnswer(): Promise<unknown> {
+  const manifest = await readFile(join(builtInEngineFolder(), "engine.json"), "utf8");
+  return (JSON.parse(manifest) as { knownAnswer?: unknown }).knownAnswer;
+}
+
 /**
  * Checks the engine in a folder.
  * @throws ENGINE_HASH_MISMATCH when it is not the expected one, BACKEND_UNAVAILABLE when it is incomplete

@@ -3,9 +3,10 @@
  * child gets an empty environment, so that no variable of the caller's shell can change the bits of a
  * training.
  */
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
 import type { EngineNotice, TrainingProgress } from "./training.js";
@@ -24,6 +25,27 @@ interface EngineRun {
   readonly purpose: "training" | "evaluation";
   readonly jobFolder: string;
   readonly resultFolder: string;
+}
+
+/** The longest that a machine may take for the known answer, which needs less than a second. */
+const knownAnswerTimeoutMs = 60_000;
+
+/** What this build's engine computes on this machine (known-answer.ts). @throws BACKEND_UNAVAILABLE */
+export async function computeKnownAnswer(): Promise<string> {
+  const script = join(builtInEngineFolder(), "engine.mjs");
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [script, "--known-answer"], {
+      env: {},
+      timeout: knownAnswerTimeoutMs,
+    });
+    return stdout.trim();
+  } catch (cause) {
+    throw new StemmaError(
+      "BACKEND_UNAVAILABLE",
+      `The training engine at ${script} did not compute its known answer. Build it with \`npm run build\`.`,
+      { cause },
+    );
+  }
 }
 
 /** The longest line that is accepted from the child. */

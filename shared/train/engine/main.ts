@@ -3,7 +3,8 @@
  * `engine.mjs JOB_FOLDER RESULT_FOLDER`. Reads job.json and the base; trains and writes model.safetensors,
  * architecture.json and result.json, or evaluates and writes evaluation.json. Reports progress and errors as
  * JSON lines on its standard output. Exits when its standard input closes, so it never outlives the process
- * that started it.
+ * that started it. Before any work it computes its known answer (../known-answer.ts) and stops where this machine
+ * gives another one; `engine.mjs --known-answer` only prints what this machine gives.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
@@ -26,6 +27,7 @@ import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { StoredModel } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
 import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
+import { knownAnswer } from "../known-answer.js";
 import { parseJob } from "./job-schema.js";
 import { TrainingFolder } from "./training-folder.js";
 
@@ -189,6 +191,7 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
     memoryLimitMb: job.memoryLimitMb,
     threads,
   });
+  await requireKnownAnswer(engineFolder, backend.tf);
   const ports = {
     tf: backend.tf,
     files: datasetFiles,
@@ -200,6 +203,32 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   await ("evaluate" in job
     ? evaluateInto(job, jobFolder, resultFolder, ports)
     : trainInto(job, jobFolder, resultFolder, { ...ports, environment: machineFacts(threads) }));
+  backend.close();
+}
+
+/**
+ * Stops where this machine does not give the bits that the engine gives elsewhere.
+ * @throws MACHINE_INEXACT
+ */
+async function requireKnownAnswer(folder: string, tf: TrainingPorts["tf"]): Promise<void> {
+  const manifest = await readBytes(join(folder, "engine.json"));
+  const { knownAnswer: expected } = JSON.parse(Buffer.from(manifest).toString("utf8")) as {
+    knownAnswer?: unknown;
+  };
+  const actual = await knownAnswer({ tf, fuseActivations });
+  if (actual !== expected)
+    throw new StemmaError(
+      "MACHINE_INEXACT",
+      `This machine cannot train exactly: the engine's known answer is ${String(expected).slice(0, 12)}, and this ` +
+        `machine computes ${actual.slice(0, 12)}. Its trainings could not be repeated elsewhere, so none is run. ` +
+        "Use another processor or release of Node.js; `stemma doctor` checks a machine.",
+      { expected: String(expected).slice(0, 64), actual },
+    );
+}
+
+async function printKnownAnswer(): Promise<void> {
+  const backend = await startWasmBackend({ folder: dirname(fileURLToPath(import.meta.url)) });
+  process.stdout.write(`${await knownAnswer({ tf: backend.tf, fuseActivations })}\n`);
   backend.close();
 }
 
@@ -274,9 +303,10 @@ process.stdin
   .resume();
 const [, , jobFolder, resultFolder] = process.argv;
 try {
-  if (jobFolder === undefined || resultFolder === undefined)
+  if (jobFolder === "--known-answer") await printKnownAnswer();
+  else if (jobFolder === undefined || resultFolder === undefined)
     throw new StemmaError("USAGE", "The engine needs two arguments: a job folder and a result folder.");
-  await main(jobFolder, resultFolder);
+  else await main(jobFolder, resultFolder);
   process.stdin.destroy();
 } catch (error) {
   const known = isStemmaError(error);

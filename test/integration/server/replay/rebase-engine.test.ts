@@ -119,3 +119,21 @@ it("lets the old engine go where another proved every version that named it, and
   assert.deepEqual([live.has(newer), live.has(own.object)], [true, false]);
   assert.deepEqual((await repository.check()).problems, []);
 });
+
+it("refutes nothing on a machine that does not compute the engine's known answer", async () => {
+  const archive = encodeEngineArchive(
+    decodeEngineArchive(await packOwnEngine()).files.map((file) =>
+      file.name === "engine.json"
+        ? { ...file, bytes: Buffer.from(JSON.stringify({ format: 1, job: 2, knownAnswer: "0".repeat(64) })) }
+        : file,
+    ),
+  );
+  // To this engine, this machine is one that does not compute exactly: nobody could approve it here.
+  await assert.rejects(
+    operations.approveEngine({ fleet, archive: Buffer.from(archive).toString("base64") }),
+    { code: "ENGINE_INVALID" },
+  );
+  const { engine } = await repository.storeEngine(archive, { source: "approval", because: "test" });
+  const { verdict, reason } = await operations.rebaseEngine({ fleet, model: "old", engine });
+  assert.deepEqual([verdict, reason], ["unreplayable", "machine-inexact"]);
+});
