@@ -37,7 +37,7 @@ export default tseslint.config(
       "node_modules/**",
       ".build/**",
       "**/kernels/assembly/**",
-      "shared/wire/generated/**",
+      "shared/wire/generated/**/*.js",
       "docs/**",
       ".stemma-demo/**",
     ],

@@ -52,6 +52,8 @@ export interface CurrentFolder {
 export class Agent {
   readonly #tasks: BackgroundTasks;
   #services!: AgentServices;
+  /** The newest offer to each line. */
+  readonly #newestOffers = new Map<string, Offer>();
   /** A command may open an agent only to use its stores; it trains and connects nothing then. */
   #isStarted = false;
 
@@ -204,6 +206,7 @@ export class Agent {
         this.#tasks.run(() => this.#onReceipt(line, kind));
       },
       onOffer: (offer) => {
+        this.#newestOffers.set(offer.line, offer);
         this.#tasks.run(() => this.#onOffer(offer));
       },
       onCommand: (command) =>
@@ -247,7 +250,11 @@ export class Agent {
         `the offered model ${offer.name}:${offer.version} could not be installed: ${error.message}`,
         offer.line,
       );
-      if (!finalOfferErrors.has(error.code)) this.#tasks.runAfter(offerRetryMs, () => this.#onOffer(offer));
+      if (!finalOfferErrors.has(error.code))
+        this.#tasks.runAfter(offerRetryMs, async () => {
+          // What was offered since comes after it.
+          if (this.#newestOffers.get(offer.line) === offer) await this.#onOffer(offer);
+        });
     }
   }
 

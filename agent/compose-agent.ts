@@ -29,6 +29,7 @@ import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
 import { ClockError } from "./session/clock-error.js";
 import { FileSaver } from "./saving/save-file.js";
 import { Conversation } from "./session/conversation.js";
+import { ServerMessages } from "./session/server-messages.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
 import { Trainer } from "./trainer/trainer.js";
@@ -120,10 +121,13 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     diskUse,
     clockErrorMs: () => clockError.errorMs(clock.monotonic()),
   };
-  const link = composeLink(parts, stores.counter, {
-    conversation: () => conversation,
-    downloads: () => downloads,
-  });
+  const messages = new ServerMessages(parts);
+  const link = composeLink(
+    parts,
+    stores.counter,
+    { conversation: () => conversation, downloads: () => downloads },
+    messages,
+  );
   const uploads = composeUploads(parts, stores, link, diskUse);
   const downloads = new Downloads({
     files,
@@ -138,6 +142,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     uploads,
     downloads,
     link,
+    messages,
     clockError,
     diskUse,
   });
@@ -230,6 +235,7 @@ function composeLink(
   { enrolment, profile, clock, random, log }: AgentParts,
   counter: SessionCounter,
   later: { conversation(): Conversation; downloads(): Downloads },
+  messages: ServerMessages,
 ): Link {
   return new Link(
     { enrolment, counter, clock, random, log, mqtt: mqttOptionsOf(profile) },
@@ -241,8 +247,9 @@ function composeLink(
       onClosed: () => {
         later.conversation().onClosed();
       },
-      onMessage: (envelope) => {
-        later.conversation().receive(envelope);
+      onMessage: (payload) => {
+        const message = messages.read(payload);
+        if (message !== undefined) later.conversation().receive(message);
       },
       onBlock: (transfer, block) => {
         later.downloads().onBlock(transfer, block);
@@ -287,11 +294,12 @@ function composeConversation(
   reactions: AgentReactions,
   services: Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> & {
     readonly clockError: ClockError;
+    readonly messages: ServerMessages;
     readonly diskUse: () => Promise<DiskUse>;
   },
 ): Conversation {
   const { enrolment, clock, log, profile } = parts;
-  const { outbox, uploads, downloads, link, clockError, diskUse } = services;
+  const { outbox, uploads, downloads, link, clockError, messages, diskUse } = services;
   const conversation = new Conversation(
     {
       enrolment,
@@ -299,6 +307,7 @@ function composeConversation(
       uploads,
       clock,
       clockError,
+      messages,
       log,
       birth: () => ({
         agentVersion: parts.version,

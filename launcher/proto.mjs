@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const require = createRequire(import.meta.url);
 
-const banner = "// Generated from stemma.proto by `npm run proto`. Do not edit.\n";
+const banner = "/* eslint-disable */\n// Generated from stemma.proto by `npm run proto`. Do not edit.\n";
 const options = [
   "-t",
   "static-module",

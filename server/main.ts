@@ -181,7 +181,7 @@ async function startBroker({ config, home, log, fleets, ingests, closing }: Part
     tls: config.tls && (await readTls(config.tls)),
     clock: home.ports.clock,
     log,
-    serverKey: home.signer.publicKey,
+    signer: home.signer,
     authenticate: (attempt) => ingests.authenticate(attempt),
     admit: (report) => ingests.admit(report),
   });

@@ -1,6 +1,6 @@
 /**
  * The MQTT connection of a device: one session after another, each with its own number, will and
- * backoff. Carries envelopes; does not know what they mean.
+ * backoff. Carries messages; does not know what they mean or who sent them.
  */
 import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
 import { messageOf } from "../../shared/error-text.js";
@@ -20,7 +20,8 @@ export interface LinkHandlers {
   /** A session is open and subscribed. */
   onOpen(session: number): void;
   onClosed(session: number, why: string): void;
-  onMessage(envelope: Envelope): void;
+  /** Something came on the topic of the server's messages; whose it is, is not known. @throws StemmaError */
+  onMessage(payload: Uint8Array): void;
   onBlock(transfer: string, block: Block): void;
 }
 
@@ -39,9 +40,9 @@ export interface SendOptions {
 }
 type Phase = "stopped" | "waiting" | "connecting" | "open";
 
-/** Attempts are logged at growing distances: 1, 2, 4, 8 and so on. */
-function isReported(attempt: number): boolean {
-  return Number.isInteger(Math.log2(attempt));
+/** What repeats is logged at growing distances: 1, 2, 4, 8 and so on. */
+function isReported(count: number): boolean {
+  return Number.isInteger(Math.log2(count));
 }
 
 export class Link {
@@ -51,6 +52,8 @@ export class Link {
   #previousSession = 0;
   #sequence = 0;
   #attempt = 0;
+  /** Messages that were ignored since the agent started. */
+  #ignored = 0;
   #addressAt = 0;
   #lastError = "";
   #cancelWait: (() => void) | undefined;
@@ -265,14 +268,16 @@ export class Link {
     if (parsed === undefined || parsed.fleet !== enrolment.fleet || parsed.device !== enrolment.device)
       return;
     try {
-      if (parsed.kind === "down") this.handlers.onMessage(decodeEnvelope(payload));
+      if (parsed.kind === "down") this.handlers.onMessage(payload);
       else if (parsed.kind === "block-down") {
         const { body } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
         if (body.type === "block") this.handlers.onBlock(parsed.transfer, body);
       }
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      log.warn("message-ignored", { code: error.code, text: error.message });
+      // Somebody who floods the topics must not flood the log.
+      if (isReported(++this.#ignored))
+        log.warn("message-ignored", { code: error.code, ignored: this.#ignored, text: error.message });
     }
   }
 

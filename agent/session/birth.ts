@@ -1,7 +1,7 @@
 /** The first message of a session: which device and software this is, and the state of its models. */
 import type { Birth, LineHead } from "../../shared/wire/messages.js";
 import { activeVersion, unreleased } from "../outbox/outbox-state.js";
-import type { ConversationOptions } from "./conversation.js";
+import type { ConversationOptions } from "./conversation-parts.js";
 import type { BirthHistory } from "./server-trust.js";
 
 /** @param history what the device has seen of the server's journal */

@@ -1,73 +1,25 @@
 /**
  * One session with the server: sends birth and announcements, answers wants, verifies and stores receipts.
- * Every message of the server may be lost, duplicated or late. Knows the outbox, and the link as a function;
- * no files, no sockets.
+ * Every message of the server may be lost, duplicated or late; server-messages.ts has checked who sent it. Knows
+ * the outbox, and the link as a function; no files, no sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { stackOf } from "../../shared/error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { verifyReceipt } from "../../shared/trust/signatures.js";
-import type {
-  BodyOf,
-  Body,
-  Birth,
-  Command,
-  CommandResult,
-  Envelope,
-  Offer,
-  Receipt,
-  Refusal,
-  Welcome,
-} from "../../shared/wire/messages.js";
-import type { ClockError } from "./clock-error.js";
+import type { BodyOf, Body, Command, Offer, Receipt, Refusal, Welcome } from "../../shared/wire/messages.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
-import type { Outbox } from "../outbox/outbox.js";
-import { activeVersion, type OutboxEntry } from "../outbox/outbox-state.js";
-import type { Uploads } from "../outbox/uploads.js";
+import { activeVersion } from "../outbox/outbox-state.js";
 import { Announcements } from "./announcements.js";
+import type { ConversationHandlers, ConversationOptions } from "./conversation-parts.js";
 import { birthOf } from "./birth.js";
 import { receiptFact } from "./receipt-fact.js";
-import { refuseCommand, runCommand } from "./run-command.js";
+import { refuseCommand, refuseStale, runCommand } from "./run-command.js";
+import type { ServerMessage } from "./server-messages.js";
 import { isNotAdmitted, ServerTrust } from "./server-trust.js";
 import { WakeTimer } from "./wake-timer.js";
 import { movingMs, WantAnswers } from "./want-answers.js";
-
-export interface ConversationOptions {
-  readonly enrolment: Enrolment;
-  readonly outbox: Outbox;
-  readonly uploads: Uploads;
-  readonly clock: Clock;
-  readonly clockError: ClockError;
-  readonly log: Log;
-  /** The parts of a birth that the outbox does not know. */
-  readonly birth: () => Pick<Birth, "agentVersion" | "profile" | "runtime" | "oldestProtocol">;
-  /** Whether a version is announced as a claim (agent/outbox/claim-choice.ts). */
-  isClaim(entry: OutboxEntry): Promise<boolean>;
-  send(body: Body, options?: { readonly correlation?: string }): boolean;
-  /** The server does not admit this device for now. */
-  onNotAdmitted(reason: string): void;
-}
-
-export interface ConversationHandlers {
-  /** The server has proven its history in this session, and is believed. */
-  onWelcomed(): void;
-  /** A receipt of one of this line's versions is kept. */
-  onReceipt(line: string, receipt: Receipt): void;
-  /**
-   * `isEcho`: the server does not know yet that the line has run this version, so it does not ask the line to
-   * go back to it.
-   */
-  onOffer(offer: Offer, isEcho: boolean): void;
-  onManifest(part: BodyOf<"manifest">): void;
-  /** The server refuses to serve a transfer. Returns whether it was a download of this device. */
-  onTransferRefused(transfer: string, error: StemmaError): boolean;
-  onCommand(command: Command): Promise<CommandResult>;
-  /** Something that a person and the server should know: refused, lost, distrusted. */
-  onEvent(name: string, text: string, line: string): void;
-}
 
 /**
  * Milliseconds after a welcome in which an offer may be older than what this device reported of its versions.
@@ -96,6 +48,9 @@ export class Conversation {
   #welcomedAtMs = 0;
   #bornAtMs = 0;
   #nextBirthMs = 0;
+  /** When a stale message may make the device ask the server again, and whether one waits for that. */
+  #askAgainMs = 0;
+  #isAskingAgain = false;
   /** Messages are handled serially, so that journal writes keep their order. */
   readonly #queue = new SerialQueue();
 
@@ -153,6 +108,8 @@ export class Conversation {
     this.#session = session;
     this.#open = true;
     this.#welcomed = false;
+    this.#isAskingAgain = false;
+    this.options.messages.opened(session);
     this.#trust.opened();
     this.#announcements.reset();
     this.#wants.clear();
@@ -171,8 +128,8 @@ export class Conversation {
     this.#enqueue(() => this.#announceDue());
   }
 
-  receive(envelope: Envelope): void {
-    this.#enqueue(() => this.#handle(envelope));
+  receive(message: ServerMessage): void {
+    this.#enqueue(() => this.#handle(message));
   }
 
   /** Resolves when everything received so far has been handled. */
@@ -188,8 +145,12 @@ export class Conversation {
     });
   }
 
-  async #handle({ body, correlation, session }: Envelope): Promise<void> {
+  async #handle({ envelope: { body, correlation, session }, stale }: ServerMessage): Promise<void> {
     if (!this.#open || session !== this.#session) return;
+    if (stale !== undefined) {
+      this.#onStale(body, correlation, stale);
+      return;
+    }
     if (body.type === "welcome") return this.#welcome(body);
     if (!this.#welcomed && !isNotAdmitted(body)) {
       this.#beforeWelcome(body, correlation);
@@ -228,7 +189,8 @@ export class Conversation {
 
   #sendBirth(): void {
     this.#bornAtMs = this.options.clock.monotonic();
-    this.options.send(birthOf(this.options, this.#trust.birth()));
+    const correlation = this.options.messages.challenge();
+    this.options.send(birthOf(this.options, this.#trust.birth()), { correlation });
     this.#bornAgain(welcomeMs);
   }
 
@@ -236,6 +198,26 @@ export class Conversation {
   #bornAgain(afterMs: number): void {
     this.#nextBirthMs = this.#bornAtMs + afterMs;
     this.#wakeAt(this.#nextBirthMs);
+  }
+
+  /** The server signed the message, but not for now: what still holds comes again after another birth. */
+  #onStale({ type }: Body, correlation: string, why: string): void {
+    const { clock, log } = this.options;
+    const level = this.#isAskingAgain ? "debug" : "warn";
+    log[level]("stale-message", { type, text: `a ${type} of the server is not acted on: ${why}` });
+    if (type === "command") this.options.send(refuseStale(why), { correlation });
+    const nowMs = clock.monotonic();
+    if (nowMs < this.#askAgainMs) {
+      this.#isAskingAgain = true;
+      this.#wakeAt(this.#askAgainMs);
+    } else this.#askAgain(nowMs);
+  }
+
+  /** At most one birth in a while, however many stale messages somebody sends. */
+  #askAgain(nowMs: number): void {
+    this.#isAskingAgain = false;
+    this.#askAgainMs = nowMs + birthPauseMs;
+    this.#sendBirth();
   }
 
   /** Nothing that a server says is believed before it has proven its history. */
@@ -389,8 +371,13 @@ export class Conversation {
 
   async #wake(): Promise<void> {
     if (!this.#open) return;
+    const nowMs = this.options.clock.monotonic();
+    if (this.#isAskingAgain) {
+      if (nowMs < this.#askAgainMs) this.#wakeAt(this.#askAgainMs);
+      else this.#askAgain(nowMs);
+    }
     if (this.#welcomed) return this.#announceDue();
-    if (this.options.clock.monotonic() < this.#nextBirthMs) this.#wakeAt(this.#nextBirthMs);
+    if (nowMs < this.#nextBirthMs) this.#wakeAt(this.#nextBirthMs);
     else this.#sendBirth();
   }
 }

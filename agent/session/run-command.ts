@@ -8,6 +8,12 @@ export function refuseCommand(doubt: string): CommandResult {
   return { type: "commandResult", code: "HISTORY_UNPROVEN", json: JSON.stringify({ message }) };
 }
 
+/** The answer to a command that the server signed, and that came too late or out of order. */
+export function refuseStale(why: string): CommandResult {
+  const message = `The command was not run: ${why}. Send it again.`;
+  return { type: "commandResult", code: "TIMED_OUT", json: JSON.stringify({ message }) };
+}
+
 /** Runs a command of the server. A failure is a result too, with its code; never rejects. */
 export async function runCommand(
   run: (command: Command) => Promise<CommandResult>,

@@ -9,6 +9,8 @@ import mqtt, { type MqttClient } from "mqtt";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
+import type { Signer } from "../../shared/trust/keys.js";
+import { signServerMessage } from "../../shared/trust/server-message.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
 import { buildTopic, fleetSubscriptions, parseTopic, type Topic } from "../../shared/wire/topics.js";
@@ -25,7 +27,7 @@ import type {
   RunningBroker,
 } from "./broker-port.js";
 import { DeviceQueues } from "./device-queues.js";
-import { ExternalSessions, type AdmitSession } from "./external-sessions.js";
+import { ExternalSessions, type AdmitSession, type OpenSession } from "./external-sessions.js";
 import { PeerLog } from "./peer-log.js";
 
 export interface ExternalBrokerOptions {
@@ -38,6 +40,8 @@ export interface ExternalBrokerOptions {
   /** PEM of the authority that signs the broker's certificate. */
   readonly ca?: string | undefined;
   readonly admit: AdmitSession;
+  /** The server's key, with which devices that are not served are asked to leave; absent: none is asked. */
+  readonly signer?: Signer;
   readonly log: Log;
   readonly limits: Pick<BrokerLimits, "maxFrameBytes" | "maxQueuedBytes">;
   /** How long the first connection may take. The default rides out the failover of a cluster. */
@@ -213,8 +217,10 @@ class ExternalBroker implements RunningBroker {
     for (const handler of this.#eventHandlers) handler(event);
   }
 
-  async #askToLeave(identity: DeviceIdentity, session: number): Promise<void> {
-    const topic: Topic = { root: this.#options.root, ...identity, kind: "down" };
+  async #askToLeave(identity: DeviceIdentity, { session, generation = 0 }: OpenSession): Promise<void> {
+    const { root, signer } = this.#options;
+    if (signer === undefined) return;
+    const topic: Topic = { root, ...identity, kind: "down" };
     const refusal = encodeEnvelope({
       protocol: protocolVersion,
       session,
@@ -231,7 +237,8 @@ class ExternalBroker implements RunningBroker {
         retryAfterMs: 0,
       },
     });
-    await this.publish(buildTopic(topic), refusal, { qos: 1 });
+    const signed = signServerMessage(signer, { ...identity, generation, challenge: "" }, refusal);
+    await this.publish(buildTopic(topic), signed, { qos: 1 });
   }
 
   async publish(

@@ -22,6 +22,8 @@ export interface SessionReport {
   /** Of the device, that it is online in this session; undefined: it sent none. */
   readonly signature: string | undefined;
 }
+/** A session of one enrolment. */
+export type OpenSession = Pick<SessionReport, "session" | "generation">;
 /** Decides whether a reported session is served; undefined accepts it. */
 export type AdmitSession = (report: SessionReport) => Promise<Refused | undefined>;
 
@@ -31,12 +33,12 @@ export interface ExternalSessionsOptions {
   readonly admit: AdmitSession;
   readonly emit: (event: BrokerEvent) => void;
   /** Asks the device to leave: nothing else can end its connection. */
-  readonly askToLeave: (identity: DeviceIdentity, session: number) => Promise<void>;
+  readonly askToLeave: (identity: DeviceIdentity, session: OpenSession) => Promise<void>;
   readonly log: PeerLog;
 }
 
 export class ExternalSessions {
-  readonly #open = new Map<string, number>();
+  readonly #open = new Map<string, OpenSession>();
   constructor(private readonly options: ExternalSessionsOptions) {}
 
   get count(): number {
@@ -52,9 +54,9 @@ export class ExternalSessions {
     if (report === undefined) return;
     const current = this.#open.get(keyOf(identity));
     if (report.online) {
-      if (report.session !== current) await this.#begin({ identity, ...report }, current);
+      if (report.session !== current?.session) await this.#begin({ identity, ...report }, current);
       // A late will of an earlier session has no meaning for the current one.
-    } else if (report.session === current) this.#end(identity);
+    } else if (report.session === current?.session) this.#end(identity);
   }
 
   /** Ends the session of a device that is no longer served. */
@@ -65,8 +67,8 @@ export class ExternalSessions {
     await this.options.askToLeave(identity, session);
   }
 
-  async #begin(report: SessionReport, superseded: number | undefined): Promise<void> {
-    const { identity, session } = report;
+  async #begin(report: SessionReport, superseded: OpenSession | undefined): Promise<void> {
+    const { identity, session, generation } = report;
     const { admit, emit, askToLeave, address } = this.options;
     const refused = await admit(report);
     if (refused !== undefined) {
@@ -76,10 +78,10 @@ export class ExternalSessions {
         address,
         reason: refused.refused,
       });
-      await askToLeave(identity, session);
+      await askToLeave(identity, { session, generation });
       return;
     }
-    this.#open.set(keyOf(identity), session);
+    this.#open.set(keyOf(identity), { session, generation });
     emit({ type: "connected", identity, address });
     if (superseded !== undefined) emit({ type: "disconnected", identity, address });
   }

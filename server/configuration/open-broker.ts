@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import type { Signer } from "../../shared/trust/keys.js";
 import type { Authenticate, RunningBroker } from "../broker/broker-port.js";
 import type { AdmitSession } from "../broker/external-sessions.js";
 import { startBroker, type EmbeddedBroker } from "../broker/start-broker.js";
@@ -14,9 +15,9 @@ export interface OpenBrokerParts {
   readonly clock: Clock;
   readonly log: Log;
   /**
-   * The server's public key. Part of it is in the client id at an external broker, which thus stays the same.
+   * The server's key. Part of the public one is in the client id at an external broker, which thus stays the same.
    */
-  readonly serverKey: string;
+  readonly signer: Signer;
   readonly authenticate: Authenticate;
   readonly admit: AdmitSession;
 }
@@ -49,7 +50,7 @@ function openEmbedded({ config, tls, clock, log, authenticate }: OpenBrokerParts
 
 async function openExternal(
   { url, clientId }: ExternalBrokerSettings,
-  { config, log, serverKey, admit }: OpenBrokerParts,
+  { config, log, signer, admit }: OpenBrokerParts,
 ): Promise<RunningBroker> {
   log.warn("broker-external", {
     url,
@@ -57,8 +58,9 @@ async function openExternal(
   });
   return connectExternal({
     config,
-    clientId: clientId ?? `stemma-server-${serverKey.slice(0, 12)}`,
+    clientId: clientId ?? `stemma-server-${signer.publicKey.slice(0, 12)}`,
     admit,
+    signer,
     log: log.child({ part: "broker" }),
   });
 }
@@ -67,6 +69,7 @@ export interface ConnectExternalParts {
   readonly config: ServerConfig;
   readonly clientId: string;
   readonly admit: AdmitSession;
+  readonly signer?: Signer;
   readonly log: Log;
   /** How long the first connection may take. */
   readonly connectTimeoutMs?: number;

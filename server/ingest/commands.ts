@@ -59,7 +59,7 @@ export class CommandRelay {
         ),
     );
     try {
-      await this.sender.send(device, { type: "command", name, json }, correlation);
+      await this.sender.send(device, { type: "command", name, json }, correlation, Math.ceil(timeoutMs));
       return await answer;
     } finally {
       cancel();

@@ -89,7 +89,8 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   });
   const sessions = new DeviceSessions();
   const sessionOf = (device: string) => sessions.get(device);
-  const sender = deviceSender({ root, fleet }, broker, sessionOf, log);
+  const generationOf = (device: string) => repository.device(device)?.generation;
+  const sender = deviceSender({ root, fleet, broker, signer, clock, log, sessionOf, generationOf });
   const proofs = new HistoryProofs(repository);
   const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
   const lines = new LineIndex([...repository.versions({ includeRetired: true }), ...repository.claims()]);

@@ -4,6 +4,7 @@
  * device, which refills with time. A device over its allowance is asked to wait; what it wants stays with it.
  */
 import type { Clock } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RefusalDetails } from "./device-sender.js";
 
 const hourMs = 3_600_000;
@@ -79,4 +80,13 @@ export function overFetchQuota(retryAfterMs: number): RefusalDetails {
     message: `The device fetches models too often. Fetch again in ${Math.ceil(retryAfterMs / 1000)} s; limits.ingest.fetchesPerHour of the server's server.json sets the rate.`,
     retryAfterMs,
   };
+}
+
+/** Milliseconds after which a device announces again what a full disk kept the server from receiving. */
+const diskFullRetryMs = 60_000;
+
+export function diskFull(versionId: Hash): RefusalDetails {
+  const message =
+    "The server's disk is full, so it receives no new models now. The device keeps this one and tries again.";
+  return { code: "DISK_FULL", message, versionId, retryAfterMs: diskFullRetryMs };
 }

@@ -1,11 +1,13 @@
 /**
- * Sends messages to devices: envelopes on a device's down topics, numbered within its session. Knows only the
- * interface of the broker.
+ * Sends messages to devices: envelopes on a device's down topics, numbered within its session and signed for it.
+ * Blocks are not signed: the signed manifest names their hashes. Knows only the interface of the broker.
  */
-import type { Log } from "../../shared/ports.js";
+import type { Clock, Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { maxMessageBytes, protocolVersion } from "../../shared/wire/limits.js";
-import type { Block, Body, Refusal } from "../../shared/wire/messages.js";
+import type { Signer } from "../../shared/trust/keys.js";
+import { signServerMessage } from "../../shared/trust/server-message.js";
+import type { Block, Body, Envelope, Refusal } from "../../shared/wire/messages.js";
 import { buildTopic } from "../../shared/wire/topics.js";
 import type { BrokerPort } from "../broker/broker-port.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -16,6 +18,8 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 export interface DeviceSession {
   readonly session: number;
   sequence: number;
+  /** Correlation of the birth that was answered last; messages are signed for it. Undefined before its welcome. */
+  challenge?: string | undefined;
   /**
    * Length of the newest journal head that was sent to it in this session, which the next one is proven to
    * continue; undefined before its welcome.
@@ -25,7 +29,13 @@ export interface DeviceSession {
 
 export interface DeviceSender {
   /** Sends a message. A device that is offline misses it, and asks again when it is back. */
-  send(device: string, body: Exclude<Body, Block>, correlation?: string): Promise<void>;
+  send(
+    device: string,
+    body: Exclude<Body, Block>,
+    correlation?: string,
+    /** After so many milliseconds the device does not act on an order any more; default: an hour. */
+    expiresMs?: number,
+  ): Promise<void>;
   sendBlock(device: string, transfer: string, body: Block): Promise<void>;
   refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void>;
 }
@@ -39,35 +49,61 @@ export interface RefusalDetails {
   readonly retryAfterMs?: number | undefined;
 }
 
+/** An order that a slow link or a full queue holds back for longer is sent again with the device's next birth. */
+const defaultExpiryMs = 3_600_000;
+
 interface PublishTarget {
   readonly topic: string;
   readonly qos: 0 | 1;
   readonly correlation?: string;
+  readonly expiresMs?: number;
 }
 
-export function deviceSender(
-  names: { readonly root: string; readonly fleet: string },
-  broker: Pick<BrokerPort, "publish">,
-  sessionOf: (device: string) => DeviceSession | undefined,
-  log: Log,
-): DeviceSender {
+export interface DeviceSenderParts {
+  readonly root: string;
+  readonly fleet: string;
+  readonly broker: Pick<BrokerPort, "publish">;
+  readonly signer: Signer;
+  readonly clock: Pick<Clock, "now">;
+  readonly log: Log;
+  readonly sessionOf: (device: string) => DeviceSession | undefined;
+  /** Generation of the device's newest enrolment. */
+  readonly generationOf: (device: string) => number | undefined;
+}
+
+export function deviceSender(parts: DeviceSenderParts): DeviceSender {
+  const { root, fleet, broker, signer, clock, log, sessionOf, generationOf } = parts;
+  const names = { root, fleet };
+  const signed = (device: string, envelope: Envelope, challenge = ""): Uint8Array =>
+    signServerMessage(
+      signer,
+      { fleet, device, generation: generationOf(device) ?? 0, challenge },
+      encodeEnvelope(envelope),
+    );
   const publish = async (
     device: string,
     body: Body,
-    { topic, qos, correlation = "" }: PublishTarget,
+    { topic, qos, correlation = "", expiresMs = defaultExpiryMs }: PublishTarget,
   ): Promise<void> => {
     const session = sessionOf(device);
     if (session === undefined) return;
-    const envelope = {
+    const numbered = {
       protocol: protocolVersion,
       session: session.session,
       sequence: ++session.sequence,
       correlation,
-      expiresMs: 0,
       body,
     };
     try {
-      await broker.publish(topic, encodeEnvelope(envelope), { qos });
+      const payload =
+        body.type === "block"
+          ? encodeEnvelope({ ...numbered, expiresMs: 0 })
+          : signed(
+              device,
+              { ...numbered, expiresMs, issuedMs: Math.max(0, Math.round(clock.now())) },
+              session.challenge,
+            );
+      await broker.publish(topic, payload, { qos });
     } catch (error) {
       log.warn("word-not-sent", {
         device,
@@ -79,8 +115,8 @@ export function deviceSender(
   };
   const down = (device: string): string => buildTopic({ ...names, device, kind: "down" });
   return {
-    send: (device, body, correlation = "") =>
-      publish(device, body, { topic: down(device), qos: 1, correlation }),
+    send: (device, body, correlation = "", expiresMs = defaultExpiryMs) =>
+      publish(device, body, { topic: down(device), qos: 1, correlation, expiresMs }),
     sendBlock: (device, transfer, body) =>
       publish(device, body, {
         topic: buildTopic({ ...names, device, kind: "block-down", transfer }),

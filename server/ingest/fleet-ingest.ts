@@ -14,7 +14,7 @@ import {
   maxMessageBytes,
   protocolVersion,
 } from "../../shared/wire/limits.js";
-import type { Announce, Birth, Body, Envelope, LineHead } from "../../shared/wire/messages.js";
+import type { Announce, Birth, Body, Envelope, LineHead, Welcome } from "../../shared/wire/messages.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";
@@ -28,7 +28,7 @@ import {
 } from "./compose-ingest.js";
 import type { DeviceDoubt } from "./device-doubts.js";
 import type { RefusalDetails } from "./device-sender.js";
-import { overFactQuota } from "./device-quota.js";
+import { diskFull, overFactQuota } from "./device-quota.js";
 import type { OnlineDevice } from "./device-sessions.js";
 
 export interface IngestFigures {
@@ -36,15 +36,6 @@ export interface IngestFigures {
   readonly parked: number;
   readonly confirming: number;
   readonly spoolBytes: number;
-}
-
-/** Milliseconds after which a device announces again what a full disk kept the server from receiving. */
-const diskFullRetryMs = 60_000;
-
-function diskFull(versionId: Hash): RefusalDetails {
-  const message =
-    "The server's disk is full, so it receives no new models now. The device keeps this one and tries again.";
-  return { code: "DISK_FULL", message, versionId, retryAfterMs: diskFullRetryMs };
 }
 
 /** Milliseconds between two checks for parked announcements and spools that have expired. */
@@ -230,7 +221,7 @@ export class FleetIngest {
     doubts.heard(device, body, this.parts.clock.now());
     switch (body.type) {
       case "birth":
-        return this.#born(device, online, body);
+        return this.#born(device, online, body, correlation);
       case "announce":
         return this.#announced(device, body, correlation);
       case "manifest":
@@ -266,7 +257,7 @@ export class FleetIngest {
     }
   }
 
-  async #born(device: string, online: OnlineDevice, birth: Birth): Promise<void> {
+  async #born(device: string, online: OnlineDevice, birth: Birth, challenge: string): Promise<void> {
     const { repository, clock, limits, serverVersion, events } = this.parts;
     const { sender, offers, proofs } = this.services;
     // A birth that an earlier enrolment left at an external broker.
@@ -287,9 +278,10 @@ export class FleetIngest {
     if (this.services.sessions.get(device) !== online) return;
     offers.born(device, birth.heads);
     online.provenLength = history.head?.length;
+    online.challenge = challenge;
     if (isFirst && history.start === undefined) this.#noteOtherHistory(device, birth);
     const restored = repository.restores().at(-1);
-    await sender.send(device, {
+    const welcome: Welcome = {
       type: "welcome",
       serverVersion,
       protocol: protocolVersion,
@@ -300,7 +292,8 @@ export class FleetIngest {
       known: this.#headsOf(device),
       blockBytes: limits.blockBytes,
       window: limits.window,
-    });
+    };
+    await sender.send(device, welcome, challenge);
     await offers.offerAll(device);
   }
 

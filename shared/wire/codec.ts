@@ -221,6 +221,7 @@ const envelopeFields: Fields<Omit<messages.Envelope, "body">> = {
   sequence: field.u64,
   correlation: field.text(64),
   expiresMs: field.u32,
+  issuedMs: field.nonZero(field.u64),
 };
 
 /** The largest envelope of this type, in bytes. */

@@ -14,8 +14,10 @@ export interface Envelope {
   readonly sequence: number;
   /** Chosen by the sender of a request and repeated in its answer; "" for none. */
   readonly correlation: string;
-  /** Milliseconds after arrival; 0: never. */
+  /** Of a server: milliseconds after `issuedMs`; 0: never. */
   readonly expiresMs: number;
+  /** Of a server: its clock when it signed the message, in milliseconds since 1970. */
+  readonly issuedMs?: number | undefined;
   readonly body: Body;
 }
 

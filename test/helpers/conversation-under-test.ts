@@ -4,6 +4,7 @@ import { ClockError } from "../../agent/session/clock-error.js";
 import { Outbox } from "../../agent/outbox/outbox.js";
 import { Uploads } from "../../agent/outbox/uploads.js";
 import { Conversation } from "../../agent/session/conversation.js";
+import { ServerMessages } from "../../agent/session/server-messages.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
 import { memoryFiles } from "./files/memory-files.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -17,7 +18,7 @@ import { TestHistory } from "./server-history.js";
 export const random = seededRandom("conversation");
 export const serverKey = generateKey(random);
 const deviceKey = generateKey(random);
-const enrolment = parseEnrolment({
+export const enrolment = parseEnrolment({
   kind: "stemma-enrolment",
   format: 1,
   fleet: "test-fleet",
@@ -39,6 +40,10 @@ export interface ConversationUnderTest {
   readonly outbox: Outbox;
   readonly clock: ManualClock;
   readonly sent: Body[];
+  /** Of the messages in `sent`. */
+  readonly correlations: string[];
+  /** Checks payloads for the conversation; `deliver` passes messages that it has checked. */
+  readonly messages: ServerMessages;
   readonly events: string[];
   readonly receipts: string[];
   readonly deliver: (body: Body, fromSession?: number) => Promise<void>;
@@ -58,10 +63,13 @@ export async function startConversation(): Promise<ConversationUnderTest> {
   const sent: Body[] = [];
   const events: string[] = [];
   const receipts: string[] = [];
-  const send = (body: Body): boolean => {
+  const correlations: string[] = [];
+  const send = (body: Body, { correlation = "" }: { readonly correlation?: string } = {}): boolean => {
     sent.push(body);
+    correlations.push(correlation);
     return true;
   };
+  const messages = new ServerMessages({ enrolment, clock, random });
   const uploads = new Uploads({
     objects: outbox.objects,
     clock,
@@ -76,6 +84,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
       uploads,
       clock,
       clockError: new ClockError(),
+      messages,
       log,
       isClaim: () => Promise.resolve(false),
       send,
@@ -102,12 +111,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
   );
   const deliver = async (body: Body, fromSession = session): Promise<void> => {
     conversation.receive({
-      protocol: 1,
-      session: fromSession,
-      sequence: 1,
-      correlation: "c",
-      expiresMs: 0,
-      body,
+      envelope: { protocol: 1, session: fromSession, sequence: 1, correlation: "c", expiresMs: 0, body },
     });
     await conversation.idle();
   };
@@ -118,6 +122,8 @@ export async function startConversation(): Promise<ConversationUnderTest> {
     outbox,
     clock,
     sent,
+    correlations,
+    messages,
     events,
     receipts,
     deliver,

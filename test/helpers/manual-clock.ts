@@ -6,17 +6,20 @@ export { seededNumbers } from "../../shared/random/seeded-numbers.js";
 
 export interface ManualClock extends Clock {
   advance(ms: number): void;
+  /** Sets the wall clock alone. */
+  set(ms: number): void;
 }
 
 /**
  * Wall and monotonic time advance together, only by `advance`, which runs due callbacks in the order of their
- * times.
+ * times. `set` moves the wall clock alone.
  */
 export function manualClock(startMs = 1_700_000_000_000): ManualClock {
   let elapsed = 0;
+  let wallStartMs = startMs;
   const waiting = new Set<{ readonly atMs: number; readonly callback: () => void }>();
   return {
-    now: () => startMs + elapsed,
+    now: () => wallStartMs + elapsed,
     monotonic: () => elapsed,
     after(delayMs, callback) {
       const timer = { atMs: elapsed + delayMs, callback };
@@ -24,6 +27,9 @@ export function manualClock(startMs = 1_700_000_000_000): ManualClock {
       return () => {
         waiting.delete(timer);
       };
+    },
+    set(ms) {
+      wallStartMs = ms - elapsed;
     },
     advance(ms) {
       const end = elapsed + ms;

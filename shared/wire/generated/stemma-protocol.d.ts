@@ -1,3 +1,4 @@
+/* eslint-disable */
 // Generated from stemma.proto by `npm run proto`. Do not edit.
 import * as $protobuf from "protobufjs";
 import Long = require("long");
@@ -41,6 +42,12 @@ export namespace stemma {
 
             /** Envelope expiresMs. */
             expiresMs: number;
+
+            /** Envelope signature. */
+            signature: Uint8Array;
+
+            /** Envelope issuedMs. */
+            issuedMs: number;
 
             /** Envelope state. */
             state?: (stemma.v1.State.$Properties|null);
@@ -146,6 +153,12 @@ export namespace stemma {
                 /** Envelope expiresMs */
                 expiresMs?: (number|null);
 
+                /** Envelope signature */
+                signature?: (Uint8Array|null);
+
+                /** Envelope issuedMs */
+                issuedMs?: (number|null);
+
                 /** Envelope state */
                 state?: (stemma.v1.State.$Properties|null);
 
@@ -214,6 +227,8 @@ export namespace stemma {
               sequence?: number|null;
               correlation?: string|null;
               expiresMs?: number|null;
+              signature?: Uint8Array|null;
+              issuedMs?: number|null;
               state?: stemma.v1.State.$Shape|null;
               birth?: stemma.v1.Birth.$Shape|null;
               welcome?: stemma.v1.Welcome.$Shape|null;

@@ -1,3 +1,4 @@
+/* eslint-disable */
 // Generated from stemma.proto by `npm run proto`. Do not edit.
 /*eslint-disable block-scoped-var, id-length, no-control-regex, no-magic-numbers, no-mixed-operators, no-prototype-builtins, no-redeclare, no-shadow, no-var, sort-vars, default-case, jsdoc/require-param*/
 import $protobuf from "protobufjs/minimal.js";
@@ -29,6 +30,8 @@ export const stemma = $root.stemma = (() => {
             Envelope.prototype.sequence = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Envelope.prototype.correlation = "";
             Envelope.prototype.expiresMs = 0;
+            Envelope.prototype.signature = $util.newBuffer([]);
+            Envelope.prototype.issuedMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             Envelope.prototype.state = null;
             Envelope.prototype.birth = null;
             Envelope.prototype.welcome = null;
@@ -76,6 +79,10 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(34).string(message.correlation);
                 if (message.expiresMs != null && $Object.hasOwnProperty.call(message, "expiresMs") && message.expiresMs !== 0)
                     writer.uint32(40).uint32(message.expiresMs);
+                if (message.signature != null && $Object.hasOwnProperty.call(message, "signature") && message.signature.length)
+                    writer.uint32(50).bytes(message.signature);
+                if (message.issuedMs != null && $Object.hasOwnProperty.call(message, "issuedMs") && (typeof message.issuedMs === "object" ? message.issuedMs.low || message.issuedMs.high : message.issuedMs !== 0))
+                    writer.uint32(56).uint64(message.issuedMs);
                 if (message.state != null && $Object.hasOwnProperty.call(message, "state"))
                     $root.stemma.v1.State.encode(message.state, writer.uint32(82).fork(), _depth + 1).ldelim();
                 if (message.birth != null && $Object.hasOwnProperty.call(message, "birth"))
@@ -188,6 +195,24 @@ export const stemma = $root.stemma = (() => {
                                 message.expiresMs = value;
                             else
                                 delete message.expiresMs;
+                            continue;
+                        }
+                    case 6: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.signature = value;
+                            else
+                                delete message.signature;
+                            continue;
+                        }
+                    case 7: {
+                            if (wireType !== 0)
+                                break;
+                            if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                message.issuedMs = value;
+                            else
+                                delete message.issuedMs;
                             continue;
                         }
                     case 10: {

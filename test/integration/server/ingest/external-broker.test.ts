@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import mqtt from "mqtt";
 import type { Enrolment } from "../../../../shared/trust/enrolment.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { encodeEnvelope } from "../../../../shared/wire/codec.js";
+import type { Body } from "../../../../shared/wire/messages.js";
 import { buildTopic } from "../../../../shared/wire/topics.js";
 import { testLine, isOfVersion, startAgentTestEnvironment } from "../../../helpers/agent-test-environment.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
@@ -37,6 +40,46 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     await log.until("released", 1, isOfVersion(second.versionId));
     const device = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
     assert.deepEqual([device.state, device.online], ["enrolled", true]);
+  });
+
+  it("is the only one that a device hears: forged orders, and old ones sent again, change nothing", async (t) => {
+    const broker = await plainBroker();
+    t.after(() => broker.close());
+    const place = await startAgentTestEnvironment(t, { server: { broker: { url: broker.url } } });
+    const attacker = await mqtt.connectAsync(broker.url);
+    t.after(() => attacker.endAsync(true));
+    const { root, fleet, device } = place.enrolment;
+    const topic = buildTopic({ root, fleet, device, kind: "down" });
+    const recorded: Buffer[] = [];
+    attacker.on("message", (_, bytes) => recorded.push(bytes));
+    await attacker.subscribeAsync(topic, { qos: 1 });
+    const { handle, log } = await place.startAgent();
+    await log.until("activated");
+    const [first, second] = [await handle.train(testLine), await handle.train(testLine)];
+    await log.until("released", 1, isOfVersion(second.versionId));
+    const { operations } = place.server.handle;
+    const activate = async (versionId: Hash): Promise<unknown> =>
+      operations.command({ fleet, device, name: "activate", body: { line: testLine, versionId } });
+    const active = async (): Promise<unknown> => (await handle.status()).lines[0]?.active;
+    await activate(first.versionId);
+    assert.equal(await active(), first.versionId);
+    await activate(second.versionId);
+    assert.ok(recorded.some((bytes) => bytes.includes(Buffer.from(first.versionId))));
+    const forged: Body = {
+      type: "command",
+      name: "activate",
+      json: JSON.stringify({ line: testLine, versionId: first.versionId }),
+    };
+    const { session } = (await handle.status()).link;
+    const envelope = { protocol: 1, session, sequence: 10_000, correlation: "", expiresMs: 0, body: forged };
+    for (const payload of [encodeEnvelope(envelope), ...recorded.splice(0)])
+      await attacker.publishAsync(topic, Buffer.from(payload), { qos: 1 });
+    await log.until("message-ignored");
+    // The server's next command comes after everything of the attacker.
+    await operations.command({ fleet, device, name: "report" });
+    assert.equal(await active(), second.versionId);
+    const third = await handle.train(testLine);
+    await log.until("released", 1, isOfVersion(third.versionId));
   });
 
   it("ignores a recorded message of an earlier session, and goes on serving the device", async (t) => {

@@ -206,5 +206,9 @@ export const envelopes: fc.Arbitrary<Envelope> = record<Envelope>({
   sequence: u64,
   correlation: text,
   expiresMs: u32,
+  issuedMs: fc.option(
+    u64.filter((ms) => ms > 0),
+    { nil: undefined },
+  ),
   body: fc.oneof(...(Object.values(bodyArbitraries) as fc.Arbitrary<Body>[])),
 });

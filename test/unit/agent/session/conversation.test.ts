@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import { signReceipt } from "../../../../shared/trust/signatures.js";
-import type { Receipt } from "../../../../shared/wire/messages.js";
+import type { Body, Receipt } from "../../../../shared/wire/messages.js";
 import { random, session, startConversation } from "../../../helpers/conversation-under-test.js";
 import { TestHistory } from "../../../helpers/server-history.js";
 
@@ -62,6 +62,37 @@ describe("a conversation", () => {
     await deliver(recorded);
     assert.equal(outbox.entry(versionId)?.standing, "recorded");
     assert.equal(sentOf("announce").length, 1);
+  });
+  it("does not act on stale orders, says so of commands, and asks the server again, at most every five seconds", async () => {
+    const { conversation, clock, events, sentOf, welcome } = await startConversation();
+    conversation.onOpen(session);
+    await welcome();
+    const stale = async (body: Body): Promise<void> => {
+      const envelope = { protocol: 1, session, sequence: 9, correlation: "c", expiresMs: 0, body };
+      conversation.receive({ envelope, stale: "it was valid until yesterday" });
+      await conversation.idle();
+    };
+    await stale({ type: "command", name: "train", json: "{}" });
+    assert.equal(sentOf("commandResult")[0]?.code, "TIMED_OUT");
+    assert.equal(sentOf("birth").length, 2);
+    const offer = {
+      type: "offer",
+      line: "cam",
+      versionId: sha256("m"),
+      record: Buffer.of(1),
+      objects: [],
+    } as const;
+    for (let times = 0; times < 9; times++)
+      await stale({ ...offer, signature: "0".repeat(128), name: "m", version: 1 });
+    assert.deepEqual(events, []);
+    assert.equal(sentOf("birth").length, 2);
+    clock.advance(5_000);
+    await conversation.idle();
+    assert.equal(sentOf("birth").length, 3);
+    clock.advance(60_000);
+    await conversation.idle();
+    assert.equal(sentOf("birth").length, 3);
+    assert.ok(conversation.isWelcomed);
   });
   it("keeps a refused model, reports it once, and tries it again in the next session", async () => {
     const { conversation, save, deliver, outbox, events, sentOf, welcome } = await startConversation();

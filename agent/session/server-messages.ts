@@ -1,0 +1,125 @@
+/**
+ * What is taken from this device's topics: messages that its server signed for this device, this enrolment, this
+ * session and the newest birth, each once. Who can write to the topics, or replays what was sent before, reaches
+ * nothing. Orders (offers and commands) must also be newer than the one before and not expired, by the server's own
+ * time. Knows no outbox and no topics. (docs/protocol.md, "Signed messages")
+ */
+import type { Clock, Random } from "../../shared/ports.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { messageSignatureBytes, openServerMessage } from "../../shared/trust/server-message.js";
+import { decodeEnvelope } from "../../shared/wire/codec.js";
+import { maxMessageBytes } from "../../shared/wire/limits.js";
+import type { Body, Envelope } from "../../shared/wire/messages.js";
+import { ReplayWindow } from "./replay-window.js";
+import { isNotAdmitted } from "./server-trust.js";
+import { TrustedTime, type ClockReading } from "./trusted-time.js";
+
+export interface ServerMessagesOptions {
+  readonly enrolment: Pick<Enrolment, "fleet" | "device" | "generation" | "serverPublicKey">;
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  readonly random: Random;
+}
+
+/** A message that the server signed. */
+export interface ServerMessage {
+  readonly envelope: Envelope;
+  /** Why it is not acted on; the server is asked again by a birth. Undefined: it is. */
+  readonly stale?: string | undefined;
+}
+
+/** The messages that answer one birth. */
+interface Answers {
+  readonly challenge: string;
+  readonly asked: ClockReading;
+  readonly window: ReplayWindow;
+  /** Number of the newest order that was acted on. */
+  newestOrder: number;
+}
+
+const challengeBytes = 16;
+
+export class ServerMessages {
+  #session = 0;
+  /** Of the newest birth that was answered, and of one that was not answered yet. */
+  #current: Answers | undefined;
+  #awaited: Answers | undefined;
+  #time = new TrustedTime();
+  constructor(private readonly options: ServerMessagesOptions) {}
+
+  /** A session starts: nothing of an earlier one counts. */
+  opened(session: number): void {
+    this.#session = session;
+    this.#current = undefined;
+    this.#awaited = undefined;
+    this.#time = new TrustedTime();
+  }
+
+  /** A birth is sent now: its correlation, for which the server signs what follows. */
+  challenge(): string {
+    const challenge = Buffer.from(this.options.random.bytes(challengeBytes)).toString("hex");
+    this.#awaited = { challenge, asked: this.#now(), window: new ReplayWindow(), newestOrder: 0 };
+    return challenge;
+  }
+
+  /**
+   * The message in a payload; undefined: it came already, or belongs to another session.
+   * @throws SIGNATURE_INVALID, ENVELOPE_MALFORMED, ENVELOPE_TOO_LARGE, PROTOCOL_VERSION_UNSUPPORTED
+   */
+  read(payload: Uint8Array): ServerMessage | undefined {
+    for (const answers of [this.#current, this.#awaited]) {
+      const bytes = answers && this.#open(payload, answers.challenge);
+      if (bytes !== undefined && answers !== undefined) return this.#answer(answers, decodeEnvelope(bytes));
+    }
+    // A server that does not admit this device says so before it answers a birth, and nothing else.
+    const bytes = this.#open(payload, "");
+    const envelope = bytes && decodeEnvelope(bytes);
+    if (envelope === undefined || !isNotAdmitted(envelope.body)) throw notSigned();
+    return envelope.session === this.#session ? { envelope } : undefined;
+  }
+
+  #open(payload: Uint8Array, challenge: string): Uint8Array | undefined {
+    if (payload.length > maxMessageBytes + messageSignatureBytes) return undefined;
+    const { fleet, device, generation, serverPublicKey } = this.options.enrolment;
+    return openServerMessage(serverPublicKey, { fleet, device, generation, challenge }, payload);
+  }
+
+  #answer(answers: Answers, envelope: Envelope): ServerMessage | undefined {
+    const { body, sequence, session } = envelope;
+    if (session !== this.#session) return undefined;
+    const isNew = answers.window.take(sequence);
+    if (body.type === "welcome") {
+      // A server that starts again answers the birth once more and counts from 1: a new birth tells it from a replay.
+      if (!isNew) return { envelope, stale: "it repeats an answer that came already" };
+      this.#current = answers;
+      if (this.#awaited === answers) this.#awaited = undefined;
+      this.#time.answered(body.clockMs, answers.asked);
+      return { envelope };
+    }
+    if (!isNew) return undefined;
+    return { envelope, stale: isOrder(body) ? this.#whyNotActedOn(answers, envelope) : undefined };
+  }
+
+  #whyNotActedOn(answers: Answers, { sequence, issuedMs = 0, expiresMs }: Envelope): string | undefined {
+    if (sequence <= answers.newestOrder) return "a newer order came before it";
+    const why = this.#time.whyNotNow(this.#now(), issuedMs, expiresMs);
+    if (why === undefined) answers.newestOrder = sequence;
+    return why;
+  }
+
+  #now(): ClockReading {
+    const { clock } = this.options;
+    return { monotonicMs: clock.monotonic(), wallMs: clock.now() };
+  }
+}
+
+function isOrder({ type }: Body): boolean {
+  return type === "offer" || type === "command";
+}
+
+function notSigned(): StemmaError {
+  return new StemmaError(
+    "SIGNATURE_INVALID",
+    "A message on this device's topics was not signed by its server for this session. It was altered, sent again, or comes from somebody else; it is ignored. Look who may write to the device's topics at the broker.",
+  );
+}
