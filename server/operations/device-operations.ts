@@ -11,7 +11,6 @@ import type { DeviceSummary, FleetRepository, VersionSummary } from "../reposito
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
-import { labelDevices, selectionTest } from "./select-devices.js";
 import { withoutTokenHash } from "./without-secrets.js";
 
 type DeviceOperations = Pick<
@@ -105,9 +104,9 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
           runs: runsOf(repository, device),
         })),
       );
-      return select === undefined
-        ? all
-        : all.filter(selectionTest(repository, select, home.ports.clock.now()));
+      if (select === undefined) return all;
+      const { selectionTest } = await import("./select-devices.js");
+      return all.filter(selectionTest(repository, select, home.ports.clock.now()));
     },
     device: async ({ fleet, device }) => {
       const repository = await fleets.get(fleet);
@@ -126,6 +125,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         device === undefined
           ? (await operations.devices({ fleet, select })).map((each) => each.device)
           : [requireDevice(repository, device).device];
+      const { labelDevices } = await import("./select-devices.js");
       return labelDevices(repository, devices, { ...change, atMs: home.ports.clock.now() });
     },
     enroll: (options) => enroll(context, options),

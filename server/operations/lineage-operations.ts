@@ -8,7 +8,6 @@ import type { OperationInput, ServerOperations } from "../api/server-operations.
 import { defaultLimit } from "../catalog/version-query.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { startTransfer } from "./transfer-model.js";
 import type { DeclaredRelation } from "../repository/state/successors.js";
 
 type LineageOperations = Pick<
@@ -42,7 +41,8 @@ export function lineageOperations({ fleets, home }: OperationsContext): LineageO
       const repository = await fleets.get(fleet);
       return ownersOf(repository, repository.resolve(model), query);
     },
-    transfer: async ({ fleet, ...question }) => startTransfer(await fleets.get(fleet), question),
+    transfer: async ({ fleet, ...question }) =>
+      (await import("./transfer-model.js")).startTransfer(await fleets.get(fleet), question),
     endTransfer: async ({ fleet, lease }) => {
       await (await fleets.get(fleet)).leases.end(lease);
       return { lease };

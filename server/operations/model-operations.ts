@@ -13,15 +13,12 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Measurement } from "../../shared/train/training.js";
 import { parseMetadataCondition, maxLimit, type VersionQuery } from "../catalog/version-query.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { importModel } from "./import-model.js";
 import type { ModelDescription } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { modelJsonOf } from "./model-json.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
-import { storyOfVersion } from "./story-of-version.js";
-import { recoverAsStream, verifyModel } from "./recover-stream.js";
 
 type ModelOperations = Pick<
   ServerOperations,
@@ -87,7 +84,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     story: async (reference) => {
       const { repository, summary } = await find(reference);
       const { versionId, name, version } = summary;
-      const story = await storyOfVersion(repository, summary);
+      const story = await (await import("./story-of-version.js")).storyOfVersion(repository, summary);
       if (story === undefined)
         throw new StemmaError(
           "NOT_FOUND",
@@ -103,14 +100,15 @@ export function modelOperations(context: OperationsContext): ModelOperations {
     },
     recover: async ({ fleet, model, ...options }) => {
       const { repository, summary } = await find({ fleet, model });
-      return recoverAsStream(repository, summary, options);
+      return (await import("./recover-stream.js")).recoverAsStream(repository, summary, options);
     },
     verify: async (reference) => {
       const { repository, summary } = await find(reference);
-      return verifyModel(repository, summary);
+      return (await import("./recover-stream.js")).verifyModel(repository, summary);
     },
     asOf: async ({ fleet, at }) => (await fleets.get(fleet)).asOf(at),
-    import: (stream, options) => importModel(context, stream, options),
+    import: async (stream, options) =>
+      (await import("./import-model.js")).importModel(context, stream, options),
     tag: async ({ tag, remove = false, ...reference }) => {
       const { repository, summary } = await find(reference);
       await repository.tag(summary.name, tag, remove ? null : summary.versionId);

@@ -70,19 +70,22 @@ for (const name of homes) {
     );
     for (const { held, hold, state, retired } of versions)
       assert.deepEqual([held, state === "retired"], [hold !== undefined, retired !== undefined]);
-    // Nor generations: in its journal each enrolment counts one. Nor callers; and what was assigned, and when a
-    // device was revoked, was not listed.
+    // Nor generations: in its journal each enrolment counts one. Nor callers; and what was assigned, when a
+    // device was revoked, and when it was last heard of, was not listed.
     for (const {
       device,
       generation,
       enrolledBy,
+      enrolledAtMs,
       lines,
       state,
       revoked,
+      seenAtMs,
       assigned = {},
     } of repository.devices()) {
       assert.deepEqual([generation, enrolledBy, revoked?.by], [1, undefined, undefined]);
       assert.equal(revoked !== undefined, state === "revoked");
+      assert.ok(seenAtMs !== undefined && seenAtMs >= enrolledAtMs, device);
       for (const line of lines)
         assert.equal(assigned[line]?.versionId, repository.assignment(device, line), line);
     }
@@ -92,8 +95,13 @@ for (const name of homes) {
           repository
             .devices()
             .map(
-              ({ generation: _generation, assigned: _assigned, revoked: _revoked, ...asShownThen }) =>
-                asShownThen,
+              ({
+                generation: _generation,
+                assigned: _assigned,
+                revoked: _revoked,
+                seenAtMs: _seenAtMs,
+                ...asShownThen
+              }) => asShownThen,
             ),
         ),
       ),
