@@ -128,6 +128,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "nas",
+    about: "search for architectures whose candidates inherit layers from each other",
+
+    load: async () => (await import("./commands/nas.js")).addNasCommands,
+    isGroup: true,
+  },
+  {
     name: "data",
     about: "name the data that recipes train on",
 

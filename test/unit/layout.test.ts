@@ -83,6 +83,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/replay",
     "server/progressive",
     "server/configuration",
+    "server/nas",
     "server/operations",
     "server",
     "server/doctor",

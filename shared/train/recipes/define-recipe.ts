@@ -7,6 +7,7 @@ import type { FitPlan, LossName } from "../fit-plan.js";
 import type { Streams } from "../../random/streams.js";
 import {
   infoOf,
+  namedLayersOf,
   numberOf,
   optimizerOf,
   resolveParameters,
@@ -42,6 +43,7 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
     resolve: (passed, fineTuning) => resolveParameters(name, table, passed, fineTuning),
     initialModel: (parameters, data, streams) => definition.initialModel(parameters, data, streams),
     plan(parameters, architecture: Architecture, data: SampleSet): FitPlan {
+      const named = namedLayersOf(name, parameters, architecture);
       return {
         loss: typeof loss === "string" ? loss : loss(parameters, data),
         epochs: numberOf(parameters, "epochs"),
@@ -53,7 +55,7 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
         shiftPixels: numberOf({ shiftPixels: 0, ...parameters }, "shiftPixels"),
         checkpointEveryEpochs: numberOf(parameters, "checkpointEveryEpochs"),
         frozenLayers: architecture.layers.flatMap(({ className }, index) =>
-          definition.freezes(parameters, className) ? [index] : [],
+          definition.freezes(parameters, className) || named.has(index) ? [index] : [],
         ),
       };
     },

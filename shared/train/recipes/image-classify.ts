@@ -4,7 +4,16 @@
  */
 import { leNet5, leNetCaffe, mobileNetV2, smallConvolutional, vgg8 } from "../builders/models.js";
 import { defineRecipe } from "./define-recipe.js";
-import { choice, numberOf, parameter, real, textOf, trainingParameters, whole } from "./recipe-parameters.js";
+import {
+  choice,
+  frozenLayersParameter,
+  numberOf,
+  parameter,
+  real,
+  textOf,
+  trainingParameters,
+  whole,
+} from "./recipe-parameters.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
 const metric = { name: "accuracy", unit: "%", lowerIsBetter: false } as const;
@@ -50,6 +59,7 @@ export const imageClassify: Recipe = defineRecipe({
     ),
     shiftPixels: parameter(whole(0, 16), 1, 1, "move images by up to this many pixels while training"),
     trainable,
+    frozenLayers: frozenLayersParameter,
   },
   initialModel(parameters, data, streams) {
     switch (textOf(parameters, "model")) {

@@ -192,3 +192,29 @@ export function optimizerOf(parameters: Parameters): OptimizerSettings {
   );
   return { name, ...Object.fromEntries(taken.map((each) => [each, parameters[each]])) };
 }
+
+/** A parameter that names layers by their index in the architecture; for recipes that offer it. */
+export const frozenLayersParameter = parameter(
+  z.string().regex(/^(\d{1,5}(,\d{1,5})*)?$/, "write indices of layers as 1,2,5"),
+  "",
+  "",
+  "layers that are not changed, by their index in the architecture, as 1,2,5",
+);
+
+/** The layers that the parameter `frozenLayers` names. @throws RECIPE_PARAMETERS_INVALID */
+export function namedLayersOf(
+  recipe: string,
+  { frozenLayers = "" }: Parameters,
+  architecture: { readonly layers: readonly unknown[] },
+): ReadonlySet<number> {
+  const named = frozenLayers === "" ? [] : String(frozenLayers).split(",").map(Number);
+  const beyond = named.find((layer) => layer >= architecture.layers.length);
+  if (beyond !== undefined)
+    throw new StemmaError(
+      "RECIPE_PARAMETERS_INVALID",
+      `The recipe ${recipe} cannot freeze layer ${beyond}: the model has the layers 0 to ` +
+        `${architecture.layers.length - 1}. Correct the parameter frozenLayers.`,
+      { recipe, parameter: "frozenLayers" },
+    );
+  return new Set(named);
+}

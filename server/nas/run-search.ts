@@ -1,0 +1,265 @@
+/**
+ * Runs a search: proposes candidates, has them made by workers (processes of the engine on this machine), saves what
+ * each changed, and retires what leaves the population. Killed at any moment, the same call goes on: a candidate is
+ * noted before it is trained, and again when its model is stored; one that was not noted as stored is made again.
+ */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock, Files } from "../../shared/ports.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import { populationAfter, propose, type SearchSettings, type Trained } from "./evolution.js";
+import type { DoneEvent, SearchEvent, SearchLog } from "./search-log.js";
+import type { SearchSpace } from "./search-space.js";
+import {
+  fileOf,
+  inherit,
+  trainCandidate,
+  type CandidateJob,
+  type Inherited,
+  type SearchOperations,
+} from "./train-candidate.js";
+
+export interface SearchRequest extends SearchSettings {
+  readonly fleet: string;
+  /** Name of the models; each candidate is a version of it. */
+  readonly name: string;
+  readonly space: SearchSpace;
+  /** How many candidates are made in total. */
+  readonly candidates: number;
+  readonly epochs: number;
+  readonly batchSize: number;
+  readonly learningRate: number;
+  /** Whether candidates take over layers of earlier ones; without, each is trained from scratch. */
+  readonly transfer: boolean;
+  /** Whether candidates stay when they leave the population. */
+  readonly keepAll: boolean;
+}
+
+export interface SearchPorts {
+  readonly operations: SearchOperations;
+  readonly dataset: DatasetReference;
+  readonly log: SearchLog;
+  readonly files: Files;
+  readonly clock: Clock;
+  /** A folder for the work on a candidate; it is removed afterwards. */
+  workFolder(candidate: number): string;
+  /** Candidates that are made at the same time, and threads of each. */
+  readonly workers: number;
+  readonly threads: number;
+  readonly signal?: AbortSignal | undefined;
+  onEvent?(event: SearchEvent): void;
+}
+
+/** What is known of a search from its log. */
+export interface SearchState {
+  readonly proposed: ReadonlyMap<number, Extract<SearchEvent, { readonly event: "proposed" }>>;
+  readonly done: ReadonlyMap<number, DoneEvent>;
+  readonly failed: ReadonlyMap<number, string>;
+  readonly retired: ReadonlySet<number>;
+  /** In the order in which they were finished. */
+  readonly trained: readonly Trained[];
+}
+
+export function searchState(events: readonly SearchEvent[]): SearchState {
+  const proposed = new Map<number, Extract<SearchEvent, { readonly event: "proposed" }>>();
+  const done = new Map<number, DoneEvent>();
+  const failed = new Map<number, string>();
+  const retired = new Set<number>();
+  const trained: Trained[] = [];
+  for (const event of events) {
+    const { candidate } = event;
+    const choices = proposed.get(candidate)?.choices ?? [];
+    if (event.event === "proposed") proposed.set(candidate, event);
+    else if (event.event === "retired") retired.add(candidate);
+    else if (event.event === "done") {
+      done.set(candidate, event);
+      trained.push({ candidate, choices, quality: event.quality });
+    } else {
+      failed.set(candidate, event.message);
+      trained.push({ candidate, choices, quality: null });
+    }
+  }
+  return { proposed, done, failed, retired, trained };
+}
+
+/** @throws what training, saving and the log throw; TRAINING_STOPPED where the signal ended it */
+export async function runSearch(request: SearchRequest, ports: SearchPorts): Promise<SearchState> {
+  const stop = new AbortController();
+  const signal = ports.signal === undefined ? stop.signal : AbortSignal.any([ports.signal, stop.signal]);
+  const search = new Search(request, { ...ports, signal });
+  await search.clearUp();
+  const workers = Array.from({ length: ports.workers }, async () => {
+    try {
+      await search.work();
+    } catch (error) {
+      // The others end too: a full disk or a lost server would meet them next.
+      stop.abort();
+      throw error;
+    }
+  });
+  const ended = await Promise.allSettled(workers);
+  const failures = ended.flatMap((each) => (each.status === "rejected" ? [each.reason as Error] : []));
+  const [first] = failures.toSorted((a, b) => Number(isStopped(a)) - Number(isStopped(b)));
+  if (first !== undefined) throw first;
+  return searchState(ports.log.events);
+}
+
+/** Errors of one candidate, after which the search goes on. */
+const candidateFaults: ReadonlySet<string> = new Set(["NOT_A_NUMBER", "SEARCH_SPACE_INVALID"]);
+
+const isStopped = (error: unknown): boolean => isStemmaError(error, "TRAINING_STOPPED");
+
+type Proposed = Extract<SearchEvent, { readonly event: "proposed" }>;
+
+class Search {
+  readonly #request: SearchRequest;
+  readonly #ports: SearchPorts;
+  /** Decisions and what is noted of them, one after the other. */
+  readonly #decisions = new SerialQueue();
+  readonly #running = new Set<number>();
+
+  constructor(request: SearchRequest, ports: SearchPorts) {
+    this.#request = request;
+    this.#ports = ports;
+  }
+
+  /** Retires what a killed process stored and did not note, and what left the population. */
+  async clearUp(): Promise<void> {
+    const { fleet, name } = this.#request;
+    const { proposed, done, failed } = searchState(this.#ports.log.events);
+    const noted = new Set([...done.values()].map(({ versionId }) => versionId));
+    for (const candidate of proposed.keys()) {
+      if (done.has(candidate) || failed.has(candidate)) continue;
+      const { versions } = await this.#ports.operations.listModels({
+        fleet,
+        name,
+        where: [`search.candidate=${candidate}`],
+      });
+      for (const { versionId } of versions)
+        if (!noted.has(versionId)) await this.#retire(versionId, "the search was killed before it was noted");
+    }
+    await this.#decisions.run(() => this.#retireLeft());
+  }
+
+  /** Makes candidates until there are enough. */
+  async work(): Promise<void> {
+    for (;;) {
+      if (this.#ports.signal?.aborted === true) return;
+      const next = await this.#decisions.run(() => this.#next());
+      if (next === undefined) return;
+      await this.#make(next);
+    }
+  }
+
+  async #next(): Promise<Proposed | undefined> {
+    const { proposed, done, failed, trained } = searchState(this.#ports.log.events);
+    const left = [...proposed.values()].find(
+      ({ candidate }) => !done.has(candidate) && !failed.has(candidate) && !this.#running.has(candidate),
+    );
+    if (left !== undefined) {
+      this.#running.add(left.candidate);
+      return left;
+    }
+    const candidate = proposed.size;
+    if (candidate >= this.#request.candidates) return undefined;
+    const proposal = propose(candidate, trained, { space: this.#request.space, settings: this.#request });
+    const event: Proposed = {
+      event: "proposed",
+      candidate,
+      choices: [...proposal.choices],
+      ...(proposal.parent === undefined ? {} : { parent: proposal.parent }),
+    };
+    this.#running.add(candidate);
+    await this.#note(event);
+    return event;
+  }
+
+  async #make({ candidate, choices }: Proposed): Promise<void> {
+    const { fleet, space, seed, epochs, batchSize, learningRate, transfer } = this.#request;
+    const { operations, files, dataset, threads, signal } = this.#ports;
+    const startedMs = this.#ports.clock.monotonic();
+    const job: CandidateJob = { candidate, choices, space, dataset, seed, epochs, batchSize, learningRate };
+    const workFolder = this.#ports.workFolder(candidate);
+    let inherited: Inherited | undefined;
+    let isSaved = false;
+    try {
+      inherited = transfer ? await inherit(operations, fleet, job) : undefined;
+      await files.remove(workFolder);
+      await files.makeFolder(workFolder);
+      const made = await trainCandidate(job, inherited, { files, workFolder, threads, signal });
+      const file = await fileOf(made);
+      const { summary, newTensorBytes } = await operations.import(
+        { byteLength: file.length, chunks: inChunks(file) },
+        {
+          fleet,
+          name: this.#request.name,
+          architecture: JSON.stringify(made.modelJson),
+          metadata: {
+            "search.candidate": candidate,
+            "search.choices": choices.join(","),
+            "search.quality": made.accuracy,
+          },
+          ...(inherited === undefined ? {} : { lease: inherited.lease }),
+        },
+      );
+      isSaved = true;
+      const { versionId, record, tensorBytes } = summary!;
+      await this.#finished({
+        event: "done",
+        candidate,
+        versionId,
+        root: record.root,
+        quality: made.accuracy,
+        ancestor:
+          inherited === undefined ? null : { versionId: inherited.versionId, layers: inherited.layers },
+        frozen: made.frozen,
+        layers: made.architecture.layers.length,
+        trainMs: Math.round(made.trainMs),
+        totalMs: Math.round(this.#ports.clock.monotonic() - startedMs),
+        endedAtMs: Math.round(this.#ports.clock.now()),
+        bytes: tensorBytes,
+        newBytes: newTensorBytes,
+      });
+    } catch (error) {
+      if (!isStemmaError(error) || !candidateFaults.has(error.code)) throw error;
+      await this.#finished({ event: "failed", candidate, code: error.code, message: error.message });
+    } finally {
+      this.#running.delete(candidate);
+      await files.remove(workFolder);
+      if (inherited !== undefined && !isSaved)
+        await operations.endTransfer({ fleet, lease: inherited.lease }).catch(() => undefined);
+    }
+  }
+
+  #finished(event: SearchEvent): Promise<void> {
+    return this.#decisions.run(async () => {
+      await this.#note(event);
+      await this.#retireLeft();
+    });
+  }
+
+  async #retireLeft(): Promise<void> {
+    if (this.#request.keepAll) return;
+    const { done, retired, trained } = searchState(this.#ports.log.events);
+    for (const candidate of populationAfter(trained, this.#request).left) {
+      const stored = done.get(candidate);
+      if (stored === undefined || retired.has(candidate)) continue;
+      await this.#retire(stored.versionId, "it left the population of its search");
+      await this.#note({ event: "retired", candidate });
+    }
+  }
+
+  async #retire(model: string, because: string): Promise<void> {
+    await this.#ports.operations.retire({ fleet: this.#request.fleet, model, because });
+  }
+
+  async #note(event: SearchEvent): Promise<void> {
+    await this.#ports.log.append(event);
+    this.#ports.onEvent?.(event);
+  }
+}
+
+async function* inChunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  await Promise.resolve();
+  yield bytes;
+}
