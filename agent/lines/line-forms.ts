@@ -31,7 +31,9 @@ export class LineForms {
   /** What samples of a line need now; {} where neither a model with an architecture nor a setting decides it. */
   async of(line: string): Promise<SampleForm> {
     const { config, outbox, current, files } = this.options;
-    const dataset = config.lines[line]?.dataset?.parameters;
+    const set = config.lines[line]?.dataset;
+    // Other readers have parameters of these names too, with other values.
+    const dataset = set?.reader === "samples" ? set.parameters : undefined;
     const declared = dataset?.["targets"];
     const targets =
       declared === undefined

@@ -37,4 +37,6 @@ export interface FitPlan {
   readonly shiftPixels: number;
   /** Save a checkpoint after every this many epochs; 0 saves none. */
   readonly checkpointEveryEpochs: number;
+  /** Classification: what a step multiplies the loss of a sample of each class with; 1 when absent. */
+  readonly classWeights?: readonly number[] | undefined;
 }

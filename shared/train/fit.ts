@@ -170,7 +170,8 @@ class TrainingLoop {
       const learningRate = this.#rates[this.#iteration] as number;
       const iteration = ++this.#iteration;
       const batch = indices.subarray(start, start + plan.batchSize);
-      const loss = this.#step({ indices: batch, augment }, learningRate, iteration);
+      const { classWeights } = plan;
+      const loss = this.#step({ indices: batch, augment, classWeights }, learningRate, iteration);
       const measurement = { iteration, epoch: this.#epoch, loss, learningRate };
       const used = start + batch.length;
       if (iteration % keepEvery === 0 || used === indices.length) this.#measurements.push(measurement);

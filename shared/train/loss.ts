@@ -19,6 +19,8 @@ export interface BatchSelection {
   readonly indices: Uint32Array;
   /** Changes a copy of each input in place before it is used. */
   readonly augment?: ((input: Float32Array) => void) | undefined;
+  /** What the rows of each class have instead of 1, so that their loss counts as much. */
+  readonly classWeights?: readonly number[] | undefined;
 }
 
 /**
@@ -29,7 +31,7 @@ export function batchOf(
   tf: TensorFlow,
   set: SampleSet,
   part: SamplePart,
-  { indices, augment }: BatchSelection,
+  { indices, augment, classWeights }: BatchSelection,
 ): Batch {
   const length = sampleLength(set);
   const inputs = new Float32Array(indices.length * length);
@@ -41,7 +43,7 @@ export function batchOf(
   const outputs = outputsOf(set);
   const targets = outputs.map((form, index) => {
     const offset = outputs.slice(0, index).reduce((sum, other) => sum + targetLength(other), 0);
-    const values = targetsOf(form, { part, indices, rowLength: set.targetSize, offset });
+    const values = targetsOf(form, { part, indices, rowLength: set.targetSize, offset, classWeights });
     return tf.tensor(values, [indices.length, ...outputShape(form)]);
   });
   return { inputs: tf.tensor(inputs, [indices.length, ...set.inputShape]), targets };
@@ -54,9 +56,13 @@ interface TargetRows {
   readonly rowLength: number;
   /** Where this target begins in a row. */
   readonly offset: number;
+  readonly classWeights: BatchSelection["classWeights"];
 }
 
-function targetsOf(form: TargetForm, { part, indices, rowLength, offset }: TargetRows): Float32Array {
+function targetsOf(
+  form: TargetForm,
+  { part, indices, rowLength, offset, classWeights }: TargetRows,
+): Float32Array {
   const length = targetLength(form);
   const isClass = form.kind === "class" || form.kind === "classes";
   const width = isClass ? length * form.classes : length;
@@ -65,8 +71,10 @@ function targetsOf(form: TargetForm, { part, indices, rowLength, offset }: Targe
     const from = sample * rowLength + offset;
     if (!isClass) values.set(part.targets.subarray(from, from + length), row * width);
     else
-      for (let position = 0; position < length; position++)
-        values[row * width + position * form.classes + (part.targets[from + position] as number)] = 1;
+      for (let position = 0; position < length; position++) {
+        const chosen = part.targets[from + position] as number;
+        values[row * width + position * form.classes + chosen] = classWeights?.[chosen] ?? 1;
+      }
   });
   return values;
 }

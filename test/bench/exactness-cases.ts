@@ -57,6 +57,24 @@ export function exactnessCases(folder: string): readonly ExactnessCase[] {
       parameters: { epochs: 5 },
     },
     {
+      family: "several labels (classifier chain)",
+      recipe: "classifier-chain",
+      dataset: table({ task: "multi-label", targets: "odd,large", ignored: "sum,class" }),
+      parameters: { epochs: 5 },
+    },
+    {
+      family: "factorisation machine for numbers",
+      recipe: "factorization-regression",
+      dataset: table({ targets: "sum", ignored: "class,odd,large" }),
+      parameters: { epochs: 5 },
+    },
+    {
+      family: "factorisation machine for classes (class weights)",
+      recipe: "factorization-classification",
+      dataset: table({ task: "classification", ignored: "sum,odd,large" }),
+      parameters: { epochs: 5, classWeights: "balanced" },
+    },
+    {
       family: "anomaly detection (autoencoder)",
       recipe: "anomaly-detect",
       dataset: table({ task: "anomaly", ignored: "class,odd,large" }),
@@ -77,6 +95,18 @@ const sequenceAndImageCases: readonly ExactnessCase[] = [
     recipe: "battery-soh-gru",
     dataset: cells,
     parameters: { epochs: 3 },
+  },
+  {
+    family: "numbers from sequences (LSTM)",
+    recipe: "sequence-regression",
+    dataset: cells,
+    parameters: { epochs: 2, units: 8 },
+  },
+  {
+    family: "classes of sequences (GRU, dropout, class weights)",
+    recipe: "sequence-classification",
+    dataset: images,
+    parameters: { epochs: 1, cell: "gru", units: 8, dropout: 0.1, classWeights: "balanced" },
   },
   {
     family: "classification of images (convolutions, dropout, moved images)",

@@ -143,21 +143,47 @@ export class GraphBuilder {
 
   /** Adds a depthwise convolution with a square kernel, without a bias. */
   depthwise(from: NodeId, channels: number, kernel: number, strides: number): NodeId {
+    return this.#depthwise(
+      from,
+      { kernel, strides, multiplier: 1 },
+      {
+        shape: [kernel, kernel, channels, 1],
+        initializer: "he-uniform",
+      },
+    );
+  }
+
+  /** Adds a layer that gives `multiplier` multiples of each channel, next to each other. */
+  multiples(from: NodeId, channels: number, multiplier: number): NodeId {
+    return this.#depthwise(
+      from,
+      { kernel: 1, strides: 1, multiplier },
+      {
+        shape: [1, 1, channels, multiplier],
+        initializer: "glorot-uniform",
+      },
+    );
+  }
+
+  #depthwise(
+    from: NodeId,
+    {
+      kernel,
+      strides,
+      multiplier,
+    }: { readonly kernel: number; readonly strides: number; readonly multiplier: number },
+    weight: Pick<Weight, "shape" | "initializer">,
+  ): NodeId {
     const config = {
       kernel_size: [kernel, kernel],
       strides: [strides, strides],
       padding: "same",
       data_format: "channels_last",
-      depth_multiplier: 1,
+      depth_multiplier: multiplier,
       activation: "linear",
       use_bias: false,
     };
-    return this.#add(
-      "DepthwiseConv2D",
-      config,
-      [from],
-      [{ name: "depthwise_kernel", shape: [kernel, kernel, channels, 1], initializer: "he-uniform" }],
-    );
+    return this.#add("DepthwiseConv2D", config, [from], [{ name: "depthwise_kernel", ...weight }]);
   }
 
   /** Adds a batch normalisation of the last axis. */
@@ -210,6 +236,40 @@ export class GraphBuilder {
 
   dropout(from: NodeId, rate: number): NodeId {
     return this.#add("Dropout", { rate }, [from]);
+  }
+
+  /** Adds the mean over all steps of [steps, features]. */
+  stepAverage(from: NodeId): NodeId {
+    return this.#add("GlobalAveragePooling1D", {}, [from]);
+  }
+
+  /** @param shape without the batch dimension */
+  reshape(from: NodeId, shape: readonly number[]): NodeId {
+    return this.#add("Reshape", { target_shape: shape }, [from]);
+  }
+
+  sigmoid(from: NodeId): NodeId {
+    return this.#add("Activation", { activation: "sigmoid" }, [from]);
+  }
+
+  /** Joins the last axes; of one layer it is that layer. */
+  concatenate(from: readonly [NodeId, ...NodeId[]]): NodeId {
+    return from.length === 1 ? from[0] : this.#add("Concatenate", { axis: -1 }, from);
+  }
+
+  /** Adds the product of two layers, number by number. */
+  product(from: readonly [NodeId, NodeId]): NodeId {
+    return this.#add("Multiply", {}, from);
+  }
+
+  /** Adds a linear layer without a bias that has these values, row by row. The recipe has to freeze it. */
+  fixedDense(from: NodeId, inputs: number, units: number, values: readonly number[]): NodeId {
+    return this.#add(
+      "Dense",
+      { units, activation: "linear", use_bias: false },
+      [from],
+      [{ name: "kernel", shape: [inputs, units], initializer: "zeros", value: values }],
+    );
   }
 
   /** Adds the sum of two layers. */

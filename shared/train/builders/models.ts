@@ -45,6 +45,43 @@ export function sequenceRegressor(
   );
 }
 
+interface SequenceNetworkOptions {
+  readonly kind: "LSTM" | "GRU";
+  /** [steps, features], or an image [height, width, channels], which is read row by row. */
+  readonly inputShape: readonly number[];
+  /** Width of the recurrent layer. */
+  readonly units: number;
+  /** Fraction of the recurrent layer's output that is dropped in training; 0 for no dropout. */
+  readonly dropout: number;
+  /** The initial value of each output. */
+  readonly bias: readonly number[];
+}
+
+/**
+ * A recurrent layer and a linear layer of its last state.
+ * @throws ARCHITECTURE_MISMATCH when the input has neither two nor three dimensions
+ */
+export function sequenceNetwork(
+  { kind, inputShape, units, dropout, bias }: SequenceNetworkOptions,
+  streams: Streams,
+): StoredModel {
+  const [steps = 1, ...rest] = inputShape;
+  const features = rest.reduce((product, dimension) => product * dimension, 1);
+  if (inputShape.length !== 2 && inputShape.length !== 3)
+    throw new StemmaError(
+      "ARCHITECTURE_MISMATCH",
+      "A recurrent model takes samples of shape [steps, features], or images, which it reads row by row; the data " +
+        `has [${inputShape.join(", ")}]. Choose a recipe for this data.`,
+      { inputShape },
+    );
+  const graph = new GraphBuilder();
+  const input = graph.input(inputShape);
+  const window = inputShape.length === 2 ? input : graph.reshape(input, [steps, features]);
+  const state = graph.recurrent(kind, window, features, units);
+  const kept = dropout > 0 ? graph.dropout(state, dropout) : state;
+  return graph.build(graph.zeroDense(kept, units, bias.length, bias), streams);
+}
+
 /** Height, width and channels. @throws ARCHITECTURE_MISMATCH */
 function imageSides(inputShape: readonly number[]): readonly [number, number, number] {
   const [height, width, channels] = inputShape;

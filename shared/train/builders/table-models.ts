@@ -64,3 +64,61 @@ export function autoencoder({ features, units, code }: AutoencoderOptions, strea
   const encoded = graph.dense(graph.dense(graph.input([features]), features, units, "relu"), units, code);
   return graph.build(graph.dense(graph.dense(encoded, code, units, "relu"), units, features), streams);
 }
+
+/** A logit for each label; each sees the input and the probabilities of the labels before it. */
+export function classifierChain(
+  { inputShape, labels }: { readonly inputShape: readonly number[]; readonly labels: number },
+  streams: Streams,
+): StoredModel {
+  const graph = new GraphBuilder();
+  const input = vectorInput(graph, inputShape);
+  const links: NodeId[] = [];
+  const seen: [NodeId, ...NodeId[]] = [input];
+  for (let label = 0; label < labels; label++) {
+    const logit = graph.zeroDense(graph.concatenate(seen), lengthOf(inputShape) + label, 1, 0);
+    links.push(logit);
+    if (label + 1 < labels) seen.push(graph.sigmoid(logit));
+  }
+  return graph.build(graph.concatenate(links as [NodeId, ...NodeId[]]), streams);
+}
+
+interface FactorizationOptions {
+  readonly inputShape: readonly number[];
+  /** Numbers of each input's vector. */
+  readonly factors: number;
+  /** The initial value of each output. */
+  readonly bias: readonly number[];
+}
+
+/**
+ * A factorisation machine of second order (Rendle, Factorization Machines, ICDM 2010, equation 1): a linear layer, and
+ * for each output the sum of xᵢ xⱼ ⟨vᵢ, vⱼ⟩ over all pairs i < j, computed as half of (Σ vᵢxᵢ)² − Σ (vᵢxᵢ)²
+ * (lemma 3.1). The vectors are a depthwise kernel [1, 1, inputs, outputs × factors]. The last dense layer without a
+ * bias only has the constants of that formula, and is frozen.
+ */
+export function factorizationMachine(
+  { inputShape, factors, bias }: FactorizationOptions,
+  streams: Streams,
+): StoredModel {
+  const graph = new GraphBuilder();
+  const input = vectorInput(graph, inputShape);
+  const inputs = lengthOf(inputShape);
+  const width = bias.length * factors;
+  const row = graph.reshape(input, [1, 1, inputs]);
+  const multiples = graph.multiples(row, inputs, width);
+  // Each factor of a square is a layer of its own: TensorFlow.js frees the input of a layer that takes it twice early.
+  const scaled = (): NodeId => graph.reshape(multiples, [inputs, width]);
+  const mean = (): NodeId => graph.stepAverage(scaled());
+  const sums = graph.concatenate([
+    graph.product([mean(), mean()]),
+    graph.stepAverage(graph.product([scaled(), scaled()])),
+  ]);
+  const constants = Array.from({ length: 2 * width * bias.length }, (_, index) => {
+    const from = Math.floor(index / bias.length);
+    const isOwn = Math.floor((from % width) / factors) === index % bias.length;
+    if (!isOwn) return 0;
+    return from < width ? (inputs * inputs) / 2 : -inputs / 2;
+  });
+  const pairs = graph.fixedDense(sums, 2 * width, bias.length, constants);
+  return graph.build(graph.sum([graph.zeroDense(input, inputs, bias.length, bias), pairs]), streams);
+}

@@ -1,7 +1,7 @@
 /**
  * Makes a recipe from its parameter table, its model and the layers it freezes; everything else is common.
  */
-import type { Architecture } from "../../model/model.js";
+import type { Architecture, LeafLayer } from "../../model/model.js";
 import type { SampleSet } from "../datasets/dataset.js";
 import type { FitPlan, LossName } from "../fit-plan.js";
 import type { Streams } from "../../random/streams.js";
@@ -26,8 +26,10 @@ interface RecipeDefinition {
   readonly metric: Metric;
   readonly parameters: ParameterTable;
   initialModel(parameters: Parameters, data: SampleSet, streams: Streams): StoredModel;
-  /** Whether fine-tuning does not change layers of this class. */
-  freezes(parameters: Parameters, className: string): boolean;
+  /** Whether training does not change layers of this class and configuration. */
+  freezes(parameters: Parameters, className: string, config: LeafLayer["config"]): boolean;
+  /** What a step multiplies the loss of a sample of each class with; 1 when absent. */
+  readonly classWeights?: (parameters: Parameters, data: SampleSet) => FitPlan["classWeights"];
 }
 
 /** Makes a recipe. Its plan reads the parameters of `trainingParameters` from the table. */
@@ -54,8 +56,9 @@ export function defineRecipe(definition: RecipeDefinition): Recipe {
         clipNorm: numberOf(parameters, "clipNorm"),
         shiftPixels: numberOf({ shiftPixels: 0, ...parameters }, "shiftPixels"),
         checkpointEveryEpochs: numberOf(parameters, "checkpointEveryEpochs"),
-        frozenLayers: architecture.layers.flatMap(({ className }, index) =>
-          definition.freezes(parameters, className) || named.has(index) ? [index] : [],
+        classWeights: definition.classWeights?.(parameters, data),
+        frozenLayers: architecture.layers.flatMap(({ className, config }, index) =>
+          definition.freezes(parameters, className, config) || named.has(index) ? [index] : [],
         ),
       };
     },

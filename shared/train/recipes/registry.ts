@@ -1,10 +1,12 @@
 /** All recipes by name. Jobs and records only name a recipe; its code is part of the engine. */
 import { StemmaError } from "../../errors.js";
 import { batterySoh, batterySohGru } from "./battery-soh.js";
+import { factorizationClassification, factorizationRegression } from "./factorization-machine.js";
 import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
+import { sequenceClassification, sequenceRegression } from "./sequence.js";
 import { linearRegression, logisticRegression } from "./table-linear.js";
-import { anomalyDetect, multiLabel } from "./table-networks.js";
+import { anomalyDetect, classifierChains, multiLabel } from "./table-networks.js";
 import type { Parameters, Recipe } from "./recipe.js";
 
 export const recipes: readonly Recipe[] = [
@@ -12,9 +14,14 @@ export const recipes: readonly Recipe[] = [
   batterySohGru,
   imageClassify,
   imageMobileNet,
+  sequenceRegression,
+  sequenceClassification,
   linearRegression,
   logisticRegression,
+  factorizationRegression,
+  factorizationClassification,
   multiLabel,
+  classifierChains,
   anomalyDetect,
   fineTune,
 ];

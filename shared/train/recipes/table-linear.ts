@@ -26,7 +26,7 @@ const linearParameters: ParameterTable = {
 };
 
 /** The mean of each target, which an untrained model predicts. */
-function meanTargets({ train: { targets, count }, targetSize }: SampleSet): readonly number[] {
+export function meanTargets({ train: { targets, count }, targetSize }: SampleSet): readonly number[] {
   const sums = new Float64Array(targetSize);
   targets.forEach((target, index) => {
     sums[index % targetSize] = (sums[index % targetSize] as number) + target;

@@ -4,7 +4,7 @@
  * target (datasets/target-form.ts).
  */
 import { StemmaError } from "../../errors.js";
-import { autoencoder, labelNetwork } from "../builders/table-models.js";
+import { autoencoder, classifierChain, labelNetwork } from "../builders/table-models.js";
 import { outputsOf, sampleLength, type SampleSet } from "../datasets/dataset.js";
 import type { TargetForm, TargetKind } from "../datasets/target-form.js";
 import { defineRecipe } from "./define-recipe.js";
@@ -59,6 +59,37 @@ export const multiLabel: Recipe = defineRecipe({
       },
       streams,
     ),
+  freezes: () => false,
+});
+
+const maxChainLabels = 64;
+
+export const classifierChains: Recipe = defineRecipe({
+  name: "classifier-chain",
+  version: 1,
+  task: "general",
+  loss: (_, data) => {
+    onlyTarget("classifier-chain", "labels", data);
+    return [{ loss: "sigmoid-cross-entropy", weight: 1 }];
+  },
+  metric,
+  title:
+    "several labels of each row of a table, each from the row and the labels before it (classifier chain)",
+  parameters: {
+    ...trainingParameters,
+    learningRate: parameter(real(0, 10), 0.03, 0.01, trainingParameters.learningRate.help),
+  },
+  initialModel(_, data, streams) {
+    const labels = onlyTarget("classifier-chain", "labels", data).shape[0] ?? 1;
+    if (labels > maxChainLabels)
+      throw new StemmaError(
+        "RECIPE_PARAMETERS_INVALID",
+        `The recipe classifier-chain takes at most ${maxChainLabels} labels, the data has ${labels}. Take the recipe ` +
+          "multi-label.",
+        { recipe: "classifier-chain" },
+      );
+    return classifierChain({ inputShape: data.inputShape, labels }, streams);
+  },
   freezes: () => false,
 });
 

@@ -11,7 +11,11 @@ import { foldFacts, id, receipt, saved } from "../outbox/facts.js";
 
 const line = "cam";
 
-async function formOf(parameters: Readonly<Record<string, unknown>>, runs: boolean): Promise<unknown> {
+async function formOf(
+  parameters: Readonly<Record<string, unknown>>,
+  runs: boolean,
+  reader = "samples",
+): Promise<unknown> {
   const files = memoryFiles();
   await files.makeFolder("/versions/1");
   const file = await files.open("/versions/1/architecture.json", "create");
@@ -23,7 +27,7 @@ async function formOf(parameters: Readonly<Record<string, unknown>>, runs: boole
   ];
   const forms = new LineForms({
     files,
-    config: { lines: { [line]: { dataset: { reader: "samples", parameters } } } } as unknown as AgentConfig,
+    config: { lines: { [line]: { dataset: { reader, parameters } } } } as unknown as AgentConfig,
     outbox: { state: foldFacts(runs ? facts : []) },
     current: { folderOf: () => "/versions/1" },
   });
@@ -39,4 +43,12 @@ it("takes the shape from the model, and targets from the settings where they dec
     targetSize: 1,
     classes: 3,
   });
+});
+
+it("leaves parameters of other readers alone: the columns of a table are no declarations", async () => {
+  assert.deepEqual(await formOf({ targets: "sum", task: "classification" }, true, "csv"), {
+    shape: [4],
+    targetSize: 2,
+  });
+  assert.deepEqual(await formOf({ targets: "sum" }, false, "csv"), {});
 });

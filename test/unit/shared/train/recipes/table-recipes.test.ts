@@ -101,6 +101,46 @@ describe("families of models are repeated to the same bytes", () => {
     const [output] = evaluation!.after.task === "general" ? evaluation!.after.outputs : [];
     assert.ok(output?.evaluation.task === "multi-label" && output.evaluation.labels.length === 2);
   });
+  it("several labels by a chain of classifiers", async () => {
+    const data = tableData({ task: "multi-label", targets: "odd,large", ignored: "sum,class" });
+    await isRepeated(job("classifier-chain", data, { parameters: { epochs: 20 } }), "f918d2db40595910");
+  });
+  it("factorisation machines, which learn a product that a linear model cannot", async () => {
+    const products = join(folder, "products.csv");
+    const rows = Array.from(
+      { length: 150 },
+      (_, row) => [(row * 7) % 11, (row * 5) % 13, (row * 3) % 17] as const,
+    );
+    await writeFile(
+      products,
+      `a,b,c,product\n${rows.map(([a, b, c]) => `${a},${b},${c},${(a - 5) * (b - 6)}`).join("\n")}\n`,
+    );
+    const data: DatasetReference = { reader: "csv", location: products, parameters: { scaling: "standard" } };
+    const parameters = { epochs: 60, patience: 0, learningRate: 0.02, factors: 4 };
+    const { metric } = await isRepeated(
+      job("factorization-regression", data, { parameters }),
+      "2b8ddc949496742a",
+    );
+    const linear = await trainHere(
+      job("linear-regression", data, { parameters: { epochs: 60, learningRate: 1 } }),
+    );
+    assert.ok(metric!.after < linear.result.metric!.after / 4, `${metric!.after}`);
+  });
+  it("factorisation machines for classes, whose weights are balanced", async () => {
+    const data = tableData({ task: "classification", ignored: "sum,odd,large" });
+    const parameters = { classWeights: "balanced", epochs: 20 };
+    await isRepeated(job("factorization-classification", data, { parameters }), "58aa8e95961e9ba9");
+  });
+  it("sequences with an LSTM, for numbers, and with a GRU, dropout and class weights, for classes", async () => {
+    const cells: DatasetReference = {
+      reader: "battery-simulated",
+      parameters: { vehicle: 1, cycles: 100, cells: 1 },
+    };
+    await isRepeated(job("sequence-regression", cells, { parameters: { units: 8 } }), "a8c452c7b9f3cb0b");
+    const images: DatasetReference = { reader: "images-generated", parameters: { vehicle: 1, count: 240 } };
+    const parameters = { cell: "gru", units: 8, dropout: 0.1, classWeights: "balanced", epochs: 4 };
+    await isRepeated(job("sequence-classification", images, { parameters }), "db4c546d02dfaa1e");
+  });
   it("anomaly detection by an autoencoder", async () => {
     const data = tableData({ task: "anomaly", ignored: "class,odd,large" });
     const { evaluation } = await isRepeated(
