@@ -113,6 +113,7 @@ const regression = z.object({
     .object({ mean: figure, standardDeviation: figure, largest: figure })
     .exactOptional()
     .describe("Autoencoders: the mean squared error of each sample"),
+  clusters: z.array(count).exactOptional().describe("Clusterings: the samples of each cluster"),
 });
 const classification = z.object({
   task: z.literal("classification"),

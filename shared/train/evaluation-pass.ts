@@ -8,7 +8,7 @@ import { outputShape } from "./datasets/target-form.js";
 import type { Evaluation } from "./evaluation.js";
 import type { FitPlan } from "./fit-plan.js";
 import { batchOf, totalLoss, type LossTerm } from "./loss.js";
-import { checkShapes, endsIn, lossTermsFor } from "./model-outputs.js";
+import { centresOf, checkShapes, endsIn, lossTermsFor } from "./model-outputs.js";
 import { Tally } from "./tally.js";
 import type { TensorFlow } from "./tensorflow.js";
 import type { Trainable } from "./trainable.js";
@@ -112,6 +112,7 @@ export async function evaluateModel(
   const tally = new Tally(samples, {
     top,
     areProbabilities: losses?.map((_, index) => endsIn(model, index, "sigmoid")),
+    centres: losses?.map((_, index) => centresOf(model, index)),
   });
   let lossSum = 0;
   await overBatches({

@@ -18,6 +18,8 @@ export interface RegressionEvaluation {
    */
   readonly reconstruction?:
     { readonly mean: number; readonly standardDeviation: number; readonly largest: number } | undefined;
+  /** Clusterings: how many samples each cluster has, in the order of the centres. */
+  readonly clusters?: readonly number[] | undefined;
 }
 
 export interface ClassificationEvaluation {

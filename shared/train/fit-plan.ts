@@ -17,6 +17,8 @@ export interface OutputLoss {
 }
 
 export interface FitPlan {
+  /** `k-means`: centres are moved to the means of their samples (fit-clusters.ts). Absent: gradients (fit.ts). */
+  readonly method?: "k-means" | undefined;
   /** Maximum number of passes over the training part. */
   readonly epochs: number;
   readonly batchSize: number;

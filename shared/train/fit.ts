@@ -38,7 +38,7 @@ export interface FitHooks {
   ): Promise<void>;
 }
 
-interface FitInputs {
+export interface FitInputs {
   readonly tf: TensorFlow;
   /** Trained in place. */
   readonly model: Trainable;

@@ -43,6 +43,28 @@ export function endsIn(model: Trainable, output: number, activation: "softmax" |
   );
 }
 
+/** The evaluation counts the samples of at most so many clusters. */
+const maxCountedClusters = 1024;
+
+/**
+ * The centres of a clustering, row-major: the kernel of a last layer that is linear, without a bias, and whose input is
+ * a softmax. undefined for an output of any other kind.
+ */
+export function centresOf(model: Trainable, output: number): Float32Array | undefined {
+  const { layers, outputs } = model.architecture;
+  const at = outputs[output]?.layer ?? -1;
+  const last = layers[at];
+  const before = layers[last?.inputs[0]?.layer ?? -1];
+  const isClustering =
+    last?.className === "Dense" &&
+    last.config["activation"] === "linear" &&
+    last.config["use_bias"] === false &&
+    (before?.className === "Softmax" || before?.config["activation"] === "softmax");
+  const kernel = isClustering ? model.weights.find(({ layer }) => layer === at)?.variable : undefined;
+  if (kernel === undefined || kernel.shape[0] > maxCountedClusters) return undefined;
+  return kernel.dataSync<"float32">().slice();
+}
+
 /**
  * Checks that the model takes these samples and gives outputs of the shapes of their targets. Called before anything
  * is computed: a loss of two different shapes would be computed, by broadcasting, and be wrong.

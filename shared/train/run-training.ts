@@ -4,7 +4,6 @@
  * clock; does not know processes or folders.
  */
 import { StemmaError } from "../errors.js";
-import { weightSlots } from "../model/architecture.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
 import { loadDataset } from "./datasets/registry.js";
 import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
@@ -12,9 +11,11 @@ import { metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
 import { evaluateModel, type EvaluatedModel, type PassState } from "./evaluation-pass.js";
 import type { FitPlan } from "./fit-plan.js";
 import { fit, type FitOutcome } from "./fit.js";
-import { resolveOptimizer, type OptimizerState } from "./optimizers.js";
+import { fitClusters } from "./fit-clusters.js";
+import type { OptimizerState } from "./optimizers.js";
 import type { StoredModel, Parameters as RecipeParameters, Recipe } from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
+import { provenanceOf } from "./reported-provenance.js";
 import { Streams } from "../random/streams.js";
 import { sha256 } from "../tensor/hash.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
@@ -127,7 +128,7 @@ export async function runTraining(
       saved === undefined
         ? await evaluateHeldOut(measured, passes.state({ stage: "before", iteration: 0, samplesBefore: 0 }))
         : saved.before;
-    const outcome = await fit({
+    const outcome = await (plan.method === "k-means" ? fitClusters : fit)({
       tf: ports.tf,
       model,
       samples: set,
@@ -256,12 +257,14 @@ function stateKeyOf(
   return sha256("stemma-training-1\0", JSON.stringify(identity));
 }
 
+const taskText = (task: Recipe["task"]): string => (task === "general" ? "declared targets" : task);
+
 function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): void {
   if (set.task !== recipe.task && recipe.task !== "any")
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
-      `The recipe ${recipe.name} is for ${recipe.task}, the data of ${dataset.reader} ` +
-        `is ${set.task === "general" ? "for declared targets" : `for ${set.task}`}. Choose data and a ` +
+      `The recipe ${recipe.name} is for ${taskText(recipe.task)}, the data of ${dataset.reader} ` +
+        `is for ${taskText(set.task)}. Choose data and a ` +
         "recipe for the same " +
         `task${set.task === "general" ? " (fine-tune trains on declared targets)" : ""}.`,
       { recipe: recipe.name, reader: dataset.reader },
@@ -313,7 +316,7 @@ function withoutStopping(plan: FitPlan, set: SampleSet, { parameters }: Training
   return { ...plan, patience: 0 };
 }
 
-interface FinishedTraining {
+export interface FinishedTraining {
   readonly job: TrainingJob;
   readonly recipe: Recipe;
   readonly parameters: RecipeParameters;
@@ -354,53 +357,5 @@ function resultOf(
     samples: { train: set.train.count, validation: set.validation.count, heldOut: set.heldOut.count },
     datasetHash: finished.hash,
     provenance: provenanceOf(finished, ports),
-  };
-}
-
-/** The provenance record of this training. A replay needs only this, the base and the engine. */
-function provenanceOf(
-  { job, recipe, parameters, plan, set, hash, outcome, streams, base, resume }: FinishedTraining,
-  ports: TrainingPorts,
-): Readonly<Record<string, unknown>> {
-  const defaulted = Object.fromEntries(
-    Object.entries(parameters).filter(([name]) => !Object.hasOwn(job.parameters, name)),
-  );
-  return {
-    format: 1,
-    recipe: { name: recipe.name, version: recipe.version },
-    parameters: { passed: job.parameters, defaulted },
-    dataset: {
-      reader: job.dataset.reader,
-      parameters: job.dataset.parameters,
-      location: job.dataset.location ?? null,
-      hash,
-      samples: { train: set.train.count, validation: set.validation.count, heldOut: set.heldOut.count },
-      source: set.description,
-    },
-    random: {
-      generator: "philox4x32-10",
-      seed: job.seed,
-      invocation: job.invocation,
-      streams: streams.counts(),
-    },
-    base:
-      base === undefined
-        ? null
-        : { versionId: job.base?.versionId ?? null, tensors: weightSlots(base.model.architecture).length },
-    optimizer: {
-      ...resolveOptimizer(plan.optimizer),
-      stateBefore:
-        resume === undefined ? "initial" : { sha256: resume.sha256, iterations: resume.state.iterations },
-    },
-    frozenLayers: plan.frozenLayers,
-    earlyStopping: plan.patience === 0 ? null : { patience: plan.patience },
-    loss: plan.loss,
-    iterations: outcome.iterations,
-    epochs: outcome.epochs,
-    bestEpoch: outcome.bestEpoch,
-    stoppedEarly: outcome.stoppedEarly,
-    engine: ports.engine,
-    backend: ports.backend,
-    environment: { ...ports.environment, tensorflowJs: ports.tf.version_core },
   };
 }

@@ -2,6 +2,7 @@
  * Counts and error sums of a model's outputs, batch by batch. They are plain numbers, so that an evaluation which was
  * cut short continues with them and gives the same bits. Pure.
  */
+import { nearestCentre } from "./clusters.js";
 import { outputsOf, type SamplePart, type SampleSet } from "./datasets/dataset.js";
 import { targetLength, type TargetForm } from "./datasets/target-form.js";
 import {
@@ -18,6 +19,8 @@ export interface TallyOptions {
   readonly top?: number | undefined;
   /** Which outputs are probabilities of labels; the others are logits (general). */
   readonly areProbabilities?: readonly boolean[] | undefined;
+  /** Of each output, the centres that it is one of, row-major; undefined where it is anything else (general). */
+  readonly centres?: readonly (Float32Array | undefined)[] | undefined;
 }
 
 /** What is measured of one output. `sums` are its running numbers, all 0 at first. */
@@ -40,13 +43,14 @@ export class Tally {
   readonly #forms: readonly TargetForm[];
   readonly #measures: readonly Measure<OutputEvaluation>[];
 
-  constructor(set: TallySet, { top, areProbabilities = [] }: TallyOptions = {}) {
+  constructor(set: TallySet, { top, areProbabilities = [], centres = [] }: TallyOptions = {}) {
     this.#set = set;
     this.#forms = outputsOf(set);
     this.#measures = this.#forms.map((form, index) =>
       measureOf(form, {
         top: set.task === "classification" ? top : undefined,
         isProbability: areProbabilities[index] === true,
+        centres: centres[index],
       }),
     );
   }
@@ -133,17 +137,20 @@ interface Rows {
 interface MeasureOptions {
   readonly top: number | undefined;
   readonly isProbability: boolean;
+  readonly centres: Float32Array | undefined;
 }
 
 function measureOf(
   { kind, classes, shape }: TargetForm,
-  { top, isProbability }: MeasureOptions,
+  { top, isProbability, centres }: MeasureOptions,
 ): Measure<OutputEvaluation> {
   switch (kind) {
     case "numbers":
       return regressionMeasure();
     case "input":
-      return reconstructionMeasure(targetLength({ shape }));
+      return centres === undefined
+        ? reconstructionMeasure(targetLength({ shape }))
+        : clusterMeasure(targetLength({ shape }), centres);
     case "class":
     case "classes":
       return classificationMeasure(classes, top);
@@ -214,6 +221,30 @@ function reconstructionMeasure(length: number): Measure<RegressionEvaluation> {
       const mean = total / samples;
       const standardDeviation = Math.sqrt(Math.max(0, squares / samples - mean * mean));
       return { ...ofNumbers.result(targets, samples), reconstruction: { mean, standardDeviation, largest } };
+    },
+  };
+}
+
+/** As reconstructionMeasure; then the samples of each centre, which is the one nearest to the output. */
+function clusterMeasure(length: number, centres: Float32Array): Measure<RegressionEvaluation> {
+  const reconstruction = reconstructionMeasure(length);
+  const before = reconstruction.sums.length;
+  const sums = new Float64Array(before + centres.length / length);
+  return {
+    sums,
+    add(targets, outputs) {
+      reconstruction.sums.set(sums.subarray(0, before));
+      reconstruction.add(targets, outputs);
+      sums.set(reconstruction.sums);
+      const points = { values: outputs, count: targets.length / length, length };
+      for (let row = 0; row < points.count; row++) {
+        const at = before + nearestCentre(points, row, centres).centre;
+        sums[at] = (sums[at] as number) + 1;
+      }
+    },
+    result(targets, samples) {
+      reconstruction.sums.set(sums.subarray(0, before));
+      return { ...reconstruction.result(targets, samples), clusters: [...sums.subarray(before)] };
     },
   };
 }

@@ -80,6 +80,12 @@ export function exactnessCases(folder: string): readonly ExactnessCase[] {
       dataset: table({ task: "anomaly", ignored: "class,odd,large" }),
       parameters: { epochs: 5 },
     },
+    {
+      family: "clusters (k-means)",
+      recipe: "k-means",
+      dataset: table({ task: "anomaly", ignored: "class,odd,large" }),
+      parameters: { epochs: 5, clusters: 6 },
+    },
   ];
 }
 

@@ -218,6 +218,7 @@ function inOwnUnit({
   rootMeanSquareError,
   r2,
   reconstruction,
+  clusters,
 }: Extract<OutputEvaluation, { task: "regression" }>): string {
   const figure = (value: number | null): string =>
     isFiniteFigure(value) ? value.toPrecision(4) : "not finite";
@@ -227,7 +228,8 @@ function inOwnUnit({
     (reconstruction === undefined
       ? ""
       : `; squared error of a sample: mean ${figure(reconstruction.mean)}, standard deviation ` +
-        `${figure(reconstruction.standardDeviation)}, largest ${figure(reconstruction.largest)}`)
+        `${figure(reconstruction.standardDeviation)}, largest ${figure(reconstruction.largest)}`) +
+    (clusters === undefined ? "" : `; samples of each cluster: ${clusters.join(", ")}`)
   );
 }
 

@@ -262,7 +262,28 @@ export class GraphBuilder {
     return this.#add("Multiply", {}, from);
   }
 
-  /** Adds a linear layer without a bias that has these values, row by row. The recipe has to freeze it. */
+  /** Adds a dense layer with a softmax that begins with these values, row by row. */
+  softmaxDense(
+    from: NodeId,
+    inputs: number,
+    { kernel, bias }: { readonly kernel: readonly number[]; readonly bias: readonly number[] },
+  ): NodeId {
+    const units = bias.length;
+    return this.#add(
+      "Dense",
+      { units, activation: "softmax", use_bias: true },
+      [from],
+      [
+        { name: "kernel", shape: [inputs, units], initializer: "zeros", value: kernel },
+        { name: "bias", shape: [units], initializer: "zeros", value: bias },
+      ],
+    );
+  }
+
+  /**
+   * Adds a linear layer without a bias that begins with these values, row by row. A recipe that trains by gradients
+   * has to freeze it where they are constants.
+   */
   fixedDense(from: NodeId, inputs: number, units: number, values: readonly number[]): NodeId {
     return this.#add(
       "Dense",

@@ -1,6 +1,7 @@
 /** The models of recipes for tables and other inputs without an order in space or time. Pure. */
 import type { Streams } from "../../random/streams.js";
 import type { StoredModel } from "../recipes/recipe.js";
+import { clusterWeights } from "../clusters.js";
 import { GraphBuilder, type NodeId } from "./graph-builder.js";
 
 interface LinearOptions {
@@ -80,6 +81,26 @@ export function classifierChain(
     if (label + 1 < labels) seen.push(graph.sigmoid(logit));
   }
   return graph.build(graph.concatenate(links as [NodeId, ...NodeId[]]), streams);
+}
+
+interface ClusterOptions {
+  /** Numbers in a row. */
+  readonly length: number;
+  /** [clusters, length] */
+  readonly centres: Float32Array;
+  readonly sharpness: number;
+}
+
+/**
+ * Gives the centre that is nearest to a row: a softmax of scores that grow with the nearness of each centre, which is
+ * 1 for the nearest and 0 for the others, times the centres.
+ */
+export function clusterModel({ length, centres, sharpness }: ClusterOptions, streams: Streams): StoredModel {
+  const graph = new GraphBuilder();
+  const clusters = centres.length / length;
+  const { kernel, bias } = clusterWeights(centres, length, sharpness);
+  const chosen = graph.softmaxDense(graph.input([length]), length, { kernel: [...kernel], bias: [...bias] });
+  return graph.build(graph.fixedDense(chosen, clusters, length, [...centres]), streams);
 }
 
 interface FactorizationOptions {

@@ -4,6 +4,7 @@ import { batterySoh, batterySohGru } from "./battery-soh.js";
 import { factorizationClassification, factorizationRegression } from "./factorization-machine.js";
 import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
+import { kMeans } from "./k-means.js";
 import { sequenceClassification, sequenceRegression } from "./sequence.js";
 import { linearRegression, logisticRegression } from "./table-linear.js";
 import { anomalyDetect, classifierChains, multiLabel } from "./table-networks.js";
@@ -23,6 +24,7 @@ export const recipes: readonly Recipe[] = [
   multiLabel,
   classifierChains,
   anomalyDetect,
+  kMeans,
   fineTune,
 ];
 

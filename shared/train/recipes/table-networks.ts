@@ -17,7 +17,7 @@ const metric = { name: "loss", unit: "", lowerIsBetter: true } as const;
  * The only target of the data, which is of this kind.
  * @throws RECIPE_PARAMETERS_INVALID
  */
-function onlyTarget(recipe: string, kind: TargetKind, data: SampleSet): TargetForm {
+export function onlyTarget(recipe: string, kind: TargetKind, data: SampleSet): TargetForm {
   const [target, ...more] = outputsOf(data);
   if (target?.kind !== kind || more.length > 0)
     throw new StemmaError(

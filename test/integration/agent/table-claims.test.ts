@@ -21,6 +21,11 @@ const lines = {
     parameters: { epochs: 2 },
     data: { task: "multi-label", targets: "odd,large", ignored: "sum,class" },
   },
+  groups: {
+    recipe: "k-means",
+    parameters: { clusters: 4 },
+    data: { task: "anomaly", ignored: "class,odd,large", scaling: "standard" },
+  },
 } as const;
 
 describe("models of tables that devices report as a recipe", () => {

@@ -194,11 +194,46 @@ describe("a training that was cut short", () => {
         const rest = await run(job, { files });
         // The state of the step at which it died was not saved any more.
         assert.equal(rest.steps, total - killAt + 1, `killed at ${killAt}, STEMMA_TEST_SEED=${seed}`);
-        assert.deepEqual(events(rest), killAt === 1 ? [] : ["training-continued"]);
-        assert.equal(rest.trained!.result.continuations, killAt === 1 ? undefined : 1);
+        // Before the first step, the evaluation of the untrained model was saved.
+        assert.deepEqual(events(rest), ["training-continued"]);
+        assert.equal(rest.trained!.result.continuations, 1);
         assert.deepEqual(essence(rest), essence(whole), `killed at ${killAt}, STEMMA_TEST_SEED=${seed}`);
       }
     });
+
+  it("continues k-means after any epoch, also after the last", async () => {
+    const job: TrainingJob = {
+      ...battery,
+      recipe: "k-means",
+      parameters: { clusters: 4 },
+      dataset: { reader: "samples", location: "/data/points.jsonl", parameters: { targets: "input" } },
+    };
+    const random = seededNumbers(3);
+    const rows = Array.from({ length: 400 }, () =>
+      JSON.stringify({ shape: [2], values: [Math.fround(random()), Math.fround(random())] }),
+    );
+    const withData = async (): Promise<Files> => {
+      const files = memoryFiles();
+      await files.makeFolder("/data");
+      await write(files, "/data/points.jsonl", Buffer.from(rows.join("\n")));
+      return files;
+    };
+    const whole = await run(job, { files: await withData() });
+    assert.ok(whole.steps > 3, `${whole.steps}`);
+    for (let killAt = 1; killAt <= whole.steps; killAt++) {
+      const files = await withData();
+      await run(job, { files, killAt });
+      const rest = await run(job, { files });
+      assert.equal(rest.steps, whole.steps - killAt + 1);
+      assert.deepEqual(essence(rest), essence(whole), `killed at ${killAt}`);
+    }
+    // The last state is that of centres which stay: nothing is left to do.
+    const files = await withData();
+    await run(job, { files });
+    const again = await run(job, { files });
+    assert.equal(again.steps, 0);
+    assert.deepEqual(essence(again), essence(whole));
+  });
 
   it("gets to the end over many processes that each do three steps", async () => {
     const whole = await undisturbed(battery);

@@ -150,14 +150,76 @@ describe("families of models are repeated to the same bytes", () => {
     const [output] = evaluation!.after.task === "general" ? evaluation!.after.outputs : [];
     assert.ok(output?.evaluation.task === "regression" && output.evaluation.reconstruction !== undefined);
   });
+  it("clusters by k-means, until no centre moves", async () => {
+    const data = tableData({ task: "anomaly", ignored: "sum,class,odd,large" });
+    const result = await isRepeated(
+      job("k-means", data, { parameters: { clusters: 5 } }),
+      "f6c54682c83be64f",
+    );
+    assert.ok(result.stoppedEarly && result.epochs < 50, `${result.epochs}`);
+    const losses = result.measurements.map(({ loss }) => loss);
+    assert.ok(
+      losses.every((loss, epoch) => epoch === 0 || loss <= losses[epoch - 1]!),
+      losses.join(),
+    );
+    const [output] = result.evaluation!.after.task === "general" ? result.evaluation!.after.outputs : [];
+    assert.ok(output?.evaluation.task === "regression");
+    const { clusters, samples } = output.evaluation;
+    assert.equal(clusters?.length, 5);
+    assert.equal(
+      clusters.reduce((sum, each) => sum + each),
+      samples,
+    );
+  });
   it("refuse data of another form", async () => {
     const wrong: TrainingJob[] = [
       job("multi-label", tableData({ task: "anomaly", ignored: "class" })),
       job("anomaly-detect", tableData({ targets: "sum", ignored: "class" })),
       job("anomaly-detect", tableData({ task: "anomaly", ignored: "class" }), { parameters: { code: 9 } }),
+      job("k-means", tableData({ task: "multi-label", targets: "odd,large", ignored: "class" })),
+      job("k-means", tableData({ task: "anomaly", ignored: "class" }), { parameters: { clusters: 97 } }),
+      job("k-means", tableData({ task: "anomaly", ignored: "class" }), { parameters: { clusters: 0 } }),
+      job("k-means", tableData({ task: "anomaly", ignored: "class" }), { parameters: { learningRate: 1 } }),
     ];
     for (const each of wrong)
       await assert.rejects(trainHere(each), refusal("RECIPE_PARAMETERS_INVALID"), each.recipe);
+    for (const rows of [
+      ["a,b", "1e30,1", "2e30,2", "3e30,3"],
+      ["a,b", "1e15,1e-15", "1e15,2e-15", "1e15,3e-15"],
+    ]) {
+      const location = join(folder, "large.csv");
+      await writeFile(
+        location,
+        [rows[0], ...Array.from({ length: 4 }, () => rows.slice(1)).flat()].join("\n"),
+      );
+      const data: DatasetReference = { reader: "csv", location, parameters: { task: "anomaly" } };
+      await assert.rejects(
+        trainHere(job("k-means", data, { parameters: { clusters: 2 } })),
+        refusal("NOT_A_NUMBER"),
+      );
+    }
+  });
+  it("k-means finds the best three clusters of iris", { skip: skipWithout("iris") }, async () => {
+    const { measurements } = (
+      await trainHere(
+        job(
+          "k-means",
+          {
+            reader: "csv",
+            location: join(dataFolder, "iris", "bezdekIris.data"),
+            parameters: {
+              task: "anomaly",
+              ignored: "Class",
+              heldOutThousandths: 0,
+              validationThousandths: 0,
+            },
+          },
+          { parameters: { clusters: 3 } },
+        ),
+      )
+    ).result;
+    // The sum of squared distances that the literature gives, over 150 rows of four numbers.
+    assert.equal((measurements.at(-1)!.loss * 600).toFixed(1), "78.9");
   });
   it("MERIT's case: iris, AdaGrad, seed 12345 (ME15)", { skip: skipWithout("iris") }, async () => {
     const { provenance, evaluation } = (
