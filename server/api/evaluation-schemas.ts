@@ -25,7 +25,9 @@ const figure = z.number().nullable();
 export const dataset = z
   .object({
     name: text,
-    kind: text.describe("The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, samples"),
+    kind: text.describe(
+      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, samples",
+    ),
     location: text.describe("Folder or file; empty for a reader that makes its own samples"),
     parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
     hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
@@ -94,7 +96,7 @@ export const datasetCheck = z
 export const datasetBody = {
   name: shortText,
   kind: shortText.describe(
-    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, samples",
+    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, samples",
   ),
   location: z
     .string()

@@ -68,7 +68,8 @@ export function inputLengthOf(columns: readonly Column[]): number {
   return columns.filter(({ role }) => role === "input").reduce((sum, column) => sum + widthOf(column), 0);
 }
 
-const numberPattern = /^[-+]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})?$/;
+/** A finite decimal number. */
+export const numberPattern = /^[-+]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][-+]?[0-9]{1,3})?$/;
 
 /** A table that is read: its records without the header, and their columns. */
 export class CsvTable {

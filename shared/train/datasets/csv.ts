@@ -1,14 +1,13 @@
 /**
- * A table in a CSV file (RFC 4180): columns of numbers or words with roles, scaled and split by ratio and seed. The
- * split draws from a stream of its own, so that it depends on its seed and the number of rows alone.
+ * A table in a CSV file (RFC 4180): columns of numbers or words with roles, scaled and split by ratio and seed.
  */
 import { createHash } from "node:crypto";
 import { StemmaError } from "../../errors.js";
-import { Streams } from "../../random/streams.js";
 import { columnsOf, CsvTable, inputLengthOf, type ColumnChoices } from "./csv-columns.js";
 import { parseCsv, type CsvRecord } from "./csv-records.js";
 import type { DatasetReader, SampleSet } from "./dataset.js";
-import { checkedSet, ParameterReader, partOf, splitByTime, type SplitSizes } from "./sample-set.js";
+import { partsWithout, rowSplitOf, splitRows, type RowSplit } from "./row-split.js";
+import { checkedSet, ParameterReader, partOf } from "./sample-set.js";
 import type { TargetForm } from "./target-form.js";
 
 const delimiters = { comma: ",", semicolon: ";", tab: "\t" } as const;
@@ -25,7 +24,7 @@ interface TableOptions {
   readonly classNames: readonly string[] | undefined;
   readonly choices: Omit<ColumnChoices, "targets">;
   readonly scaling: "none" | "standard";
-  readonly split: SplitSizes & { readonly by: "seed" | "order"; readonly seed: number };
+  readonly split: RowSplit;
 }
 
 function optionsOf(parameters: ParameterReader): TableOptions {
@@ -50,17 +49,9 @@ function optionsOf(parameters: ParameterReader): TableOptions {
       scales: new Map(scales.map(([name, text]) => [name, scaleOf(name, text)])),
     },
     scaling: parameters.oneOf("scaling", "none", ["none", "standard"] as const),
-    split: {
-      by: parameters.oneOf("split", "seed", ["seed", "order"] as const),
-      seed: parameters.whole("splitSeed", 1, 0, Number.MAX_SAFE_INTEGER),
-      heldOutThousandths: parameters.whole("heldOutThousandths", 250, 0, 900),
-      validationThousandths: parameters.whole("validationThousandths", 150, 0, 900),
-    },
+    split: rowSplitOf("csv", parameters),
   };
   parameters.end();
-  const { heldOutThousandths, validationThousandths } = options.split;
-  if (heldOutThousandths + validationThousandths > 990)
-    refuse("heldOutThousandths and validationThousandths leave less than 10 thousandths to train on.");
   if (options.classNames !== undefined && options.task !== "classification")
     refuse("classNames are for the task classification.");
   return options;
@@ -121,10 +112,7 @@ function tableSet(
     train: part(parts.train),
     validation: part(parts.validation),
     heldOut: part(parts.heldOut),
-    withoutParts: [
-      ...(options.split.validationThousandths === 0 ? (["validation"] as const) : []),
-      ...(options.split.heldOutThousandths === 0 ? (["heldOut"] as const) : []),
-    ],
+    withoutParts: partsWithout(options.split),
     description: {
       ...source,
       columns: table.columns.map(({ name, role, kind, words: own, centre, scale }) => ({
@@ -143,28 +131,6 @@ function tableSet(
 
 const withoutAbsent = (members: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
-
-type RowParts = Readonly<Record<"train" | "validation" | "heldOut", readonly CsvRecord[]>>;
-
-function splitRows(rows: readonly CsvRecord[], split: TableOptions["split"]): RowParts {
-  const { trainEnd, validationEnd } = splitByTime(
-    rows.length,
-    split.heldOutThousandths,
-    split.validationThousandths,
-  );
-  const order =
-    split.by === "order"
-      ? rows
-      : Array.from(
-          new Streams(String(split.seed), 0).stream("split").permutation(rows.length),
-          (index) => rows[index] as CsvRecord,
-        );
-  return {
-    train: order.slice(0, trainEnd),
-    validation: order.slice(trainEnd, validationEnd),
-    heldOut: order.slice(validationEnd),
-  };
-}
 
 type TargetPart = Pick<SampleSet, "task" | "targetSize" | "classes" | "outputs"> & {
   /** The names of the classes. */

@@ -8,6 +8,7 @@ import { mnist } from "./mnist.js";
 import { nasaBattery } from "./nasa-battery.js";
 import { canonical } from "./canonical.js";
 import { csv } from "./csv.js";
+import { libsvm } from "./libsvm.js";
 import { sampleSetHash } from "./canonical-samples.js";
 import { samples } from "./samples.js";
 
@@ -17,6 +18,7 @@ const datasetReaders: readonly DatasetReader[] = [
   mnist,
   imagesGenerated,
   csv,
+  libsvm,
   samples,
   canonical,
 ];
