@@ -26,7 +26,7 @@ export const dataset = z
   .object({
     name: text,
     kind: text.describe(
-      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, samples",
+      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
     ),
     location: text.describe("Folder or file; empty for a reader that makes its own samples"),
     parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
@@ -96,7 +96,7 @@ export const datasetCheck = z
 export const datasetBody = {
   name: shortText,
   kind: shortText.describe(
-    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, samples",
+    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
   ),
   location: z
     .string()

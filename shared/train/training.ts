@@ -17,7 +17,7 @@ export interface BackendChoice {
 export interface DatasetReference {
   /**
    * A reader of datasets/registry.ts: "nasa-battery", "battery-simulated", "mnist", "images-generated", "csv",
-   * "libsvm", "samples", "canonical".
+   * "libsvm", "idx", "samples", "canonical".
    */
   readonly reader: string;
   readonly parameters: Readonly<Record<string, string | number | boolean | readonly string[]>>;

@@ -4,53 +4,26 @@
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
-import { messageOf } from "../../error-text.js";
 import { StemmaError } from "../../errors.js";
 import type { DatasetReader } from "./dataset.js";
+import { parseIdx, type IdxArray } from "./idx-file.js";
 import { imageSet } from "./image-parts.js";
 import { ParameterReader } from "./sample-set.js";
 
 const imageFile = "t10k-images-idx3-ubyte.gz";
 const labelFile = "t10k-labels-idx1-ubyte.gz";
-const maxUnpackedBytes = 256 * 1024 * 1024;
 const baseCount = 5000;
 
-interface IdxArray {
-  readonly dimensions: readonly number[];
-  readonly values: Uint8Array;
-}
-
-/**
- * Parses a gzipped IDX file of unsigned bytes: 0, 0, type 8, rank, dimensions (u32, big-endian), values.
- * @param where names the file in error messages
- * @throws DATASET_MALFORMED
- */
-export function parseIdx(packed: Uint8Array, rank: number, where: string): IdxArray {
-  const refuse = (problem: string, cause?: unknown): never => {
-    throw new StemmaError(
-      "DATASET_MALFORMED",
-      `${where} is not a gzipped IDX file of rank ${rank}: ${problem}. Replace it by the original file.`,
-      { file: where, cause },
-    );
-  };
-  let bytes: Buffer;
-  try {
-    bytes = gunzipSync(packed, { maxOutputLength: maxUnpackedBytes });
-  } catch (cause) {
-    return refuse(messageOf(cause), cause);
-  }
-  const headerBytes = 4 + 4 * rank;
-  if (bytes.length < headerBytes) return refuse(`it ends after ${bytes.length} bytes`);
-  if (bytes.readUInt32BE(0) !== 0x0800 + rank)
-    return refuse(`it begins with 0x${bytes.readUInt32BE(0).toString(16).padStart(8, "0")}`);
-  const dimensions = Array.from({ length: rank }, (_, index) => bytes.readUInt32BE(4 + 4 * index));
-  const count = dimensions.reduce((product, dimension) => product * dimension, 1);
-  if (count !== bytes.length - headerBytes)
-    return refuse(
-      `its dimensions ${dimensions.join(" × ")} need ${count} bytes, it has ${bytes.length - headerBytes}`,
-    );
-  return { dimensions, values: new Uint8Array(bytes.subarray(headerBytes)) };
+/** Unsigned bytes of this many dimensions. @throws DATASET_MALFORMED */
+function bytesOf(packed: Uint8Array, rank: number, where: string): IdxArray {
+  const array = parseIdx(packed, where);
+  if (array.type === "uint8" && array.dimensions.length === rank) return array;
+  throw new StemmaError(
+    "DATASET_MALFORMED",
+    `${where} has ${array.dimensions.length} dimensions of ${array.type}, and MNIST's file has ${rank} of uint8. ` +
+      "Replace it by the original file.",
+    { file: where },
+  );
 }
 
 /**
@@ -72,8 +45,8 @@ export const mnist: DatasetReader = {
       await files.read(join(folder, imageFile)),
       await files.read(join(folder, labelFile)),
     ] as const;
-    const images = parseIdx(packed[0], 3, join(folder, imageFile));
-    const labels = parseIdx(packed[1], 1, join(folder, labelFile));
+    const images = bytesOf(packed[0], 3, join(folder, imageFile));
+    const labels = bytesOf(packed[1], 1, join(folder, labelFile));
     const [total = 0, height = 0, width = 0] = images.dimensions;
     if (
       labels.values.length !== total ||
@@ -102,7 +75,13 @@ export const mnist: DatasetReader = {
         .digest("hex"),
     }));
     return imageSet(
-      { width, height, classes: 10, pixels, labels: labels.values.subarray(start, start + count) },
+      {
+        width,
+        height,
+        classes: 10,
+        pixels,
+        labels: Uint8Array.from(labels.values.subarray(start, start + count)),
+      },
       camera,
       { reader: "mnist", location: folder, format: "IDX, gzipped", sources, vehicle, from: start, count },
     );

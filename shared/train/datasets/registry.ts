@@ -3,6 +3,7 @@ import { StemmaError } from "../../errors.js";
 import type { DatasetReference } from "../training.js";
 import { batterySimulated } from "./battery-simulated.js";
 import type { DatasetFiles, DatasetReader, SampleSet } from "./dataset.js";
+import { idx } from "./idx.js";
 import { imagesGenerated } from "./images-generated.js";
 import { mnist } from "./mnist.js";
 import { nasaBattery } from "./nasa-battery.js";
@@ -19,6 +20,7 @@ const datasetReaders: readonly DatasetReader[] = [
   imagesGenerated,
   csv,
   libsvm,
+  idx,
   samples,
   canonical,
 ];

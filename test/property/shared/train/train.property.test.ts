@@ -5,7 +5,7 @@ import fc from "fast-check";
 import "../../../helpers/property-seed.js";
 import { gzipSync } from "node:zlib";
 import { StemmaError } from "../../../../shared/errors.js";
-import { parseIdx } from "../../../../shared/train/datasets/mnist.js";
+import { parseIdx } from "../../../../shared/train/datasets/idx-file.js";
 import { parseDischargeCsv } from "../../../../shared/train/datasets/nasa-battery.js";
 import {
   decodeSegment,
@@ -157,8 +157,9 @@ describe("training properties", () => {
           };
           refusesOrReads(() => decodeSegment(damaged(segment)));
           refusesOrReads(() => parseDischargeCsv(damaged(csv), "x.csv"));
-          refusesOrReads(() => parseIdx(damaged(gzipSync(idx)), 1, "x"));
-          refusesOrReads(() => parseIdx(gzipSync(damaged(idx)), 1, "x"));
+          refusesOrReads(() => parseIdx(damaged(gzipSync(idx)), "x"));
+          refusesOrReads(() => parseIdx(damaged(idx), "x"));
+          refusesOrReads(() => parseIdx(gzipSync(damaged(idx)), "x"));
         },
       ),
       { numRuns },

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import type { SampleSet } from "../../../../../shared/train/datasets/dataset.js";
-import { parseIdx } from "../../../../../shared/train/datasets/mnist.js";
+import { parseIdx } from "../../../../../shared/train/datasets/idx-file.js";
 import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../../../../shared/train/training.js";
 import { dataFolder, refusal, skipWithout } from "./dataset-fixtures.js";
@@ -15,7 +15,6 @@ describe("MNIST's files", () => {
   it("are parsed", () => {
     const { dimensions, values } = parseIdx(
       idx([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6]),
-      3,
       "x",
     );
     assert.deepEqual(
@@ -32,13 +31,16 @@ describe("MNIST's files", () => {
       Uint8Array.of(1, 2, 3),
       idx([]),
       idx([0, 0, 8, 1]),
-      idx([0, 0, 9, 1, 0, 0, 0, 0]),
+      idx([0, 0, 7, 1, 0, 0, 0, 0]),
+      idx([0, 1, 8, 1, 0, 0, 0, 0]),
+      idx([0, 0, 8, 0]),
+      idx([0, 0, 11, 1, 0, 0, 0, 1, 1]),
       idx([0, 0, 8, 1, 255, 255, 255, 255, 1]),
       idx([0, 0, 8, 1, 0, 0, 0, 1, 1, 2]),
     ])
-      assert.throws(() => parseIdx(bytes, 1, "x"), refusal("DATASET_MALFORMED"));
+      assert.throws(() => parseIdx(bytes, "x"), refusal("DATASET_MALFORMED"));
     assert.throws(
-      () => parseIdx(gzipSync(Buffer.alloc(300 * 1024 * 1024)), 1, "bomb"),
+      () => parseIdx(gzipSync(Buffer.alloc(300 * 1024 * 1024)), "bomb"),
       refusal("DATASET_MALFORMED"),
     );
   });
