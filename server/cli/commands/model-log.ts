@@ -34,8 +34,8 @@ export function addModelLogCommand(model: Command): void {
     .option("--dot", "print the drawing for Graphviz", false)
     .option("--svg", "print the drawing as a picture in SVG", false)
     .option("--descendants", "in a drawing: also the models that were trained from it", false)
-    .addOption(inputOption("--limit <n>", shape.limit, "in a drawing: only the newest n (100)"))
-    .addOption(inputOption("--offset <n>", shape.offset, "in a drawing: skip the newest n"))
+    .addOption(inputOption("--limit <n>", shape.limit, "only the newest n (in a drawing: 100)"))
+    .addOption(inputOption("--offset <n>", shape.offset, "skip the newest n"))
     .addHelpText("after", help)
     .action(async (reference: string, choices: LogChoices, command: Command) =>
       withContext(command, (context) =>
@@ -48,16 +48,16 @@ export function addModelLogCommand(model: Command): void {
 
 async function tableCommand(
   reference: string,
-  { descendants, limit, offset }: LogChoices,
+  { descendants, limit, offset = 0 }: LogChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  if (descendants || limit !== undefined || offset !== undefined)
+  if (descendants)
     throw new StemmaError(
       "USAGE",
-      "--descendants, --limit and --offset belong to --graph, --dot or --svg. " +
-        "`stemma model descendants` lists descendants page by page.",
+      "--descendants belongs to --graph, --dot or --svg. `stemma model descendants` lists descendants page by page.",
     );
-  const rows = await (await operations()).log({ fleet: options.fleet, model: reference });
+  const lineage = await (await operations()).log({ fleet: options.fleet, model: reference });
+  const rows = lineage.slice(offset, limit === undefined ? undefined : offset + limit);
   output.print({
     data: rows,
     names: rows.map(nameOf),

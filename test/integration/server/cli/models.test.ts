@@ -52,6 +52,22 @@ describe("models on the command line", { timeout: 120_000 }, () => {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
+  it("logs what a model was trained from, a page of it where one is asked for", async () => {
+    const own = join(folder, "logged");
+    const stemma = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home: own });
+    for (const seed of ["1", "2", "3"])
+      await stemma(
+        ...["model", "import", join(folder, `${seed}.safetensors`), "--name", "chain"],
+        ...["--arch", join(folder, "model.json"), ...(seed === "1" ? [] : ["--base", "chain"])],
+      );
+    const names = async (...args: string[]): Promise<string> =>
+      (await stemma("model", "log", "chain", "-o", "name", ...args)).stdout;
+    assert.equal(await names(), "chain:3\nchain:2\nchain:1\n");
+    assert.equal(await names("--limit", "1", "--offset", "1"), "chain:2\n");
+    assert.equal(await names("--offset", "3"), "");
+    assert.equal((await stemma("model", "log", "chain", "--descendants")).status, 2);
+  });
+
   for (const where of ["a home", "its server"]) {
     it(`lists pages and versions that match conditions, at ${where}`, async () => {
       await atServer(where === "its server", home, async () => {
