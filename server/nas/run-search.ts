@@ -6,23 +6,15 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Files } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { populationAfter, propose, type SearchSettings, type Trained } from "./evolution.js";
 import type { DoneEvent, SearchEvent, SearchLog } from "./search-log.js";
 import type { SearchSpace } from "./search-space.js";
-import {
-  fileOf,
-  inherit,
-  trainCandidate,
-  type CandidateJob,
-  type Inherited,
-  type SearchOperations,
-} from "./train-candidate.js";
+import type { Inherited, SearchStore } from "./search-store.js";
+import { candidateModelJson, fileOf, trainCandidate, type CandidateJob } from "./train-candidate.js";
 
 export interface SearchRequest extends SearchSettings {
-  readonly fleet: string;
-  /** Name of the models; each candidate is a version of it. */
-  readonly name: string;
   readonly space: SearchSpace;
   /** How many candidates are made in total. */
   readonly candidates: number;
@@ -36,7 +28,7 @@ export interface SearchRequest extends SearchSettings {
 }
 
 export interface SearchPorts {
-  readonly operations: SearchOperations;
+  readonly store: SearchStore;
   readonly dataset: DatasetReference;
   readonly log: SearchLog;
   readonly files: Files;
@@ -125,17 +117,11 @@ class Search {
 
   /** Retires what a killed process stored and did not note, and what left the population. */
   async clearUp(): Promise<void> {
-    const { fleet, name } = this.#request;
     const { proposed, done, failed } = searchState(this.#ports.log.events);
     const noted = new Set([...done.values()].map(({ versionId }) => versionId));
     for (const candidate of proposed.keys()) {
       if (done.has(candidate) || failed.has(candidate)) continue;
-      const { versions } = await this.#ports.operations.listModels({
-        fleet,
-        name,
-        where: [`search.candidate=${candidate}`],
-      });
-      for (const { versionId } of versions)
+      for (const versionId of await this.#ports.store.modelsOf(candidate))
         if (!noted.has(versionId)) await this.#retire(versionId, "the search was killed before it was noted");
     }
     await this.#decisions.run(() => this.#retireLeft());
@@ -175,40 +161,33 @@ class Search {
   }
 
   async #make({ candidate, choices }: Proposed): Promise<void> {
-    const { fleet, space, seed, epochs, batchSize, learningRate, transfer } = this.#request;
-    const { operations, files, dataset, threads, signal } = this.#ports;
+    const { space, seed, epochs, batchSize, learningRate, transfer } = this.#request;
+    const { store, files, dataset, threads, signal } = this.#ports;
     const startedMs = this.#ports.clock.monotonic();
     const job: CandidateJob = { candidate, choices, space, dataset, seed, epochs, batchSize, learningRate };
     const workFolder = this.#ports.workFolder(candidate);
     let inherited: Inherited | undefined;
     let isSaved = false;
     try {
-      inherited = transfer ? await inherit(operations, fleet, job) : undefined;
+      inherited = transfer ? await store.inherit(candidateModelJson(job)) : undefined;
       await files.remove(workFolder);
       await files.makeFolder(workFolder);
       const made = await trainCandidate(job, inherited, { files, workFolder, threads, signal });
       const file = await fileOf(made);
-      const { summary, newTensorBytes } = await operations.import(
-        { byteLength: file.length, chunks: inChunks(file) },
-        {
-          fleet,
-          name: this.#request.name,
-          architecture: JSON.stringify(made.modelJson),
-          metadata: {
-            "search.candidate": candidate,
-            "search.choices": choices.join(","),
-            "search.quality": made.accuracy,
-          },
-          ...(inherited === undefined ? {} : { lease: inherited.lease }),
-        },
-      );
+      const { versionId, root, bytes, newBytes } = await store.save({
+        candidate,
+        choices,
+        quality: made.accuracy,
+        modelJson: made.modelJson,
+        file,
+        lease: inherited?.lease,
+      });
       isSaved = true;
-      const { versionId, record, tensorBytes } = summary!;
       await this.#finished({
         event: "done",
         candidate,
         versionId,
-        root: record.root,
+        root,
         quality: made.accuracy,
         ancestor:
           inherited === undefined ? null : { versionId: inherited.versionId, layers: inherited.layers },
@@ -217,8 +196,8 @@ class Search {
         trainMs: Math.round(made.trainMs),
         totalMs: Math.round(this.#ports.clock.monotonic() - startedMs),
         endedAtMs: Math.round(this.#ports.clock.now()),
-        bytes: tensorBytes,
-        newBytes: newTensorBytes,
+        bytes,
+        newBytes,
       });
     } catch (error) {
       if (!isStemmaError(error) || !candidateFaults.has(error.code)) throw error;
@@ -227,7 +206,7 @@ class Search {
       this.#running.delete(candidate);
       await files.remove(workFolder);
       if (inherited !== undefined && !isSaved)
-        await operations.endTransfer({ fleet, lease: inherited.lease }).catch(() => undefined);
+        await store.endLease(inherited.lease).catch(() => undefined);
     }
   }
 
@@ -249,17 +228,12 @@ class Search {
     }
   }
 
-  async #retire(model: string, because: string): Promise<void> {
-    await this.#ports.operations.retire({ fleet: this.#request.fleet, model, because });
+  async #retire(versionId: Hash, because: string): Promise<void> {
+    await this.#ports.store.retire(versionId, because);
   }
 
   async #note(event: SearchEvent): Promise<void> {
     await this.#ports.log.append(event);
     this.#ports.onEvent?.(event);
   }
-}
-
-async function* inChunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
-  await Promise.resolve();
-  yield bytes;
 }

@@ -1,10 +1,9 @@
 /**
- * Makes one candidate: asks for the model with the longest common prefix of layers, takes over its tensors under a
- * lease, trains the other layers for an epoch with the engine, and gives the result as a file (EvoStore, EV1).
+ * Makes one candidate: its network with the tensors that it takes over from another model; the other layers are
+ * trained with the engine (EvoStore, EV1).
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { ServerOperations } from "../api/server-operations.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { Streams } from "../../shared/random/streams.js";
@@ -21,17 +20,12 @@ import {
   safetensorsChunks,
   writeSafetensors,
 } from "../../shared/tensor/safetensors.js";
-import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
+import { sourceOfTensor, tensorOfSource, type Tensor } from "../../shared/tensor/tensor.js";
 import type { StoredModel } from "../../shared/train/recipes/recipe.js";
 import { trainInChild } from "../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import { candidateModel, type SearchSpace } from "./search-space.js";
-
-/** What a search needs of a server. */
-export type SearchOperations = Pick<
-  ServerOperations,
-  "transfer" | "endTransfer" | "recover" | "import" | "retire" | "listModels"
->;
+import type { Inherited } from "./search-store.js";
 
 export interface CandidateJob {
   readonly candidate: number;
@@ -43,19 +37,6 @@ export interface CandidateJob {
   readonly epochs: number;
   readonly batchSize: number;
   readonly learningRate: number;
-}
-
-/** What a candidate takes over from another model. */
-export interface Inherited {
-  readonly versionId: Hash;
-  /** Layers of the common prefix. */
-  readonly layers: number;
-  /** By the candidate's names. */
-  readonly tensors: ReadonlyMap<string, Tensor>;
-  /** Names of the candidate's layers that get these tensors. */
-  readonly frozen: readonly string[];
-  /** Saves under it store only what is not inherited. */
-  readonly lease: string;
 }
 
 export interface MadeCandidate {
@@ -81,30 +62,9 @@ function startOf({ space, choices, seed, candidate }: CandidateJob): {
   return { model, names, modelJson: writeModelJson(model.architecture, names) };
 }
 
-/**
- * Asks for the nearest model and reads what the candidate takes over from it.
- * @returns undefined where no model has its first layers with weights
- */
-export async function inherit(
-  operations: SearchOperations,
-  fleet: string,
-  job: CandidateJob,
-): Promise<Inherited | undefined> {
-  const { modelJson } = startOf(job);
-  const { nearest, lease, frozen } = await operations.transfer({ fleet, modelJson: { ...modelJson } });
-  if (nearest === null || lease === null) return undefined;
-  if (nearest.tensors.length === 0) {
-    await operations.endTransfer({ fleet, lease: lease.id });
-    return undefined;
-  }
-  const stream = await operations.recover({ fleet, model: nearest.versionId, lease: lease.id });
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of stream.chunks) chunks.push(chunk);
-  await stream.report;
-  const file = await readSafetensors(fileOfBytes(Buffer.concat(chunks)), "the inherited tensors");
-  const tensors = new Map<string, Tensor>();
-  for (const entry of file.tensors) tensors.set(entry.name, await tensorOfSource(file.source(entry)));
-  return { versionId: nearest.versionId, layers: nearest.layers, tensors, frozen, lease: lease.id };
+/** The network of a candidate as a model.json, by which the nearest model is asked for. */
+export function candidateModelJson(job: CandidateJob): ExportedModelJson {
+  return startOf(job).modelJson;
 }
 
 /** @throws as trainInChild */

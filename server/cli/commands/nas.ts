@@ -10,6 +10,7 @@ import type { Files } from "../../../shared/ports.js";
 import type { ServerOperations } from "../../api/server-operations.js";
 import { referenceOf } from "../../context/named-data.js";
 import { runSearch, searchState, type SearchState } from "../../nas/run-search.js";
+import { storeInFleet } from "../../nas/search-store.js";
 import {
   keepSettings,
   readSettings,
@@ -176,7 +177,7 @@ async function runCommand(
     const state = await runSearch(
       { ...settings, candidates: choices.candidates },
       {
-        operations: opened,
+        store: storeInFleet(opened, settings),
         dataset,
         log,
         files,

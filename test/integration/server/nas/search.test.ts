@@ -12,6 +12,7 @@ import {
   type SearchState,
 } from "../../../../server/nas/run-search.js";
 import { SearchLog, type SearchEvent } from "../../../../server/nas/search-log.js";
+import { storeInFleet } from "../../../../server/nas/search-store.js";
 import { readSearchSpace } from "../../../../server/nas/search-space.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
@@ -32,8 +33,6 @@ const space = readSearchSpace(
   "the test's space",
 );
 const request: SearchRequest = {
-  fleet: "search",
-  name: "found",
   space,
   strategy: "evolution",
   population: 3,
@@ -80,7 +79,7 @@ describe("a search for architectures", () => {
     return runSearch(
       { ...request, ...change },
       {
-        operations,
+        store: storeInFleet(operations, { fleet: "search", name: "found" }),
         dataset,
         log: await SearchLog.open(files, folder),
         files,

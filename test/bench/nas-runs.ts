@@ -1,0 +1,166 @@
+/** One search of `stemma bench nas`, measured: when it reached which accuracy, and what it left on the disk. */
+import { existsSync, readFileSync } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { openLocalOperations } from "../../server/operations/local-operations.js";
+import { runSearch, type SearchRequest } from "../../server/nas/run-search.js";
+import { SearchLog } from "../../server/nas/search-log.js";
+import { storeInFleet, type SearchStore } from "../../server/nas/search-store.js";
+import { nodeClock } from "../../shared/adapters/node-ports.js";
+import { nodeFiles } from "../../shared/files/node-files.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import { FileStore } from "./nas-files.js";
+
+export interface SearchPoint {
+  readonly candidate: number;
+  /** Since the start, in seconds: on the clock, and of the processor for this process and its workers. */
+  readonly wallS: number;
+  readonly processorS: number;
+  /** Per cent. */
+  readonly accuracy: number;
+  /** Layers that were taken over and not trained, of all. */
+  readonly frozen: number;
+  readonly layers: number;
+}
+
+export interface StoredPoint {
+  readonly candidates: number;
+  /** Of all files of the fleet, collected before, and of all files of whole models; 0 where not used. */
+  readonly stemmaBytes: number;
+  readonly fileBytes: number;
+}
+
+export interface MeasuredSearch {
+  readonly points: readonly SearchPoint[];
+  readonly stored: readonly StoredPoint[];
+}
+
+/** `both`: every candidate is saved in a fleet, from which others inherit, and as a file besides. */
+export type StoreKind = "stemma" | "files" | "both";
+
+export interface MeasuredRequest {
+  readonly request: SearchRequest;
+  readonly dataset: DatasetReference;
+  readonly store: StoreKind;
+  /** A new folder of the caller's. */
+  readonly folder: string;
+  /** How many times the store is collected and measured, the last time at the end. Takes no time of the points. */
+  readonly measurements: number;
+}
+
+export async function measureSearch(measured: MeasuredRequest): Promise<MeasuredSearch> {
+  const { request, folder, measurements } = measured;
+  const files = nodeFiles();
+  await files.makeFolder(folder);
+  const log = await SearchLog.open(files, folder);
+  const home = join(folder, "home");
+  const wholeModels = join(folder, "files");
+  const opened = await openStore(measured, { home, wholeModels });
+  const points: SearchPoint[] = [];
+  const stored: StoredPoint[] = [];
+  let before = { wallS: 0, processorS: 0 };
+  try {
+    for (let part = 1; part <= measurements; part++) {
+      const candidates = Math.round((request.candidates * part) / measurements);
+      const started = now();
+      const spent = (): typeof before => ({
+        wallS: before.wallS + now().wallS - started.wallS,
+        processorS: before.processorS + now().processorS - started.processorS,
+      });
+      await runSearch(
+        { ...request, candidates },
+        {
+          store: opened.store,
+          dataset: measured.dataset,
+          log,
+          files,
+          clock: nodeClock(),
+          workFolder: (candidate) => join(folder, `work-${candidate}`),
+          workers: 1,
+          threads: 1,
+          onEvent: (event) => {
+            if (event.event !== "done") return;
+            const { candidate, quality: accuracy, frozen, layers } = event;
+            points.push({ candidate, ...spent(), accuracy, frozen, layers });
+          },
+        },
+      );
+      before = spent();
+      await opened.collect();
+      stored.push({
+        candidates,
+        stemmaBytes: await bytesBelow(join(home, "fleets")),
+        fileBytes: await bytesBelow(wholeModels),
+      });
+    }
+    return { points, stored };
+  } finally {
+    await opened.close();
+  }
+}
+
+interface OpenedStore {
+  readonly store: SearchStore;
+  collect(): Promise<void>;
+  close(): Promise<void>;
+}
+
+async function openStore(
+  { store: kind, dataset }: MeasuredRequest,
+  { home, wholeModels }: { readonly home: string; readonly wholeModels: string },
+): Promise<OpenedStore> {
+  const nothing = (): Promise<void> => Promise.resolve();
+  const files = new FileStore(wholeModels);
+  if (kind === "files") return { store: files, collect: nothing, close: nothing };
+  const operations = await openLocalOperations({ home });
+  const fleet = "search";
+  const { reader, location = "", parameters } = dataset;
+  await operations.addDataset({ fleet, name: "images", kind: reader, location, parameters });
+  const store = storeInFleet(operations, { fleet, name: "candidate" });
+  return {
+    store: kind === "both" ? inFilesToo(store, files) : store,
+    collect: async () => {
+      await operations.collect({ fleet, ...(await operations.planCollection({ fleet })) });
+    },
+    close: () => operations.close(),
+  };
+}
+
+function inFilesToo(store: SearchStore, files: FileStore): SearchStore {
+  const fileOf = new Map<Hash, Hash>();
+  return {
+    ...store,
+    save: async (candidate) => {
+      const saved = await store.save(candidate);
+      fileOf.set(saved.versionId, (await files.save(candidate)).versionId);
+      return saved;
+    },
+    retire: async (versionId, because) => {
+      await store.retire(versionId, because);
+      const file = fileOf.get(versionId);
+      if (file !== undefined) await files.retire(file);
+    },
+  };
+}
+
+function now(): { readonly wallS: number; readonly processorS: number } {
+  return { wallS: performance.now() / 1_000, processorS: processorSeconds() };
+}
+
+/** Of this process and its children that have ended (proc(5): utime, stime, cutime, cstime in hundredths). */
+function processorSeconds(): number {
+  const fields = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ") ?? [];
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) / 100, 0);
+}
+
+async function bytesBelow(folder: string): Promise<number> {
+  if (!existsSync(folder)) return 0;
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const sizes = await Promise.all(
+    entries
+      .filter((entry) => entry.isFile())
+      .map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}

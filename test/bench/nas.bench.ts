@@ -1,0 +1,102 @@
+/**
+ * The search for architectures with and without transfer, and what it stores beside files of whole models behind one
+ * lock: `stemma bench nas [--quick] [--markdown FILE] [-o json]`. On MNIST's digits, on generated ones where
+ * STEMMA_DATA has none. Times are compared within one run; they depend on the machine, the accuracies do not. With
+ * --markdown the report is written to FILE and its chart beside it. Asserts nothing.
+ */
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import type { SearchRequest } from "../../server/nas/run-search.js";
+import type { DatasetReference } from "../../shared/train/training.js";
+import { nasChart, nasMarkdown, nasText, type NasResults } from "./nas-report.js";
+import { measureSearch, type MeasuredSearch, type StoreKind } from "./nas-runs.js";
+import { benchSpace } from "./nas-space.js";
+
+const { values: options } = parseArgs({
+  options: {
+    output: { type: "string", short: "o", default: "table" },
+    quick: { type: "boolean", default: false },
+    markdown: { type: "string" },
+  },
+});
+const isQuick = options.quick;
+const seeds = isQuick ? ["1"] : ["1", "2", "3"];
+/** Of the searches that are timed, and of those whose bytes are measured. */
+const timedCandidates = isQuick ? 6 : 60;
+const storedCandidates = isQuick ? 10 : 300;
+const timedImages = isQuick ? 1_500 : 2_500;
+const storedImages = isQuick ? 300 : 1_000;
+
+const digits = resolve(process.env["STEMMA_DATA"] ?? "../shared/data", "mnist");
+const hasDigits = existsSync(digits);
+const images = (count: number): DatasetReference =>
+  hasDigits
+    ? { reader: "mnist", parameters: { limit: count }, location: digits }
+    : { reader: "images-generated", parameters: { vehicle: 1, count } };
+
+const base: Omit<SearchRequest, "seed" | "candidates"> = {
+  strategy: "evolution",
+  population: isQuick ? 4 : 20,
+  sample: isQuick ? 3 : 10,
+  drop: "oldest",
+  space: benchSpace,
+  epochs: 1,
+  batchSize: 16,
+  learningRate: 0.005,
+  transfer: true,
+  keepAll: false,
+};
+
+const folder = await mkdtemp(join(tmpdir(), "stemma-bench-nas-"));
+let searches = 0;
+
+async function search(
+  what: string,
+  request: Pick<SearchRequest, "seed"> & Partial<SearchRequest>,
+  store: StoreKind = "stemma",
+): Promise<MeasuredSearch> {
+  if (options.output !== "json") process.stderr.write(`${what} …\n`);
+  const isStored = store === "both";
+  const own = join(folder, `${searches++}`);
+  const measured = await measureSearch({
+    request: { ...base, candidates: isStored ? storedCandidates : timedCandidates, ...request },
+    dataset: images(isStored ? storedImages : timedImages),
+    store,
+    folder: own,
+    measurements: isStored ? (isQuick ? 3 : 10) : 1,
+  });
+  await rm(own, { recursive: true });
+  return measured;
+}
+
+try {
+  const seed = seeds[0] as string;
+  const pairs: NasResults["pairs"][number][] = [];
+  for (const each of seeds)
+    pairs.push({
+      seed: each,
+      transfer: await search(`with transfer, seed ${each}`, { seed: each }),
+      scratch: await search(`from scratch, seed ${each}`, { seed: each, transfer: false }),
+    });
+  const results: NasResults = {
+    data: hasDigits ? "MNIST's digits" : "generated digits",
+    timedImages,
+    storedImages,
+    pairs,
+    files: await search("with transfer, in files", { seed }, "files"),
+    random: await search("random, with transfer", { seed, strategy: "random" }),
+    kept: await search("bytes, nothing retired", { seed, keepAll: true }, "both"),
+    retired: await search("bytes, the population only", { seed }, "both"),
+  };
+  if (options.markdown !== undefined) {
+    const chart = options.markdown.replace(/(\.md)?$/, ".svg");
+    await writeFile(chart, nasChart(results));
+    await writeFile(options.markdown, nasMarkdown(results, chart));
+  }
+  process.stdout.write(options.output === "json" ? `${JSON.stringify(results)}\n` : nasText(results));
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
