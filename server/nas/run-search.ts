@@ -205,8 +205,7 @@ class Search {
     } finally {
       this.#running.delete(candidate);
       await files.remove(workFolder);
-      if (inherited !== undefined && !isSaved)
-        await store.endLease(inherited.lease).catch(() => undefined);
+      if (inherited !== undefined && !isSaved) await store.endLease(inherited.lease).catch(() => undefined);
     }
   }
 

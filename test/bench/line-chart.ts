@@ -19,6 +19,8 @@ export interface LinePanel {
   readonly yAxis: string;
   /** The lowest value of the vertical axis; absent: 0. */
   readonly fromY?: number;
+  /** Names of the points 0, 1, 2 … of the horizontal axis, instead of numbers. */
+  readonly xLabels?: readonly string[];
   readonly lines: readonly Line[];
 }
 
@@ -31,7 +33,7 @@ export function lineChart(title: string, panels: readonly LinePanel[]): string {
   const names = [...new Set(panels.flatMap(({ lines }) => lines.map(({ name }) => name)))];
   const width = plot.left + panels.length * (plot.width + plot.gap) - plot.gap + 30;
   const columns = Math.max(1, Math.floor((width - plot.left) / legendColumn));
-  const legendTop = plot.top + plot.height + 66;
+  const legendTop = plot.top + plot.height + 74;
   const height = legendTop + Math.ceil(names.length / columns) * 20;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img">`,
@@ -50,12 +52,12 @@ export function lineChart(title: string, panels: readonly LinePanel[]): string {
 }
 
 function drawPanel(
-  { title, xAxis, yAxis, fromY = 0, lines }: LinePanel,
+  { title, xAxis, yAxis, fromY = 0, xLabels, lines }: LinePanel,
   left: number,
   names: readonly string[],
 ): string[] {
   const points = lines.flatMap((line) => line.points);
-  const xTicks = ticksUpTo(0, Math.max(...points.map((point) => point.x), 0));
+  const xTicks = xLabels?.map((_, i) => i) ?? ticksUpTo(0, Math.max(...points.map((point) => point.x), 0));
   const yTicks = ticksUpTo(fromY, Math.max(...points.map((point) => point.y), fromY));
   const [xEnd, yEnd] = [xTicks.at(-1) as number, yTicks.at(-1) as number];
   const x = (value: number): number => round(left + (plot.width * value) / xEnd);
@@ -69,11 +71,12 @@ function drawPanel(
       (tick) =>
         `<path d="M${left} ${y(tick)}h${plot.width}" stroke="${tick === fromY ? "#888" : "#ddd"}"/><text x="${left - 6}" y="${y(tick) + 4}" text-anchor="end">${tick.toLocaleString("en")}</text>`,
     ),
-    ...xTicks.map(
-      (tick) =>
-        `<text x="${x(tick)}" y="${bottom + 18}" text-anchor="middle">${tick.toLocaleString("en")}</text>`,
+    ...xTicks.map((tick, i) =>
+      xLabels === undefined
+        ? `<text x="${x(tick)}" y="${bottom + 18}" text-anchor="middle">${tick.toLocaleString("en")}</text>`
+        : `<text transform="translate(${x(tick) + 4} ${bottom + 10}) rotate(-45)" font-size="10" text-anchor="end">${escape(xLabels[i] ?? "")}</text>`,
     ),
-    `<text x="${left + plot.width / 2}" y="${bottom + 38}" text-anchor="middle">${escape(xAxis)}</text>`,
+    `<text x="${left + plot.width / 2}" y="${bottom + 46}" text-anchor="middle">${escape(xAxis)}</text>`,
     ...lines.map(
       ({ name, points: own, isStepped = false }) =>
         `<path d="${own

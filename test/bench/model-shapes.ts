@@ -82,7 +82,51 @@ function residualShapes(name: keyof typeof residualNetworks): readonly Shape[] {
     }
   }
   shapes.push([1000, from], [1000]);
-  // Of the four numbers of a normalised channel two are trained.
+  return withTrainable(name, shapes, trainable);
+}
+
+/** Channels of an inception block (Szegedy et al. 2015, table 1), from its input on. */
+const inceptions: readonly (readonly [
+  from: number,
+  one: number,
+  threeReduced: number,
+  three: number,
+  fiveReduced: number,
+  five: number,
+  pooled: number,
+])[] = [
+  [192, 64, 96, 128, 16, 32, 32],
+  [256, 128, 128, 192, 32, 96, 64],
+  [480, 192, 96, 208, 16, 48, 64],
+  [512, 160, 112, 224, 24, 64, 64],
+  [512, 128, 128, 256, 24, 64, 64],
+  [512, 112, 144, 288, 32, 64, 64],
+  [528, 256, 160, 320, 32, 128, 128],
+  [832, 256, 160, 320, 32, 128, 128],
+  [832, 384, 192, 384, 48, 128, 128],
+];
+
+/**
+ * GoogLeNet as torchvision has it, without the auxiliary classifiers: each convolution is normalised, and what the
+ * paper calls 5 by 5 is 3 by 3.
+ */
+function googLeNetShapes(): readonly Shape[] {
+  const shapes = [...convolution(7, 3, 64), ...convolution(1, 64, 64), ...convolution(3, 64, 192)];
+  for (const [from, one, threeReduced, three, fiveReduced, five, pooled] of inceptions)
+    shapes.push(
+      ...convolution(1, from, one),
+      ...convolution(1, from, threeReduced),
+      ...convolution(3, threeReduced, three),
+      ...convolution(1, from, fiveReduced),
+      ...convolution(3, fiveReduced, five),
+      ...convolution(1, from, pooled),
+    );
+  shapes.push([1000, 1024], [1000]);
+  return withTrainable("googlenet", shapes, 6_624_904);
+}
+
+/** @throws where the shapes do not have so many numbers that are trained: of a normalised channel's four, two are */
+function withTrainable(name: string, shapes: readonly Shape[], trainable: number): readonly Shape[] {
   const sum = (list: readonly Shape[]): number =>
     list.reduce((total, shape) => total + byteLengthOf(shape) / 4, 0);
   const moving = sum(shapes.slice(0, -1).filter((shape) => shape.length === 1)) / 2;
@@ -93,6 +137,7 @@ function residualShapes(name: keyof typeof residualNetworks): readonly Shape[] {
 
 const models = {
   "mobilenet-v2": mobileNetShapes,
+  googlenet: googLeNetShapes,
   "resnet-18": () => residualShapes("resnet-18"),
   "resnet-50": () => residualShapes("resnet-50"),
   "resnet-152": () => residualShapes("resnet-152"),

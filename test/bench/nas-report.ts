@@ -3,14 +3,23 @@ import { basename } from "node:path";
 import { formatBytes, renderTable } from "../../shared/cli/output.js";
 import { lineChart, type Line, type LinePoint } from "./line-chart.js";
 import { machineLine } from "./machine.js";
+import { markdownTable, type ReportColumn } from "./report-table.js";
 import type { MeasuredSearch, SearchPoint } from "./nas-runs.js";
 import { median } from "./save-floors.js";
 
+interface SearchSize {
+  readonly candidates: number;
+  readonly population: number;
+  readonly sample: number;
+}
+
 export interface NasResults {
   readonly data: string;
-  /** Training images of each candidate: of the searches that are timed, and of those whose bytes are measured. */
-  readonly timedImages: number;
-  readonly storedImages: number;
+  /** Training images of each candidate. */
+  readonly trainedImages: number;
+  /** The searches that are timed, and those whose bytes are measured. */
+  readonly timedSearch: SearchSize;
+  readonly storedSearch: SearchSize;
   /** The same search with transfer and from scratch, by seed. */
   readonly pairs: readonly {
     readonly seed: string;
@@ -113,13 +122,7 @@ const secondsText = (value: number | undefined): string =>
   value === undefined ? "-" : `${value.toFixed(1)} s`;
 const ratioText = (value: number): string => (value === 0 ? "not reached" : `${value.toFixed(2)} ×`);
 
-interface Column<Row> {
-  readonly title: string;
-  readonly value: (row: Row) => string;
-  readonly align?: "right";
-}
-
-const goalColumns: readonly Column<GoalTimes>[] = [
+const goalColumns: readonly ReportColumn<GoalTimes>[] = [
   { title: "SEED", value: ({ seed }) => seed, align: "right" },
   { title: "GOAL", value: ({ goal }) => `${goal.toFixed(1)} %`, align: "right" },
   { title: "FROM SCRATCH", value: ({ scratch }) => secondsText(scratch.wallS), align: "right" },
@@ -127,14 +130,14 @@ const goalColumns: readonly Column<GoalTimes>[] = [
   { title: "FASTER", value: (row) => ratioText(speedUp(row, "wallS")), align: "right" },
   { title: "PROCESSOR", value: (row) => ratioText(speedUp(row, "processorS")), align: "right" },
 ];
-const thresholdColumns: readonly Column<ThresholdRow>[] = [
+const thresholdColumns: readonly ReportColumn<ThresholdRow>[] = [
   { title: "ACCURACY", value: ({ accuracy }) => `${accuracy} %`, align: "right" },
   { title: "FROM SCRATCH", value: ({ scratchS }) => secondsText(scratchS), align: "right" },
   { title: "WITH TRANSFER", value: ({ transferS }) => secondsText(transferS), align: "right" },
   { title: "IN FILES", value: ({ filesS }) => secondsText(filesS), align: "right" },
   { title: "RANDOM", value: ({ randomS }) => secondsText(randomS), align: "right" },
 ];
-const bytesColumns: readonly Column<BytesRow>[] = [
+const bytesColumns: readonly ReportColumn<BytesRow>[] = [
   { title: "STORED", value: ({ what }) => what },
   { title: "CANDIDATES", value: ({ candidates }) => String(candidates), align: "right" },
   { title: "FILES", value: ({ fileBytes }) => formatBytes(fileBytes), align: "right" },
@@ -165,46 +168,44 @@ export function nasText(results: NasResults): string {
 
 /** @param chart path of its chart, which is named by its last part */
 export function nasMarkdown(results: NasResults, chart: string): string {
-  const count = results.pairs[0]?.scratch.points.length ?? 0;
+  const { timedSearch, storedSearch } = results;
   return `# Architecture search: figures
 
 \`\`\`sh
 ./stemma bench nas --markdown docs/architecture-search-figures.md
 \`\`\`
 
-[Architecture search](architecture-search.md) on ${results.data}: ${count} candidates of a space whose bytes are spread
-over ten stages, trained for one epoch of ${results.timedImages.toLocaleString("en")} images, with transfer and from
-scratch, by one worker with one thread. The goal is the best accuracy that the search from scratch found; the
-seconds are those until a search had a candidate that was at least so good.
+[Architecture search](architecture-search.md) on ${results.data}, in a space whose bytes are spread over ten stages. Each
+candidate is trained for one epoch of ${results.trainedImages.toLocaleString("en")} images by one worker with one thread.
 
 ![accuracy over time, and bytes stored](${basename(chart)})
+
+## Time to a goal
+
+${timedSearch.candidates} candidates, a population of ${timedSearch.population}, the best of ${timedSearch.sample} is
+changed; with transfer and from scratch. The goal is the best accuracy that the search from scratch found at all; the
+seconds are those until a candidate was at least so good.
 
 ${markdownTable(results.pairs.map(goalTimes), goalColumns)}
 
 The ${summaryOf(results)}.
 
-Until a candidate with a given accuracy was found (medians of the seeds; *in files*
-is the same search with transfer on files of whole models behind one lock, *random* draws every candidate at random,
-both with the first seed only):
+Seconds until a candidate with a given accuracy was found, medians of the seeds; "-" where most seeds had none. *In files*
+is the search with transfer on files of whole models behind one lock, *random* draws every candidate at random
+with transfer; both with the first seed only.
 
 ${markdownTable(thresholdRows(results), thresholdColumns)}
 
-Bytes of all files of the fleet after a collection, beside those of files of whole models with their
-descriptions; both hold the same models, each trained for one epoch of ${results.storedImages.toLocaleString("en")} images:
+## Bytes
+
+${storedSearch.candidates} candidates, a population of ${storedSearch.population}, the best of ${storedSearch.sample}: all
+files of the fleet after a collection, beside files of whole models with their descriptions. Both hold the
+same models.
 
 ${markdownTable(bytesRows(results), bytesColumns)}
 
 ${machineLine()}
 `;
-}
-
-function markdownTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  return [
-    line(columns.map(({ title }) => title.toLowerCase())),
-    line(columns.map(({ align }) => (align === "right" ? "---:" : "---"))),
-    ...rows.map((row) => line(columns.map(({ value }) => value(row)))),
-  ].join("\n");
 }
 
 export function nasChart({ pairs, files, random, kept, retired }: NasResults): string {

@@ -1,6 +1,5 @@
 /** One search of `stemma bench nas`, measured: when it reached which accuracy, and what it left on the disk. */
-import { existsSync, readFileSync } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalOperations } from "../../server/operations/local-operations.js";
 import { runSearch, type SearchRequest } from "../../server/nas/run-search.js";
@@ -10,6 +9,7 @@ import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { DatasetReference } from "../../shared/train/training.js";
+import { bytesBelow } from "./bytes-below.js";
 import { FileStore } from "./nas-files.js";
 
 export interface SearchPoint {
@@ -152,15 +152,4 @@ function now(): { readonly wallS: number; readonly processorS: number } {
 function processorSeconds(): number {
   const fields = readFileSync("/proc/self/stat", "utf8").split(") ")[1]?.split(" ") ?? [];
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) / 100, 0);
-}
-
-async function bytesBelow(folder: string): Promise<number> {
-  if (!existsSync(folder)) return 0;
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const sizes = await Promise.all(
-    entries
-      .filter((entry) => entry.isFile())
-      .map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size),
-  );
-  return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -23,12 +23,15 @@ const { values: options } = parseArgs({
   },
 });
 const isQuick = options.quick;
-const seeds = isQuick ? ["1"] : ["1", "2", "3"];
-/** Of the searches that are timed, and of those whose bytes are measured. */
-const timedCandidates = isQuick ? 6 : 60;
-const storedCandidates = isQuick ? 10 : 300;
-const timedImages = isQuick ? 1_500 : 2_500;
-const storedImages = isQuick ? 300 : 1_000;
+const seeds = isQuick ? ["1"] : ["1", "2", "3", "4", "5"];
+const timedSearch = { candidates: isQuick ? 8 : 60, population: isQuick ? 4 : 10, sample: isQuick ? 2 : 5 };
+/** Of the searches whose bytes are measured. */
+const storedSearch = {
+  candidates: isQuick ? 10 : 300,
+  population: isQuick ? 4 : 20,
+  sample: isQuick ? 3 : 10,
+};
+const trainedImages = isQuick ? 500 : 1_000;
 
 const digits = resolve(process.env["STEMMA_DATA"] ?? "../shared/data", "mnist");
 const hasDigits = existsSync(digits);
@@ -37,10 +40,8 @@ const images = (count: number): DatasetReference =>
     ? { reader: "mnist", parameters: { limit: count }, location: digits }
     : { reader: "images-generated", parameters: { vehicle: 1, count } };
 
-const base: Omit<SearchRequest, "seed" | "candidates"> = {
+const base: Omit<SearchRequest, "seed" | "candidates" | "population" | "sample"> = {
   strategy: "evolution",
-  population: isQuick ? 4 : 20,
-  sample: isQuick ? 3 : 10,
   drop: "oldest",
   space: benchSpace,
   epochs: 1,
@@ -62,8 +63,8 @@ async function search(
   const isStored = store === "both";
   const own = join(folder, `${searches++}`);
   const measured = await measureSearch({
-    request: { ...base, candidates: isStored ? storedCandidates : timedCandidates, ...request },
-    dataset: images(isStored ? storedImages : timedImages),
+    request: { ...base, ...(isStored ? storedSearch : timedSearch), ...request },
+    dataset: images(trainedImages),
     store,
     folder: own,
     measurements: isStored ? (isQuick ? 3 : 10) : 1,
@@ -83,8 +84,9 @@ try {
     });
   const results: NasResults = {
     data: hasDigits ? "MNIST's digits" : "generated digits",
-    timedImages,
-    storedImages,
+    trainedImages,
+    timedSearch,
+    storedSearch,
     pairs,
     files: await search("with transfer, in files", { seed }, "files"),
     random: await search("random, with transfer", { seed, strategy: "random" }),

@@ -1,0 +1,303 @@
+/** The standard flow of one network, saved and recovered by each approach, for `stemma bench flows`. */
+import { open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { FleetRepository, SaveReport } from "../../server/repository/fleet-repository.js";
+import { openNodeHome } from "../../server/repository/node-home.js";
+import { openRepository } from "../../server/repository/open-repository.js";
+import { loadDeltaCodec } from "../../shared/delta/load.js";
+import type { RecoveredModel } from "../../shared/recover/recovery.js";
+import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { fineTuned, weights } from "../helpers/related-tensors.js";
+import { bytesBelow } from "./bytes-below.js";
+import { flowSteps, standardFlow, type FlowStep } from "./flows-plan.js";
+import { shapesOf, type BenchModel } from "./model-shapes.js";
+import { median, recoverFloor, saveFloor, type Named } from "./save-floors.js";
+
+export type UpdateKind = "full" | "partial";
+export type Approach = "snapshot" | "update";
+
+export interface UseCaseFigures {
+  readonly useCase: string;
+  readonly depth: number;
+  /** Bytes of all files that the save added to the disk. */
+  readonly storedBytes: number;
+  /** Bytes of the changed tensors as a device sends them, and as a server keeps them; undefined for snapshots. */
+  readonly codedBytes: number | undefined;
+  /** Milliseconds, medians over the rounds. */
+  readonly save: SaveReport["steps"];
+  readonly saveFloorMs: number;
+  readonly recover: RecoveredModel["steps"];
+  readonly recoverFloorMs: number;
+}
+
+export interface FlowFigures {
+  readonly model: BenchModel;
+  readonly update: UpdateKind;
+  readonly approach: Approach;
+  /** Of the whole model. */
+  readonly modelBytes: number;
+  readonly useCases: readonly UseCaseFigures[];
+}
+
+export const saveMs = ({ save }: UseCaseFigures): number => save.extractMs + save.persistMs;
+export const recoverMs = ({ recover }: UseCaseFigures): number =>
+  recover.loadMs + recover.rebuildMs + recover.checkEnvironmentMs + recover.verifyMs;
+
+/** Moved by so much in an update, as fine-tunes with a small learning rate move weights. */
+const updateSize = 2e-4;
+
+interface FlowModel {
+  readonly step: FlowStep;
+  readonly tensors: readonly Named[];
+  /** The tensors that differ from those of the model it was trained from; all of U1. */
+  readonly changed: readonly Named[];
+}
+
+/** The models of the flow: seeded weights, and updates of all tensors or of the last layer's two. */
+export function flowModels(
+  model: BenchModel,
+  update: UpdateKind,
+  steps: readonly FlowStep[],
+): readonly FlowModel[] {
+  const shapes = shapesOf(model);
+  const models: FlowModel[] = [];
+  for (const [index, step] of steps.entries()) {
+    const base = step.from === undefined ? undefined : models[step.from]?.tensors;
+    const tensors = shapes.map((shape, i): Named => {
+      const name = `t${String(i).padStart(3, "0")}`;
+      const before = base?.[i];
+      if (before === undefined) return { name, ...weights(shape, i + 1) };
+      if (update === "partial" && i < shapes.length - 2) return before;
+      return { name, ...fineTuned(before, updateSize, 10_000 * index + i) };
+    });
+    models.push({ step, tensors, changed: tensors.filter((tensor, i) => tensor !== base?.[i]) });
+  }
+  return models;
+}
+
+interface FlowRequest {
+  readonly model: BenchModel;
+  readonly update: UpdateKind;
+  readonly rounds: number;
+  /** A folder of the caller's. */
+  readonly folder: string;
+}
+
+/** Both approaches on the same models. */
+export async function measureStandardFlow(request: FlowRequest): Promise<readonly FlowFigures[]> {
+  const { model, update, rounds, folder } = request;
+  const models = flowModels(model, update, flowSteps(standardFlow));
+  const coded = await codedBytesOf(models);
+  const figures: FlowFigures[] = [];
+  for (const approach of ["snapshot", "update"] as const) {
+    const measured: UseCaseFigures[][] = [];
+    for (let round = 0; round < rounds; round++)
+      measured.push(await measureRound(models, approach, join(folder, `${approach}-${round}`)));
+    const useCases = models.map(({ step }, index) => {
+      const own = measured.map((each) => each[index] as UseCaseFigures);
+      const codedBytes = approach === "snapshot" || step.from === undefined ? undefined : coded[index];
+      return { ...medianOf(own), codedBytes };
+    });
+    const modelBytes = (models[0] as FlowModel).tensors.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    figures.push({ model, update, approach, modelBytes, useCases });
+  }
+  return figures;
+}
+
+/** What the codec makes of each model's changed tensors, against the model it was trained from. */
+async function codedBytesOf(models: readonly FlowModel[]): Promise<readonly number[]> {
+  const codec = await loadDeltaCodec();
+  return models.map(({ step, changed }) => {
+    if (step.from === undefined) return 0;
+    const bases = new Map(models[step.from]?.tensors.map((tensor) => [tensor.name, tensor]));
+    return changed.reduce((sum, tensor) => {
+      const base = bases.get(tensor.name);
+      return sum + codec.encodeTensor(tensor, tensor.bytes, base === undefined ? {} : { base }).bytes.length;
+    }, 0);
+  });
+}
+
+/** Each snapshot is kept in a home of its own, so that it shares nothing; updates share one. */
+async function measureRound(
+  models: readonly FlowModel[],
+  approach: Approach,
+  folder: string,
+): Promise<UseCaseFigures[]> {
+  const figures: UseCaseFigures[] = [];
+  const isSnapshot = approach === "snapshot";
+  let opened = isSnapshot ? undefined : await openHomeAt(join(folder, "home"));
+  const ids: Hash[] = [];
+  try {
+    for (const [index, model] of models.entries()) {
+      if (isSnapshot) opened = await openHomeAt(join(folder, `home-${index}`));
+      const { repository, stored } = opened as OpenedHome;
+      const bases = isSnapshot || model.step.from === undefined ? [] : [ids[model.step.from] as Hash];
+      const before = await stored();
+      globalThis.gc?.();
+      const floor = (): Promise<number> =>
+        saveFloor(folder, model.tensors, isSnapshot ? model.tensors : model.changed);
+      // Which side is first alternates, so that neither always profits from the other's caches.
+      const early = index % 2 === 0 ? await floor() : undefined;
+      const { summary, steps } = await repository.save(unhashedOpaqueModel(model.tensors), {
+        name: "m",
+        bases,
+      });
+      const saveFloorMs = early ?? (await floor());
+      ids.push(summary.versionId);
+      const storedBytes = (await stored()) - before;
+      const recovered = isSnapshot
+        ? await measureRecovery(repository, summary.versionId, model, folder)
+        : undefined;
+      figures.push({
+        useCase: model.step.useCase,
+        depth: model.step.depth,
+        storedBytes,
+        codedBytes: undefined,
+        save: steps,
+        saveFloorMs,
+        ...(recovered ?? { recover: noSteps, recoverFloorMs: 0 }),
+      });
+      if (isSnapshot) {
+        await opened?.close();
+        opened = undefined;
+      }
+    }
+    if (!isSnapshot)
+      for (const [index, model] of models.entries()) {
+        const { repository } = opened as OpenedHome;
+        const recovered = await measureRecovery(repository, ids[index] as Hash, model, folder);
+        figures[index] = { ...(figures[index] as UseCaseFigures), ...recovered };
+      }
+    return figures;
+  } finally {
+    await opened?.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const noSteps: RecoveredModel["steps"] = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
+
+const recoveries = 3;
+
+/**
+ * The first recovery, and read of the floor, fill the operating system's cache; of those after it the medians are
+ * taken.
+ */
+async function measureRecovery(
+  repository: FleetRepository,
+  versionId: Hash,
+  { tensors }: FlowModel,
+  folder: string,
+): Promise<Pick<UseCaseFigures, "recover" | "recoverFloorMs">> {
+  const cached = join(folder, "cached");
+  const file = await open(cached, "w");
+  for (const { bytes } of tensors) await file.write(bytes);
+  await file.close();
+  const floors: number[] = [];
+  const recovered: RecoveredModel["steps"][] = [];
+  for (let time = 0; time <= recoveries; time++) {
+    globalThis.gc?.();
+    const floorMs = await recoverFloor(cached);
+    const { steps } = await repository.recover(versionId);
+    if (time === 0) continue;
+    floors.push(floorMs);
+    recovered.push(steps);
+  }
+  return { recover: medianSteps(recovered), recoverFloorMs: median(floors) };
+}
+
+function medianSteps(all: readonly RecoveredModel["steps"][]): RecoveredModel["steps"] {
+  const middle = (step: keyof RecoveredModel["steps"]): number => median(all.map((each) => each[step]));
+  return {
+    loadMs: middle("loadMs"),
+    rebuildMs: middle("rebuildMs"),
+    checkEnvironmentMs: middle("checkEnvironmentMs"),
+    verifyMs: middle("verifyMs"),
+  };
+}
+
+interface OpenedHome {
+  readonly repository: FleetRepository;
+  /** Bytes of all files of its fleet. */
+  readonly stored: () => Promise<number>;
+  close(): Promise<void>;
+}
+
+async function openHomeAt(path: string): Promise<OpenedHome> {
+  const home = await openNodeHome(path);
+  const repository = await openRepository(home, "local");
+  return {
+    repository,
+    stored: () => bytesBelow(join(path, "fleets")),
+    close: async () => {
+      await repository.close();
+      await home.close();
+    },
+  };
+}
+
+function medianOf(rounds: readonly UseCaseFigures[]): UseCaseFigures {
+  const [first] = rounds as readonly [UseCaseFigures];
+  const middle = (value: (figures: UseCaseFigures) => number): number => median(rounds.map(value));
+  return {
+    ...first,
+    save: {
+      extractMs: middle(({ save }) => save.extractMs),
+      persistMs: middle(({ save }) => save.persistMs),
+    },
+    saveFloorMs: middle((figures) => figures.saveFloorMs),
+    recover: medianSteps(rounds.map(({ recover }) => recover)),
+    recoverFloorMs: middle((figures) => figures.recoverFloorMs),
+  };
+}
+
+export interface DepthFigures {
+  readonly depth: number;
+  readonly deepMs: number;
+  readonly firstMs: number;
+}
+
+/** Recoveries of the first and of the last of a chain of updates, in turn. */
+export async function measureDepth({
+  model,
+  update,
+  depth,
+  rounds,
+  folder,
+}: FlowRequest & { readonly depth: number }): Promise<DepthFigures> {
+  const opened = await openHomeAt(join(folder, "depth"));
+  try {
+    const steps = flowSteps({ nodes: 1, perPhase: depth }).slice(0, depth + 1);
+    const ids: Hash[] = [];
+    let before: readonly Named[] | undefined;
+    for (const [index, step] of steps.entries()) {
+      const shapes = shapesOf(model);
+      const tensors: readonly Named[] = shapes.map((shape, i) => {
+        const known = before?.[i];
+        if (known === undefined) return { name: `t${String(i).padStart(3, "0")}`, ...weights(shape, i + 1) };
+        if (update === "partial" && i < shapes.length - 2) return known;
+        return { name: known.name, ...fineTuned(known, updateSize, 10_000 * index + i) };
+      });
+      const bases = step.from === undefined ? [] : [ids[step.from] as Hash];
+      const { summary } = await opened.repository.save(unhashedOpaqueModel(tensors), { name: "m", bases });
+      ids.push(summary.versionId);
+      before = tensors;
+    }
+    const times: { first: number[]; deep: number[] } = { first: [], deep: [] };
+    for (let round = -1; round < rounds; round++)
+      for (const [which, id] of [
+        ["first", ids[1]],
+        ["deep", ids.at(-1)],
+      ] as const) {
+        globalThis.gc?.();
+        const startedMs = performance.now();
+        await opened.repository.recover(id as Hash);
+        if (round >= 0) times[which].push(performance.now() - startedMs);
+      }
+    return { depth, firstMs: median(times.first), deepMs: median(times.deep) };
+  } finally {
+    await opened.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}

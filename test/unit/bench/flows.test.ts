@@ -1,0 +1,121 @@
+/** The evaluation flows: who is trained from whom, what an update changes, and the aims. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { flowSteps, standardFlow } from "../../bench/flows-plan.js";
+import {
+  flowChart,
+  flowsMarkdown,
+  flowsText,
+  reachesOf,
+  type FlowResults,
+} from "../../bench/flows-report.js";
+import { flowModels, type UseCaseFigures } from "../../bench/flows-standard.js";
+import { byteLengthOf, shapesOf } from "../../bench/model-shapes.js";
+
+describe("the flow", () => {
+  it("has ten models on one node, and U2 is trained from U1 (MM2)", () => {
+    const steps = flowSteps(standardFlow);
+    assert.deepEqual(
+      steps.map(({ useCase, from, depth }) => [useCase, from, depth]),
+      [
+        ["U1", undefined, 0],
+        ["U3-1-1", 0, 1],
+        ["U3-1-2", 1, 2],
+        ["U3-1-3", 2, 3],
+        ["U3-1-4", 3, 4],
+        ["U2", 0, 1],
+        ["U3-2-1", 5, 2],
+        ["U3-2-2", 6, 3],
+        ["U3-2-3", 7, 4],
+        ["U3-2-4", 8, 5],
+      ],
+    );
+  });
+
+  it("has 102, 202 and 402 models on 5, 10 and 20 nodes; each node's chains begin at U1 and at U2", () => {
+    for (const [nodes, models] of [
+      [5, 102],
+      [10, 202],
+      [20, 402],
+    ] as const) {
+      const steps = flowSteps({ nodes, perPhase: 10 });
+      assert.equal(steps.length, models);
+      const depthsOf = (useCase: string): readonly number[] =>
+        steps.filter((step) => step.useCase === useCase).map(({ depth }) => depth);
+      assert.deepEqual(depthsOf("U3-1-10"), new Array(nodes).fill(10));
+      assert.deepEqual(depthsOf("U3-2-10"), new Array(nodes).fill(11));
+      const firstOf = new Set(steps.filter(({ useCase }) => useCase === "U3-2-1").map(({ from }) => from));
+      assert.deepEqual(
+        [...firstOf].map((from) => steps[from as number]?.useCase),
+        ["U2"],
+      );
+    }
+  });
+
+  it("changes all tensors, or the two of the last layer, which have MMlib's sizes", () => {
+    const steps = flowSteps({ nodes: 1, perPhase: 1 });
+    const changed = (update: "full" | "partial"): readonly number[] =>
+      flowModels("mobilenet-v2", update, steps).map((model) => model.changed.length);
+    assert.deepEqual(changed("full"), [262, 262, 262, 262]);
+    assert.deepEqual(changed("partial"), [262, 2, 2, 2]);
+    const lastLayer = (model: string): number =>
+      shapesOf(model)
+        .slice(-2)
+        .reduce((sum, shape) => sum + byteLengthOf(shape) / 4, 0);
+    assert.deepEqual(
+      ["mobilenet-v2", "googlenet", "resnet-18", "resnet-50", "resnet-152"].map(lastLayer),
+      [1_281_000, 1_025_000, 513_000, 2_049_000, 2_049_000],
+    );
+  });
+});
+
+function useCase(name: string, recoverMs: number): UseCaseFigures {
+  return {
+    useCase: name,
+    depth: 1,
+    storedBytes: 2_000_000,
+    codedBytes: 1_000_000,
+    save: { extractMs: 10, persistMs: 20 },
+    saveFloorMs: 20,
+    recover: { loadMs: 1, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: recoverMs - 1 },
+    recoverFloorMs: 10,
+  };
+}
+
+const results: FlowResults = {
+  rounds: 1,
+  flows: [
+    {
+      model: "resnet-152",
+      update: "partial",
+      approach: "update",
+      modelBytes: 100_000_000,
+      useCases: [useCase("U1", 15), useCase("U3-1-1", 15), useCase("U3-1-4", 25)],
+    },
+  ],
+  depths: [{ depth: 50, update: "full", firstMs: 10, deepMs: 11 }],
+};
+
+describe("the report of the flows", () => {
+  it("says which aims are met, by the worst of first and last fine-tune", () => {
+    assert.deepEqual(
+      reachesOf(results).map(({ measured, isMet }) => [measured, isMet]),
+      [
+        ["2.00 %", true],
+        ["1.50 ×", true],
+        ["2.50 ×", false],
+        ["1.10 ×", true],
+      ],
+    );
+  });
+
+  it("names every use case in table and chart, and MMlib's figures", () => {
+    const markdown = flowsMarkdown(results, new Map([["resnet-152", "flows-resnet-152.svg"]]));
+    for (const text of ["U3-1-4", "241,863,473 B", "(flows-resnet-152.svg)", "missed"])
+      assert.ok(markdown.includes(text), text);
+    assert.ok(flowsText(results).includes("1.50 → 2.50"));
+    const chart = flowChart("resnet-152", results.flows);
+    assert.equal([...chart.matchAll(/>U3-1-4</g)].length, 3);
+    assert.ok(!chart.includes("NaN"));
+  });
+});
