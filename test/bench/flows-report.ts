@@ -99,12 +99,12 @@ function rowOf({ model, update, approach, useCases }: FlowFigures): FlowRow {
     const found = useCases.find((each) => each.useCase === useCase);
     return found === undefined ? Number.NaN : recoverMs(found) / found.recoverFloorMs;
   };
-  const [first] = fineTunes;
+  const coded = fineTunes.flatMap(({ codedBytes }) => codedBytes ?? []);
   return {
     model,
     approach: approach === "snapshot" ? `snapshot, ${update}` : `update, ${update}`,
     storedBytes: middle(({ storedBytes }) => storedBytes),
-    codedBytes: first?.codedBytes === undefined ? undefined : middle(({ codedBytes = 0 }) => codedBytes),
+    codedBytes: coded.length === 0 ? undefined : median(coded),
     save: middle(saveMs),
     saveRatio: middle((figures) => saveMs(figures) / figures.saveFloorMs),
     recover: middle(recoverMs),

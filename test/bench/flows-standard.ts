@@ -82,13 +82,15 @@ interface FlowRequest {
   readonly rounds: number;
   /** A folder of the caller's. */
   readonly folder: string;
+  /** How many of the first models the codec encodes; absent: all. */
+  readonly coded?: number;
 }
 
 /** Both approaches on the same models. */
 export async function measureStandardFlow(request: FlowRequest): Promise<readonly FlowFigures[]> {
-  const { model, update, rounds, folder } = request;
+  const { model, update, rounds, folder, coded: codedCount = Infinity } = request;
   const models = flowModels(model, update, flowSteps(standardFlow));
-  const coded = await codedBytesOf(models);
+  const coded = await codedBytesOf(models.slice(0, codedCount));
   const figures: FlowFigures[] = [];
   for (const approach of ["snapshot", "update"] as const) {
     const measured: UseCaseFigures[][] = [];

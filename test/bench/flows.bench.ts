@@ -30,6 +30,8 @@ const models = (options.models ?? (options.quick ? quickModels : allModels)).spl
 for (const model of models) shapesOf(model);
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
 const depth = options.quick ? 10 : 50;
+/** Encoding takes long, and is nearly the same for all fine-tunes. */
+const encoding = options.quick ? { coded: 2 } : {};
 const updates: readonly UpdateKind[] = ["full", "partial"];
 
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-flows-"));
@@ -40,11 +42,11 @@ try {
   const flows: FlowFigures[] = [];
   const depths: FlowResults["depths"][number][] = [];
   // One flow is not measured: it compiles the code for all others.
-  await measureStandardFlow({ model: "mobilenet-v2", update: "partial", rounds: 1, folder });
+  await measureStandardFlow({ model: "mobilenet-v2", update: "partial", rounds: 1, folder, coded: 0 });
   for (const model of models as BenchModel[])
     for (const update of updates) {
       say(`${model}, ${update} updates`);
-      flows.push(...(await measureStandardFlow({ model, update, rounds, folder })));
+      flows.push(...(await measureStandardFlow({ model, update, rounds, folder, ...encoding })));
     }
   for (const update of updates) {
     say(`${depth} updates, ${update}`);
