@@ -22,6 +22,8 @@ export interface UseCaseFigures {
   readonly depth: number;
   /** Bytes of all files that the save added to the disk. */
   readonly storedBytes: number;
+  /** Bytes of the tensors that differ from those of the model before; all for snapshots. */
+  readonly changedBytes: number;
   /** Bytes of the changed tensors as a device sends them, and as a server keeps them; undefined for snapshots. */
   readonly codedBytes: number | undefined;
   /** Milliseconds, medians over the rounds. */
@@ -136,7 +138,6 @@ async function measureRound(
       const { repository, stored } = opened as OpenedHome;
       const bases = isSnapshot || model.step.from === undefined ? [] : [ids[model.step.from] as Hash];
       const before = await stored();
-      globalThis.gc?.();
       const floor = (): Promise<number> =>
         saveFloor(folder, model.tensors, isSnapshot ? model.tensors : model.changed);
       // Which side is first alternates, so that neither always profits from the other's caches.
@@ -155,6 +156,10 @@ async function measureRound(
         useCase: model.step.useCase,
         depth: model.step.depth,
         storedBytes,
+        changedBytes: (isSnapshot ? model.tensors : model.changed).reduce(
+          (sum, { bytes }) => sum + bytes.length,
+          0,
+        ),
         codedBytes: undefined,
         save: steps,
         saveFloorMs,
@@ -180,11 +185,11 @@ async function measureRound(
 
 const noSteps: RecoveredModel["steps"] = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
 
-const recoveries = 3;
+const recoveries = 5;
 
 /**
  * The first recovery, and read of the floor, fill the operating system's cache; of those after it the medians are
- * taken.
+ * taken. Garbage collection is not forced: code runs slower after it.
  */
 async function measureRecovery(
   repository: FleetRepository,
@@ -199,7 +204,6 @@ async function measureRecovery(
   const floors: number[] = [];
   const recovered: RecoveredModel["steps"][] = [];
   for (let time = 0; time <= recoveries; time++) {
-    globalThis.gc?.();
     const floorMs = await recoverFloor(cached);
     const { steps } = await repository.recover(versionId);
     if (time === 0) continue;

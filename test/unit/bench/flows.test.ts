@@ -73,7 +73,8 @@ function useCase(name: string, recoverMs: number): UseCaseFigures {
   return {
     useCase: name,
     depth: 1,
-    storedBytes: 2_000_000,
+    storedBytes: 2_100_000,
+    changedBytes: 2_000_000,
     codedBytes: 1_000_000,
     save: { extractMs: 10, persistMs: 20 },
     saveFloorMs: 20,
@@ -90,18 +91,33 @@ const results: FlowResults = {
       update: "partial",
       approach: "update",
       modelBytes: 100_000_000,
-      useCases: [useCase("U1", 15), useCase("U3-1-1", 15), useCase("U3-1-4", 25)],
+      useCases: [useCase("U1", 15), useCase("U3-1-1", 15), useCase("U3-1-2", 25), useCase("U3-1-4", 25)],
     },
   ],
   depths: [{ depth: 50, update: "full", firstMs: 10, deepMs: 11 }],
 };
 
+/** With the longest names and numbers. */
+const widest: FlowResults = {
+  ...results,
+  flows: [
+    {
+      ...results.flows[0]!,
+      model: "mobilenet-v2",
+      approach: "snapshot",
+      useCases: [
+        { ...useCase("U3-1-1", 999), codedBytes: 241_000_000, save: { extractMs: 0, persistMs: 999 } },
+      ],
+    },
+  ],
+};
+
 describe("the report of the flows", () => {
-  it("says which aims are met, by the worst of first and last fine-tune", () => {
+  it("says which aims are met, by the medians of the fine-tunes", () => {
     assert.deepEqual(
       reachesOf(results).map(({ measured, isMet }) => [measured, isMet]),
       [
-        ["2.00 %", true],
+        ["1.10 %", true],
         ["1.50 ×", true],
         ["2.50 ×", false],
         ["1.10 ×", true],
@@ -113,7 +129,8 @@ describe("the report of the flows", () => {
     const markdown = flowsMarkdown(results, new Map([["resnet-152", "flows-resnet-152.svg"]]));
     for (const text of ["U3-1-4", "241,863,473 B", "(flows-resnet-152.svg)", "missed"])
       assert.ok(markdown.includes(text), text);
-    assert.ok(flowsText(results).includes("1.50 → 2.50"));
+    assert.ok(markdown.includes("1.50 → 2.50"));
+    for (const line of flowsText(widest).split("\n")) assert.ok(line.length <= 80, line);
     const chart = flowChart("resnet-152", results.flows);
     assert.equal([...chart.matchAll(/>U3-1-4</g)].length, 3);
     assert.ok(!chart.includes("NaN"));
