@@ -30,6 +30,8 @@ const models = (options.models ?? (options.quick ? quickModels : allModels)).spl
 for (const model of models) shapesOf(model);
 const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
 const depth = options.quick ? 10 : 50;
+/** A recovery of MobileNetV2 takes some 20 ms. */
+const depthRounds = options.quick ? 6 : 40;
 /** Encoding takes long, and is nearly the same for all fine-tunes. */
 const encoding = options.quick ? { coded: 2 } : {};
 const updates: readonly UpdateKind[] = ["full", "partial"];
@@ -54,7 +56,7 @@ try {
       model: "mobilenet-v2",
       update,
       depth,
-      rounds: 2 * rounds + 1,
+      rounds: depthRounds,
       folder,
     });
     depths.push({ ...figures, update });
