@@ -230,7 +230,8 @@ the model before.
 *Stored* counts all files that a save adds, without those of its base (MM6); *coded* is what the codec makes of the
 changed tensors: what a device sends and a server keeps. The time to save is extract and persist, the time to recover
 load, rebuild, check and verify. The *ratio* is to a floor of the same run: to save, SHA-256 of all bytes and one
-fsynced write of those that are stored (MMlib does not fsync); to recover, a cached read and SHA-256. Medians of
+fsynced write of those that are stored (MMlib does not fsync); to recover, a cached read and SHA-256. A recovery
+reads tensors while it hashes others, so it can take less than its floor, which does one after the other. Medians of
 ${results.rounds === 1 ? "one round" : `${results.rounds} rounds`}, and over the eight fine-tunes.
 
 ${markdownTable(results.flows.map(rowOf), [...flowColumns, firstToLast])}
