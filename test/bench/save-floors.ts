@@ -9,8 +9,13 @@ import type { Tensor } from "../../shared/tensor/tensor.js";
 
 export type Named = Tensor & { readonly name: string };
 
-export const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+/** Of an even count the mean of the two in the middle. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] as number;
+  return sorted.length % 2 === 1 || upper === Infinity ? upper : ((sorted[middle - 1] as number) + upper) / 2;
+}
 export async function timed(run: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await run();

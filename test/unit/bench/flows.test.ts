@@ -117,6 +117,7 @@ describe("the report of the flows", () => {
     assert.deepEqual(
       reachesOf(results).map(({ measured, isMet }) => [measured, isMet]),
       [
+        ["2.10 %", true],
         ["1.10 %", true],
         ["1.50 ×", true],
         ["2.50 ×", false],
