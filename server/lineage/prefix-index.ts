@@ -132,6 +132,17 @@ export class PrefixIndex<Candidate extends PrefixCandidate> {
     return found === undefined ? undefined : this.#match(found);
   }
 
+  /** As `longest`, as if there were no model `except`. The index is as before afterwards. */
+  longestExcept(except: Hash, identities: readonly Hash[]): PrefixMatch<Candidate> | undefined {
+    const known = this.#models.get(except);
+    if (known === undefined) return this.longest(identities);
+    const own = Array.from(known.group.identities, (number) => this.#identityOf[number] as Hash);
+    this.remove(except);
+    const found = this.longest(identities);
+    this.add(own, known.model);
+    return found;
+  }
+
   #match({ group, layers }: { group: Group<Candidate>; layers: number }): PrefixMatch<Candidate> {
     return { model: bestOf(group), layers };
   }

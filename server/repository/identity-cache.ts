@@ -67,6 +67,8 @@ export function encodeIdentities(architecture: Hash, identities: readonly Hash[]
 export class IdentityCache {
   readonly #file: CacheFile;
   #read: ReadonlyMap<Hash, Uint8Array> | undefined;
+  /** Architectures that the file has, or gets with the next write. */
+  #known = new Set<Hash>();
   #pending: Uint8Array[] = [];
 
   /** @param folder of the fleet */
@@ -78,6 +80,7 @@ export class IdentityCache {
   async load(): Promise<void> {
     const { entries, end } = decodeIdentities(await this.#file.read());
     this.#read = entries;
+    this.#known = new Set(entries.keys());
     this.#file.appendAfter(end);
   }
 
@@ -87,7 +90,10 @@ export class IdentityCache {
     return Array.from({ length: found.length / hashBytes }, (_, index) => hashAt(found, index * hashBytes));
   }
 
+  /** Writes an architecture with the next `forget`, unless it is in the file. */
   add(architecture: Hash, identities: readonly Hash[]): void {
+    if (this.#known.has(architecture)) return;
+    this.#known.add(architecture);
     this.#pending.push(encodeIdentities(architecture, identities));
   }
 

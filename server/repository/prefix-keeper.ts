@@ -65,10 +65,7 @@ export class PrefixKeeper {
       const index = await this.#upToDate();
       if (except === undefined || !index.has(except))
         return { match: index.longest(asked), indexed: index.size };
-      index.remove(except);
-      const found = { match: index.longest(asked), indexed: index.size };
-      await this.#put(index, except);
-      return found;
+      return { match: index.longestExcept(except, asked), indexed: index.size - 1 };
     });
     return { nearest: match === undefined ? undefined : await this.#found(match), indexed };
   }

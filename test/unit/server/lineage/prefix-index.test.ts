@@ -43,6 +43,19 @@ describe("the model found", () => {
     assert.equal(index.remove(low!.id), false);
   });
 
+  test("is another than one that is left out, which is found again afterwards", () => {
+    const index = new PrefixIndex();
+    index.add(identities("a", "b"), model("short"));
+    index.add(identities("a", "b", "c"), model("long"));
+    const asked = identities("a", "b", "c", "d");
+    assert.equal(index.longestExcept(model("long").id, asked)?.model.id, model("short").id);
+    assert.deepEqual(index.longest(asked), { model: model("long"), layers: 3 });
+    assert.deepEqual(index.longestExcept(model("unknown").id, asked), index.longest(asked));
+    index.remove(model("short").id);
+    assert.equal(index.longestExcept(model("long").id, asked), undefined);
+    assert.equal(index.size, 1);
+  });
+
   test("is added again with other values", () => {
     const index = new PrefixIndex();
     index.add(identities("a"), model("m", 1));
