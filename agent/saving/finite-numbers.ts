@@ -8,12 +8,12 @@ import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { DType } from "../../shared/tensor/dtype.js";
 import type { TensorSource } from "../../shared/tensor/tensor.js";
 
-/** Bytes of a number, and the bits of its highest 16 that are all 1 where it is infinite or NaN. */
+/** Bytes of a number, and the bits of its highest word, of 16 or 32 bits, that are all 1 where it is not finite. */
 const floats: Partial<Record<DType, { readonly bytes: number; readonly exponent: number }>> = {
   F16: { bytes: 2, exponent: 0x7c00 },
   BF16: { bytes: 2, exponent: 0x7f80 },
-  F32: { bytes: 4, exponent: 0x7f80 },
-  F64: { bytes: 8, exponent: 0x7ff0 },
+  F32: { bytes: 4, exponent: 0x7f80_0000 },
+  F64: { bytes: 8, exponent: 0x7ff0_0000 },
 };
 
 /**
@@ -48,17 +48,29 @@ async function isFinite(source: TensorSource): Promise<boolean> {
   const float = floats[source.dtype];
   if (float === undefined) return true;
   const { bytes, exponent } = float;
-  /** Position in the present number of the next byte: a chunk may end within a number. */
-  let position = 0;
-  let low = 0;
+  /** The beginning of a number whose end is in the next chunk. */
+  let rest: Uint8Array = new Uint8Array(0);
   for await (const chunk of source.chunks()) {
-    for (const byte of chunk) {
-      position++;
-      if (position === bytes - 1) low = byte;
-      if (position < bytes) continue;
-      position = 0;
-      if ((((byte << 8) | low) & exponent) === exponent) return false;
-    }
+    const joined = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    const whole = joined.length - (joined.length % bytes);
+    if (!areFinite(highWords(joined.subarray(0, whole), bytes), bytes === 8 ? 2 : 1, exponent)) return false;
+    rest = joined.slice(whole);
   }
+  return true;
+}
+
+/** Little-endian words of 16 bits of two-byte numbers, else of 32 bits. Copies bytes that are not aligned. */
+function highWords(bytes: Uint8Array, numberBytes: number): Uint16Array | Uint32Array {
+  const wordBytes = Math.min(numberBytes, 4);
+  const { buffer, byteOffset, length } = bytes.byteOffset % wordBytes === 0 ? bytes : Uint8Array.from(bytes);
+  return wordBytes === 2
+    ? new Uint16Array(buffer, byteOffset, length / 2)
+    : new Uint32Array(buffer, byteOffset, length / 4);
+}
+
+/** @param step words of a number; its highest is the last of them */
+function areFinite(words: Uint16Array | Uint32Array, step: number, exponent: number): boolean {
+  for (let at = step - 1; at < words.length; at += step)
+    if (((words[at] as number) & exponent) === exponent) return false;
   return true;
 }
