@@ -14,6 +14,9 @@ export interface FlowStep {
   readonly depth: number;
 }
 
+/** Moved by so much in an update, as fine-tunes with a small learning rate move weights. */
+export const updateSize = 2e-4;
+
 export const standardFlow = { nodes: 1, perPhase: 4 } as const;
 
 /** In an order in which every model comes after the one it is trained from. */

@@ -10,7 +10,7 @@ import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
 import { bytesBelow } from "./bytes-below.js";
-import { flowSteps, standardFlow, type FlowStep } from "./flows-plan.js";
+import { flowSteps, standardFlow, updateSize, type FlowStep } from "./flows-plan.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
 import { median, recoverFloor, saveFloor, type Named } from "./save-floors.js";
 
@@ -45,9 +45,6 @@ export interface FlowFigures {
 export const saveMs = ({ save }: UseCaseFigures): number => save.extractMs + save.persistMs;
 export const recoverMs = ({ recover }: UseCaseFigures): number =>
   recover.loadMs + recover.rebuildMs + recover.checkEnvironmentMs + recover.verifyMs;
-
-/** Moved by so much in an update, as fine-tunes with a small learning rate move weights. */
-const updateSize = 2e-4;
 
 interface FlowModel {
   readonly step: FlowStep;

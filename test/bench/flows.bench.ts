@@ -3,44 +3,71 @@
  * approach, beside floors of the same run and MMlib's own figures.
  *
  *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--markdown FILE] [--quick] [-o json]
+ *   stemma bench flows --distributed [--nodes 5,10,20] [--rounds 3] [--markdown FILE] [--quick] [-o json]
  *
- * `--quick` measures MobileNetV2 and ResNet-18 once. With --markdown the report is written to FILE, and a chart of each
- * network beside it. Asserts nothing.
+ * `--distributed` runs the flow on many nodes, each a process. `--quick` measures MobileNetV2 and ResNet-18 once, and
+ * two nodes. With --markdown the report is written to FILE, and charts beside it. Asserts nothing but that the flow was
+ * the one that the paper describes.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
+import { measureDistributedFlow, medianOfRuns, type DistributedFigures } from "./flows-distributed.js";
+import {
+  distributedChart,
+  distributedMarkdown,
+  distributedText,
+  type DistributedResults,
+} from "./flows-distributed-report.js";
 import { flowChart, flowsMarkdown, flowsText, type FlowResults } from "./flows-report.js";
 import { measureDepth, measureStandardFlow, type FlowFigures, type UpdateKind } from "./flows-standard.js";
+import { machineLine } from "./machine.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
 
 const { values: options } = parseArgs({
   options: {
     output: { type: "string", short: "o", default: "table" },
     quick: { type: "boolean", default: false },
+    distributed: { type: "boolean", default: false },
+    nodes: { type: "string" },
     models: { type: "string" },
     rounds: { type: "string" },
     markdown: { type: "string" },
   },
 });
-const quickModels = "mobilenet-v2,resnet-18";
-const allModels = "mobilenet-v2,googlenet,resnet-18,resnet-50,resnet-152";
-const models = (options.models ?? (options.quick ? quickModels : allModels)).split(",");
-for (const model of models) shapesOf(model);
-const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
-const depth = options.quick ? 10 : 50;
-/** A recovery of MobileNetV2 takes some 20 ms. */
-const depthRounds = options.quick ? 6 : 40;
-/** Encoding takes long, and is nearly the same for all fine-tunes. */
-const encoding = options.quick ? { coded: 2 } : {};
-const updates: readonly UpdateKind[] = ["full", "partial"];
-
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-flows-"));
 const say = (text: string): void => {
   if (options.output !== "json") process.stderr.write(`${text} …\n`);
 };
 try {
+  const standard = options.distributed ? undefined : await runStandard();
+  const distributed = options.distributed || options.quick ? await runDistributed() : undefined;
+  const texts = [
+    ...(standard === undefined ? [] : [flowsText(standard)]),
+    ...(distributed === undefined ? [] : [distributedText(distributed)]),
+  ];
+  process.stdout.write(
+    options.output === "json"
+      ? `${JSON.stringify({ ...standard, ...(distributed === undefined ? {} : { distributed }) })}\n`
+      : texts.join("\n"),
+  );
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+
+async function runStandard(): Promise<FlowResults> {
+  const quickModels = "mobilenet-v2,resnet-18";
+  const allModels = "mobilenet-v2,googlenet,resnet-18,resnet-50,resnet-152";
+  const models = (options.models ?? (options.quick ? quickModels : allModels)).split(",");
+  for (const model of models) shapesOf(model);
+  const rounds = Number(options.rounds ?? (options.quick ? 1 : 5));
+  const depth = options.quick ? 10 : 50;
+  /** A recovery of MobileNetV2 takes some 20 ms. */
+  const depthRounds = options.quick ? 6 : 40;
+  /** Encoding takes long, and is nearly the same for all fine-tunes. */
+  const encoding = options.quick ? { coded: 2 } : {};
+  const updates: readonly UpdateKind[] = ["full", "partial"];
   const flows: FlowFigures[] = [];
   const depths: FlowResults["depths"][number][] = [];
   // One flow is not measured: it compiles the code for all others.
@@ -69,7 +96,35 @@ try {
     const names = new Map([...charts].map(([model, chart]) => [model, basename(chart)]));
     await writeFile(markdown, flowsMarkdown(results, names));
   }
-  process.stdout.write(options.output === "json" ? `${JSON.stringify(results)}\n` : flowsText(results));
-} finally {
-  await rm(folder, { recursive: true, force: true });
+  return results;
+}
+
+async function runDistributed(): Promise<DistributedResults> {
+  const counts = (options.nodes ?? (options.quick ? "2" : "5,10,20")).split(",").map(Number);
+  for (const count of counts)
+    if (!Number.isInteger(count) || count < 1 || count > 64)
+      throw new Error(
+        `--nodes takes whole numbers from 1 to 64, with commas between them, not ${options.nodes}.`,
+      );
+  const rounds = options.quick ? 1 : Number(options.rounds ?? 3);
+  const perPhase = options.quick ? 2 : 10;
+  const approaches = options.quick ? (["update"] as const) : (["snapshot", "update"] as const);
+  const flows: DistributedFigures[] = [];
+  for (const nodes of counts)
+    for (const approach of approaches) {
+      const runs: DistributedFigures[] = [];
+      for (let round = 0; round < rounds; round++) {
+        say(`${nodes} nodes, ${approach}, run ${round + 1} of ${rounds}`);
+        runs.push(await measureDistributedFlow({ model: "mobilenet-v2", approach, nodes, perPhase, folder }));
+      }
+      flows.push(medianOfRuns(runs));
+    }
+  const results: DistributedResults = { rounds, flows };
+  const { markdown } = options;
+  if (markdown !== undefined && options.distributed) {
+    const chart = markdown.replace(/(\.md)?$/, ".svg");
+    await writeFile(chart, distributedChart(results));
+    await writeFile(markdown, distributedMarkdown(results, basename(chart), machineLine()));
+  }
+  return results;
 }
