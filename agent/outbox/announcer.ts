@@ -100,6 +100,14 @@ export function afterAnnouncing(attempts: Attempts, versionId: Hash, nowMs: numb
   });
 }
 
+/**
+ * The attempts after the server was asked anew what it knows: it may have started again, and announcements without an
+ * answer are lost then. Sent again, they get the same answers.
+ */
+export function afterWelcome(attempts: Attempts): Attempts {
+  return new Map([...attempts].filter(([, { phase }]) => phase !== "announced"));
+}
+
 export interface Answer {
   readonly phase: Attempt["phase"];
   /** Milliseconds until it is announced again if nothing else is received; absent: the backoff. */

@@ -14,6 +14,7 @@ import { announcementOf } from "../outbox/announcement.js";
 import {
   afterAnnouncing,
   afterAnswer,
+  afterWelcome,
   decideAnnouncements,
   type Answer,
   type Attempt,
@@ -78,12 +79,13 @@ export class Announcements {
   }
 
   /**
-   * The server states what it knows of each line.
+   * The server states what it knows of each line. What it has not answered yet is announced again.
    * @returns versions that lines have run and the server does not know of
    */
   serverKnows(heads: readonly LineHead[]): ReadonlySet<Hash> {
     this.#known = new Map(heads.map((head) => [head.line, head]));
     this.#reported.clear();
+    this.#attempts = afterWelcome(this.#attempts);
     const { lines } = this.options.enrolment;
     return new Set(
       lines.flatMap((line) => this.#activationsOf(line).map((activation) => activation.versionId)),

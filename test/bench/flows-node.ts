@@ -175,6 +175,9 @@ function runNode(): void {
     await node.agent.close();
     return null;
   };
+  process.on("disconnect", () => {
+    process.exit(0);
+  });
   process.on("message", (order: Order) => {
     perform(order).then(
       (value) => {

@@ -3,7 +3,7 @@
  * approach, beside floors of the same run and MMlib's own figures.
  *
  *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--markdown FILE] [--quick] [-o json]
- *   stemma bench flows --distributed [--nodes 5,10,20] [--rounds 3] [--markdown FILE] [--quick] [-o json]
+ *   stemma bench flows --distributed [--nodes 5,10,20] [--approaches snapshot,update] [--rounds 3] …
  *
  * `--distributed` runs the flow on many nodes, each a process. `--quick` measures MobileNetV2 and ResNet-18 once, and
  * two nodes. With --markdown the report is written to FILE, and charts beside it. Asserts nothing but that the flow was
@@ -21,7 +21,13 @@ import {
   type DistributedResults,
 } from "./flows-distributed-report.js";
 import { flowChart, flowsMarkdown, flowsText, type FlowResults } from "./flows-report.js";
-import { measureDepth, measureStandardFlow, type FlowFigures, type UpdateKind } from "./flows-standard.js";
+import {
+  measureDepth,
+  measureStandardFlow,
+  type Approach,
+  type FlowFigures,
+  type UpdateKind,
+} from "./flows-standard.js";
 import { machineLine } from "./machine.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
 
@@ -31,6 +37,7 @@ const { values: options } = parseArgs({
     quick: { type: "boolean", default: false },
     distributed: { type: "boolean", default: false },
     nodes: { type: "string" },
+    approaches: { type: "string" },
     models: { type: "string" },
     rounds: { type: "string" },
     markdown: { type: "string" },
@@ -108,10 +115,13 @@ async function runDistributed(): Promise<DistributedResults> {
       );
   const rounds = options.quick ? 1 : Number(options.rounds ?? 3);
   const perPhase = options.quick ? 2 : 10;
-  const approaches = options.quick ? (["update"] as const) : (["snapshot", "update"] as const);
+  const approaches = (options.approaches ?? (options.quick ? "update" : "snapshot,update")).split(",");
+  for (const approach of approaches)
+    if (approach !== "snapshot" && approach !== "update")
+      throw new Error(`--approaches takes snapshot and update, with a comma between them, not ${approach}.`);
   const flows: DistributedFigures[] = [];
   for (const nodes of counts)
-    for (const approach of approaches) {
+    for (const approach of approaches as readonly Approach[]) {
       const runs: DistributedFigures[] = [];
       for (let round = 0; round < rounds; round++) {
         say(`${nodes} nodes, ${approach}, run ${round + 1} of ${rounds}`);

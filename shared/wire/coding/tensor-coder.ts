@@ -118,12 +118,9 @@ class InlineCoder implements TensorCoder {
   }
 }
 
-/** Calls to coder-thread.ts, answered in order. */
+/** Calls to coder-thread.ts, answered in order. The thread starts with the first call: many transfers need none. */
 class ThreadCoder implements TensorCoder {
-  readonly #calls = new WorkerCalls<CoderCall, CoderResult>(
-    new URL("./coder-thread.js", import.meta.url),
-    "encodes tensors",
-  );
+  #calls: WorkerCalls<CoderCall, CoderResult> | undefined;
 
   encode(tensor: Tensor, references: References, options?: EncodeOptions): Promise<EncodedTensor> {
     return this.#call({ call: "encode", tensor, references, options }, [
@@ -152,12 +149,13 @@ class ThreadCoder implements TensorCoder {
       bytesOf(references),
     );
   }
-  close(): Promise<void> {
-    return this.#calls.close();
+  async close(): Promise<void> {
+    await this.#calls?.close();
   }
 
   /** The thread answers every call with the result type of its kind. */
   #call<Result extends CoderResult>(call: CoderCall, moved: readonly Uint8Array[]): Promise<Result> {
+    this.#calls ??= new WorkerCalls(new URL("./coder-thread.js", import.meta.url), "encodes tensors");
     return this.#calls.call(call, movable(moved)) as Promise<Result>;
   }
 }

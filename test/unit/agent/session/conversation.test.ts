@@ -138,6 +138,18 @@ describe("a conversation", () => {
     await conversation.idle();
     assert.ok(sentOf("announce").length >= 3);
   });
+  it("announces at once what the server did not answer before it started again", async () => {
+    const { conversation, save, sentOf, welcome } = await startConversation();
+    conversation.onOpen(session);
+    await welcome();
+    await save("1");
+    assert.equal(sentOf("announce").length, 1);
+    // As a server behind another broker answers after a restart: it has received nothing meanwhile.
+    await welcome();
+    const [first, again] = sentOf("announce");
+    assert.ok(first !== undefined);
+    assert.deepEqual(again, first);
+  });
   it("announces a base on request, and refuses when it does not have it", async () => {
     const { conversation, save, deliver, sentOf, welcome, receipt } = await startConversation();
     const base = await save("1");
