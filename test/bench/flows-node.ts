@@ -19,6 +19,8 @@ import { updateSize } from "./flows-plan.js";
 import { saveFloor, type Named } from "./save-floors.js";
 
 export const flowLine = "model";
+/** With it this file runs as a node. */
+const nodeArgument = "node-of-a-flow";
 
 export interface NodeSettings {
   /** The agent's home; the node makes it. */
@@ -55,9 +57,7 @@ export interface FlowNode {
 }
 
 export async function startNode(settings: NodeSettings): Promise<FlowNode> {
-  const child = fork(fileURLToPath(import.meta.url), [], {
-    env: { ...process.env, STEMMA_BENCH_NODE: "1" },
-  });
+  const child = fork(fileURLToPath(import.meta.url), [nodeArgument]);
   const order = (one: Order): Promise<unknown> => answerOf(child, one);
   await order({ do: "start", ...settings });
   return {
@@ -192,4 +192,4 @@ function runNode(): void {
   });
 }
 
-if (process.env["STEMMA_BENCH_NODE"] !== undefined) runNode();
+if (process.argv[2] === nodeArgument) runNode();
