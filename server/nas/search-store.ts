@@ -1,4 +1,5 @@
 /** Where a search keeps its candidates, and a fleet of a server as such a place. */
+import { qualityKey } from "../../shared/model/metadata.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { ExportedModelJson } from "../../shared/model/model-json-export.js";
 import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js";
@@ -75,7 +76,7 @@ export function storeInFleet(
           metadata: {
             "search.candidate": candidate,
             "search.choices": choices.join(","),
-            "search.quality": quality,
+            [qualityKey]: quality,
           },
           ...(lease === undefined ? {} : { lease }),
         },

@@ -6,6 +6,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
+import { decodeMetadata, qualityKey } from "../../shared/model/metadata.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import type { Architecture } from "../../shared/model/model.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -52,7 +53,8 @@ export class PrefixKeeper {
   }
 
   /**
-   * Finds the version with which an architecture has the most layers in common; of equal ones the newest.
+   * Finds the version with which an architecture has the most layers in common; of equal ones the one of the highest
+   * quality, then the newest.
    * @param except a version that is not looked at
    * @returns the nearest, where any has the first layer too, and how many versions were compared by the index
    */
@@ -108,8 +110,26 @@ export class PrefixKeeper {
       architecture === undefined || version?.retired !== undefined
         ? undefined
         : await this.#identitiesOf(architecture);
-    if (identities === undefined) index.remove(versionId);
-    else index.add(identities, { id: versionId, savedAtMs: records.get(versionId)?.savedAtMs ?? 0 });
+    if (identities === undefined) {
+      index.remove(versionId);
+      return;
+    }
+    const record = records.get(versionId);
+    const quality = await this.#qualityOf(record?.objects.metadata);
+    index.add(identities, { id: versionId, quality, savedAtMs: record?.savedAtMs ?? 0 });
+  }
+
+  /** The number under `quality` in the metadata; undefined without one, and where they cannot be read. */
+  async #qualityOf(metadata: Hash | undefined): Promise<number | undefined> {
+    if (metadata === undefined) return undefined;
+    try {
+      const { [qualityKey]: quality } = decodeMetadata(await this.#source.objects.read("metadata", metadata));
+      return typeof quality === "number" ? quality : undefined;
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.#source.log?.warn("metadata-unreadable", { metadata, error });
+      return undefined;
+    }
   }
 
   #architectureOf(versionId: Hash): Hash | undefined {

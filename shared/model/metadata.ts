@@ -6,6 +6,13 @@ import { StemmaError } from "../errors.js";
 import { decodeCanonical, encodeCanonical } from "./canonical-json.js";
 
 export type ModelMetadata = Readonly<Record<string, string | number | boolean>>;
+
+/**
+ * How good a model is, as whoever made it measures it, higher being better: of ancestors with equally many layers in
+ * common, the best is preferred.
+ */
+export const qualityKey = "quality";
+
 const limits = { maxBytes: 1024 * 1024, maxDepth: 2 };
 
 /** @throws CANONICAL_JSON_INVALID */

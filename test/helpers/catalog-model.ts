@@ -2,7 +2,6 @@
  * A plain picture of a fleet's models: what is live, which leases hold what, and which tensors are therefore
  * needed. For tests that compare a repository with it.
  */
-import { compareCandidates } from "../../server/lineage/prefix-candidates.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import type { Architecture } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -20,7 +19,15 @@ export interface PlainModel {
   readonly pool: number;
   /** Tensor by path. */
   readonly tensors: ReadonlyMap<string, Hash>;
+  readonly quality: number | undefined;
   readonly savedAtMs: number;
+}
+
+/** Of equally long prefixes: that of the better model, one without a quality last; of the newer; of the smaller id. */
+function isPreferred(a: PlainModel, b: PlainModel): boolean {
+  if (a.quality !== b.quality)
+    return b.quality === undefined || (a.quality !== undefined && a.quality > b.quality);
+  return a.savedAtMs === b.savedAtMs ? a.id < b.id : a.savedAtMs > b.savedAtMs;
 }
 
 export interface PlainLease {
@@ -94,7 +101,7 @@ export class PlainCatalog {
       const isBetter =
         best === undefined ||
         layers > best.layers ||
-        (layers === best.layers && compareCandidates(model, best.model) < 0);
+        (layers === best.layers && isPreferred(model, best.model));
       if (layers > 0 && isBetter) best = { model, layers };
     }
     return best;

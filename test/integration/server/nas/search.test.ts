@@ -125,7 +125,7 @@ describe("a search for architectures", () => {
       if (!first.retired.has(candidate)) {
         const { metadata, record } = await operations.model({ fleet: "search", model: versionId });
         assert.equal(metadata?.["search.candidate"], candidate);
-        assert.equal(metadata["search.quality"], quality);
+        assert.equal(metadata["quality"], quality);
         assert.deepEqual(record.bases, ancestor === null ? [] : [ancestor.versionId]);
       }
       if (frozen > 1) assert.ok(newBytes < bytes, `candidate ${candidate}`);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { commonPrefix } from "../../../../shared/model/common-prefix.js";
+import type { ModelMetadata } from "../../../../shared/model/metadata.js";
 import type { Architecture } from "../../../../shared/model/model.js";
 import { weightSlots } from "../../../../shared/model/architecture.js";
 import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
@@ -16,13 +17,21 @@ import {
 } from "../../../helpers/random-architectures.js";
 import { memoryHome, modelOf, openRepository, seededBytes, tensorsOf } from "./harness.js";
 
-async function saveOf(repository: FleetRepository, architecture: Architecture, seed: string): Promise<Hash> {
+async function saveOf(
+  repository: FleetRepository,
+  architecture: Architecture,
+  seed: string,
+  metadata?: ModelMetadata,
+): Promise<Hash> {
   const tensors = weightSlots(architecture).map(({ dtype, shape }, i) => ({
     dtype,
     shape,
     bytes: seededBytes(`${seed}/${i}`, 4 * shape.reduce((product, extent) => product * extent, 1)),
   }));
-  const { summary } = await repository.save(modelSourceOfTensors(architecture, tensors), { name: seed });
+  const { summary } = await repository.save(modelSourceOfTensors(architecture, tensors), {
+    name: seed,
+    ...(metadata === undefined ? {} : { metadata }),
+  });
   return summary.versionId;
 }
 
@@ -55,6 +64,33 @@ test("is that of Algorithm 1 on all models, at every moment", async () => {
       repository = await openRepository(home, "fleet-a");
     }
   }
+  await repository.close();
+});
+
+test("prefers the best of equally near models, then the newest", async () => {
+  const { home, ports } = await memoryHome();
+  let repository = await openRepository(home, "fleet-a");
+  const [architecture] = searchedChoices(1, randomNumbers(5)).map(candidateArchitecture).map(savable);
+  assert.ok(architecture !== undefined);
+  const save = async (name: string, metadata?: ModelMetadata): Promise<Hash> => {
+    ports.clock.advance(1000);
+    return await saveOf(repository, architecture, name, metadata);
+  };
+  const worst = await save("worst", { quality: -1 });
+  const best = await save("best", { quality: 0.5 });
+  const older = await save("older", { quality: 0.25 });
+  const newer = await save("newer", { quality: 0.25 });
+  const without = await save("without");
+  const inWords = await save("in words", { quality: "0.9" });
+  // Those without a number come last, the newest of them first.
+  for (const expected of [best, newer, older, worst, inWords, without]) {
+    assert.equal((await repository.nearest(architecture)).nearest?.versionId, expected);
+    await repository.close();
+    repository = await openRepository(home, "fleet-a");
+    assert.equal((await repository.nearest(architecture)).nearest?.versionId, expected);
+    await repository.retire(expected, "asked");
+  }
+  assert.equal((await repository.nearest(architecture)).nearest, undefined);
   await repository.close();
 });
 

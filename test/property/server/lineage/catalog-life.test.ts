@@ -234,13 +234,22 @@ class CatalogLife {
     const model: ModelSource = modelSourceOfTensors(architecture, tensors);
     const savedAtMs = this.#clock.now();
     const name = `m${this.saved++}`;
-    const { summary } = await this.#repository.save(model, { name, ...options });
+    const quality = this.#drawnQuality();
+    const metadata = quality === undefined ? { tool: "test" } : { quality };
+    const { summary } = await this.#repository.save(model, { name, metadata, ...options });
     this.#plain.live.set(summary.versionId, {
       id: summary.versionId,
       pool,
       tensors: new Map(model.leaves.map((leaf) => [leaf.path, leaf.tensor])),
+      quality,
       savedAtMs,
     });
+  }
+
+  /** Few different ones, so that many are equal; some models have none, or a text. */
+  #drawnQuality(): number | undefined {
+    const drawn = this.#random(5);
+    return drawn === 0 ? undefined : (drawn - 2) / 4;
   }
 
   /** Different each time: the first eight bytes count, the others repeat them. */
