@@ -66,6 +66,10 @@ export const modelOperations = {
     method: "GET",
     path: `${modelPath}/log`,
     params: modelParams,
+    query: {
+      offset: z.number().int().min(0).max(1e9).optional().describe("How many of the newest to skip"),
+      limit: z.number().int().min(1).max(1e6).optional().describe("How many at most; absent: all"),
+    },
     output: z.array(versionSummary),
   }),
   nearest: call({

@@ -21,7 +21,7 @@ export async function metricOf(
   evaluation: Evaluation,
 ): Promise<MeasuredMetric> {
   const known = taskMetrics[evaluation.task];
-  for (const { record, state } of repository.lineage(versionId).slice(0, maxAncestors)) {
+  for (const { record, state } of repository.lineage(versionId, { limit: maxAncestors })) {
     if (record.objects.metadata === undefined || state === "retired") continue;
     const metadata = decodeMetadata(await repository.objects.read("metadata", record.objects.metadata));
     const { "metric.name": name, "metric.unit": unit, "metric.lowerIsBetter": lowerIsBetter } = metadata;

@@ -62,9 +62,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return describe(repository, summary);
     },
-    log: async (reference) => {
+    log: async ({ offset, limit, ...reference }) => {
       const { repository, summary } = await find(reference);
-      return repository.lineage(summary.versionId);
+      return repository.lineage(summary.versionId, { offset, limit });
     },
     nearest: async ({ fleet, ...question }) => nearestModel(await fleets.get(fleet), question),
     diff: async ({ fleet, a, b, otherFleet = fleet }) => {

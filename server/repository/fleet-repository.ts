@@ -19,7 +19,7 @@ import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
 import type { DeclaredRelation } from "./state/successors.js";
-import type { VersionFilter } from "./state/version-table.js";
+import type { LineagePage, VersionFilter } from "./state/version-table.js";
 import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
@@ -285,7 +285,7 @@ export interface FleetRepository {
   /**
    * The version and its ancestors through its bases; of several bases, the first one's ancestors come first.
    */
-  lineage(versionId: Hash): readonly VersionSummary[];
+  lineage(versionId: Hash, page?: LineagePage): readonly VersionSummary[];
   /** The versions that descend from this one, children first. @throws MODEL_NOT_FOUND */
   descendants(versionId: Hash, page?: { readonly offset?: number; readonly limit?: number }): DescendantPage;
   /** The newest version from which both descend, or that is one of them. @throws MODEL_NOT_FOUND */

@@ -311,7 +311,7 @@ function lookups(context: RepositoryContext): Lookups {
     resolve: (reference) => resolveReference(context, reference),
     get: (versionId) => findVersion(context, versionId),
     versions: (filter) => listVersions(context, filter),
-    lineage: (versionId) => lineageOf(context, versionId),
+    lineage: (versionId, page) => lineageOf(context, versionId, page),
     descendants: (versionId, page) => descendantsOf(context, versionId, page),
     commonAncestor: (a, b) => commonAncestorOf(context, a, b),
     generations: (versionId) => generationsTo(context, versionId),

@@ -48,7 +48,7 @@ export function addModelLogCommand(model: Command): void {
 
 async function tableCommand(
   reference: string,
-  { descendants, limit, offset = 0 }: LogChoices,
+  { descendants, limit, offset }: LogChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   if (descendants)
@@ -56,8 +56,7 @@ async function tableCommand(
       "USAGE",
       "--descendants belongs to --graph, --dot or --svg. `stemma model descendants` lists descendants page by page.",
     );
-  const lineage = await (await operations()).log({ fleet: options.fleet, model: reference });
-  const rows = lineage.slice(offset, limit === undefined ? undefined : offset + limit);
+  const rows = await (await operations()).log({ fleet: options.fleet, model: reference, offset, limit });
   output.print({
     data: rows,
     names: rows.map(nameOf),

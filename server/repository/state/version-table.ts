@@ -241,23 +241,34 @@ export function listVersions(
   return found;
 }
 
+/** Part of a list: what comes after the first `offset`, at most `limit`; absent: all. */
+export interface LineagePage {
+  readonly offset?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
 /**
  * The version and its known ancestors, each once. The ancestors through a first base come before those
  * through later bases.
  */
-export function lineageOf(table: VersionTable, versionId: Hash): readonly VersionSummary[] {
+export function lineageOf(
+  table: VersionTable,
+  versionId: Hash,
+  { offset = 0, limit = Infinity }: LineagePage = {},
+): readonly VersionSummary[] {
   const found: VersionSummary[] = [];
   const seen = new Set<Hash>();
   const waiting: Hash[] = [versionId];
   requireVersion(table, versionId);
-  while (waiting.length > 0) {
+  let passed = 0;
+  while (waiting.length > 0 && found.length < limit) {
     const next = waiting.pop() as Hash;
     if (seen.has(next)) continue;
     seen.add(next);
     const version = table.state.versions.get(next);
     const record = table.records.get(next);
     if (version === undefined || record === undefined) continue;
-    found.push(summaryOf(version, record));
+    if (passed++ >= offset) found.push(summaryOf(version, record));
     waiting.push(...record.bases.toReversed());
   }
   return found;

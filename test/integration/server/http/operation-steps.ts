@@ -175,6 +175,7 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "MODEL_NOT_FOUND",
     },
     { name: "log", ask: (at) => at.log({ fleet, model: "tiny:2" }) },
+    { name: "log", shows: "a page", ask: (at) => at.log({ fleet, model: "tiny:2", offset: 1, limit: 1 }) },
     { name: "descendants", ask: (at) => at.descendants({ ...tiny, limit: 5 }) },
     { name: "commonAncestor", ask: (at) => at.commonAncestor({ fleet, a: "tiny:1", b: "tiny:2" }) },
     {

@@ -83,7 +83,7 @@ const inputs = {
     limit: 4,
   },
   model: { fleet, model },
-  log: { fleet, model },
+  log: { fleet, model, offset: 3, limit: 4 },
   descendants: { fleet, model, offset: 3, limit: 4 },
   commonAncestor: { fleet, a: "x:1", b: "x:2" },
   lineage: { fleet, model, offset: 3, limit: 4, descendants: true },
