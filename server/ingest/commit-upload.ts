@@ -1,6 +1,5 @@
 /** Writes everything of an announced version into one pack: record, small objects, tensors, streams. */
 import { Turns } from "../../shared/concurrency/turns.js";
-import { encodingCodes } from "../../shared/delta/encoded.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
 import type { ObjectWriter, PackWriter } from "../../shared/objects/object-store.js";
@@ -22,18 +21,19 @@ export interface UploadContent {
 }
 
 /**
- * Of uploads whose tensors are decoded: each takes a thread and some tens of MB, and a whole fleet may report at the
- * same moment. One that takes long, as a device could make them all, gives up its turn.
+ * Of uploads with much to hash or to decode: each takes some tens of MB, and a whole fleet may report at the same
+ * moment. One that takes long, as a device could make them all, gives up its turn.
  */
-const decoding = new Turns({ count: 4, turnMs: 10_000 });
+const largeUploads = new Turns({ count: 4, turnMs: 10_000 });
+const largeBytes = 2 * 1024 * 1024;
 
 /**
  * When this resolves, everything is on disk; when it rejects, nothing is.
  * @throws OBJECT_HASH_MISMATCH, TENSOR_SIZE_MISMATCH and the other errors of putReceivedTensors; STORE_FAILED
  */
 export async function writeUpload(store: ObjectWriter, content: UploadContent): Promise<void> {
-  const isCoded = content.transfer?.encodings.some(({ code }) => code !== encodingCodes.raw) === true;
-  await (isCoded ? decoding.run(() => writePack(store, content)) : writePack(store, content));
+  const isLarge = (content.transfer?.rawBytes ?? 0) > largeBytes;
+  await (isLarge ? largeUploads.run(() => writePack(store, content)) : writePack(store, content));
 }
 
 async function writePack(store: ObjectWriter, content: UploadContent): Promise<void> {

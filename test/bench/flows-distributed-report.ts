@@ -1,5 +1,5 @@
 /** What `stemma bench flows --distributed` says: tables for the terminal, a report in Markdown, a chart. Pure. */
-import { formatBytes, formatDuration, renderTable } from "../../shared/cli/output.js";
+import { formatBytes, renderTable } from "../../shared/cli/output.js";
 import type { DistributedFigures, DistributedUseCase } from "./flows-distributed.js";
 import { lineChart, type Line, type LinePanel } from "./line-chart.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";
@@ -40,7 +40,7 @@ const times: readonly ReportColumn<DistributedUseCase>[] = [
   { title: "RATIO", value: ({ saveMs, saveFloorMs }) => ratio(saveMs / saveFloorMs), align: "right" },
   {
     title: "REPORT",
-    value: ({ reportMs }) => (reportMs === 0 ? "-" : formatDuration(reportMs)),
+    value: ({ reportMs }) => (reportMs === 0 ? "-" : `${(reportMs / 1000).toFixed(1)} s`),
     align: "right",
   },
   { title: "RECOVER", value: ({ recoverMs }) => ms(recoverMs), align: "right" },
@@ -57,11 +57,6 @@ const wire: ReportColumn<DistributedUseCase> = {
 };
 const flowColumns: readonly ReportColumn<FlowRow>[] = [
   { title: "FLOW", value: ({ flow }) => nameOf(flow) },
-  {
-    title: "LOST",
-    value: ({ flow }) => `${flow.lost} of ${flow.models}`,
-    align: "right",
-  },
   { title: "STORED", value: ({ flow }) => formatBytes(flow.storedBytes), align: "right" },
   wire,
   ...times,

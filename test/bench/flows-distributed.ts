@@ -6,7 +6,6 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ServerEvent } from "../../server/api/event-schemas.js";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
@@ -16,6 +15,7 @@ import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { collectBytes } from "../helpers/agent-fixtures.js";
 import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
 import { bytesBelow } from "./bytes-below.js";
+import { followArrivals, type Arrivals } from "./flows-arrivals.js";
 import { contentOf, flowLine, startNode, type FlowNode, type NodeSave } from "./flows-node.js";
 import { flowModels, type Approach } from "./flows-standard.js";
 import type { BenchModel } from "./model-shapes.js";
@@ -243,52 +243,6 @@ async function saveOnServer(
     versionId = summary?.versionId;
   });
   return { useCase, versionId: versionId as Hash, content: contentOf(tensors), saveMs, saveFloorMs };
-}
-
-type Recorded = Extract<ServerEvent, { readonly event: "recorded" }>;
-
-interface Arrivals {
-  readonly recorded: ReadonlyMap<string, Recorded>;
-  /** Resolves when the server has read back and confirmed all of these. */
-  until(versionIds: readonly Hash[]): Promise<void>;
-  stop(): void;
-}
-
-/** Follows the server's events, which say what arrived of each model. */
-function followArrivals({ operations }: ServerProcess): Arrivals {
-  const stopped = new AbortController();
-  const recorded = new Map<string, Recorded>();
-  const released = new Set<string>();
-  let wake: () => void = () => undefined;
-  let failure: unknown;
-  const follow = async (): Promise<void> => {
-    for await (const event of operations.events(stopped.signal)) {
-      if (event.event === "recorded") recorded.set(event.versionId, event);
-      else if (event.event === "released") released.add(event.versionId);
-      else if (event.event === "missed") throw new Error(`${event.count} events of the server were missed.`);
-      else if (event.event === "refused" || event.event === "damaged" || event.event === "device-quarantined")
-        throw new Error(`The server reports: ${JSON.stringify(event)}`);
-      wake();
-    }
-  };
-  follow().catch((error: unknown) => {
-    failure = error;
-    wake();
-  });
-  return {
-    recorded,
-    async until(versionIds) {
-      while (!versionIds.every((id) => released.has(id))) {
-        if (failure !== undefined) throw failure as Error;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-    stop: () => {
-      stopped.abort();
-    },
-  };
 }
 
 /** Bytes; VmHWM of Linux. */

@@ -7,6 +7,8 @@ import {
   type FlowFigures,
   type UseCaseFigures,
 } from "./flows-standard.js";
+import type { ProvenanceFigures } from "./flows-provenance.js";
+import { provenanceMarkdown, provenanceText } from "./flows-provenance-report.js";
 import { lineChart, type Line, type LinePanel } from "./line-chart.js";
 import { machineLine } from "./machine.js";
 import { markdownTable, type ReportColumn } from "./report-table.js";
@@ -16,6 +18,7 @@ export interface FlowResults {
   readonly rounds: number;
   readonly flows: readonly FlowFigures[];
   readonly depths: readonly (DepthFigures & { readonly update: string })[];
+  readonly provenance?: ProvenanceFigures;
 }
 
 /**
@@ -185,8 +188,8 @@ export function reachesOf({ flows, depths }: FlowResults): readonly Reach[] {
     const fineTunes = useCases.filter(isFineTune);
     const stored = median(fineTunes.map(({ storedBytes }) => storedBytes)) / modelBytes;
     const coded = median(fineTunes.flatMap((figures) => keptByServer(figures) ?? [])) / modelBytes;
-    reaches.push(atMost(`bytes of ${model}, partial, not coded, of a snapshot`, 100 * stored, 2.6, "%"));
-    reaches.push(atMost(`bytes of ${model}, partial, coded, of a snapshot`, 100 * coded, 2.6, "%"));
+    reaches.push(atMost(`${model}, partial, not coded, of a snapshot`, 100 * stored, 2.6, "%"));
+    reaches.push(atMost(`${model}, partial, coded, of a snapshot`, 100 * coded, 2.6, "%"));
   }
   for (const flow of flows.filter(({ approach }) => approach === "update")) {
     const { saveRatio, recoverRatio } = rowOf(flow);
@@ -209,6 +212,7 @@ export function flowsText(results: FlowResults): string {
     "",
     renderTable(reachesOf(results), reachColumns),
     "",
+    ...(results.provenance === undefined ? [] : [provenanceText(results.provenance)]),
   ].join("\n");
 }
 
@@ -261,7 +265,7 @@ ${markdownTable(mmlib, [
 
 ${[...charts].map(([model, file]) => `![${model}: bytes, time to save, time to recover](${file})`).join("\n\n")}
 
-## All use cases
+${results.provenance === undefined ? "" : `${provenanceMarkdown(results.provenance)}\n`}## All use cases
 
 ${markdownTable(steps, stepColumns)}
 

@@ -20,6 +20,7 @@ import {
   distributedText,
   type DistributedResults,
 } from "./flows-distributed-report.js";
+import { measureProvenanceFlow } from "./flows-provenance.js";
 import { flowChart, flowsMarkdown, flowsText, type FlowResults } from "./flows-report.js";
 import {
   measureDepth,
@@ -95,7 +96,13 @@ async function runStandard(): Promise<FlowResults> {
     });
     depths.push({ ...figures, update });
   }
-  const results: FlowResults = { rounds, flows, depths };
+  say("provenance");
+  const provenance = await measureProvenanceFlow(
+    options.quick
+      ? { perPhase: 1, pictures: 32, alpha: 0.35, folder }
+      : { perPhase: 4, pictures: 256, alpha: 1, folder },
+  );
+  const results: FlowResults = { rounds, flows, depths, provenance };
   const { markdown } = options;
   if (markdown !== undefined) {
     const charts = new Map(models.map((model) => [model, markdown.replace(/(\.md)?$/, `-${model}.svg`)]));

@@ -3,6 +3,19 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { flowSteps, standardFlow } from "../../bench/flows-plan.js";
 import {
+  medianOfRuns,
+  type DistributedFigures,
+  type DistributedUseCase,
+} from "../../bench/flows-distributed.js";
+import {
+  distributedChart,
+  distributedMarkdown,
+  distributedReaches,
+  distributedText,
+  type DistributedResults,
+} from "../../bench/flows-distributed-report.js";
+import type { ProvenanceFigures } from "../../bench/flows-provenance.js";
+import {
   flowChart,
   flowsMarkdown,
   flowsText,
@@ -112,7 +125,111 @@ const widest: FlowResults = {
   ],
 };
 
+const provenance: ProvenanceFigures = {
+  pictures: 256,
+  modelBytes: 9_000_000,
+  useCases: [
+    {
+      useCase: "U1",
+      depth: 0,
+      wireBytes: undefined,
+      hasData: false,
+      trainMs: 9_000,
+      replayMs: 8_000,
+      recoverMs: 8_000,
+    },
+    {
+      useCase: "U3-1-1",
+      depth: 1,
+      wireBytes: 660_000,
+      hasData: true,
+      trainMs: 7_000,
+      replayMs: 6_000,
+      recoverMs: 6_000,
+    },
+    {
+      useCase: "U3-1-2",
+      depth: 2,
+      wireBytes: 65_000,
+      hasData: false,
+      trainMs: 7_000,
+      replayMs: 6_000,
+      recoverMs: 3_599_000,
+    },
+  ],
+};
+
+const arrived = (useCase: string): DistributedUseCase => ({
+  useCase,
+  saveMs: 1_234,
+  saveFloorMs: 617,
+  reportMs: 99_900,
+  wireBytes: 14_200_000,
+  recoverMs: 999,
+  recoverFloorMs: 333,
+});
+const distributed: DistributedResults = {
+  rounds: 3,
+  flows: [
+    {
+      nodes: 20,
+      perPhase: 10,
+      approach: "snapshot",
+      models: 402,
+      modelBytes: 14_155_936,
+      lost: 0,
+      storedBytes: 14_200_000,
+      serverBytes: 513_000_000,
+      wallMs: 1,
+      fineTunes: [arrived("U3-1-1"), arrived("U3-2-10")],
+      onServer: [{ ...arrived("U2"), reportMs: 0, wireBytes: 0 }],
+    },
+  ],
+};
+
+describe("the report of the distributed flow", () => {
+  it("says what was lost and what memory the server took, and has U2 in a table of its own", () => {
+    assert.deepEqual(
+      distributedReaches(distributed).map(({ measured, isMet }) => [measured, isMet]),
+      [
+        ["0 of 402", true],
+        ["513 MB", false],
+      ],
+    );
+    const markdown = distributedMarkdown(distributed, "chart.svg", "Measured somewhere.");
+    const [before, onServer, fineTunes] = markdown.split(/## U1 and U2|## All fine-tunes/) as [
+      string,
+      string,
+      string,
+    ];
+    assert.ok(before.includes("(chart.svg)") && before.includes("| 2.00 |"));
+    assert.ok(onServer.includes("| U2 |") && !onServer.includes("| U3-"));
+    assert.ok(fineTunes.includes("| U3-2-10 |") && !fineTunes.includes("| U2 |"));
+    for (const line of distributedText(distributed).split("\n")) assert.ok(line.length <= 80, line);
+    assert.equal([...distributedChart(distributed).matchAll(/>2-10</g)].length, 3);
+  });
+
+  it("is of the medians of several runs, and of the worst memory and loss", () => {
+    const [one] = distributed.flows as [DistributedFigures];
+    const runs = [
+      one,
+      { ...one, lost: 1, serverBytes: 1, storedBytes: 3, fineTunes: [{ ...arrived("U3-1-1"), saveMs: 5 }] },
+      { ...one, storedBytes: 2, fineTunes: [{ ...arrived("U3-1-1"), saveMs: 7 }] },
+    ];
+    const median = medianOfRuns(runs);
+    assert.deepEqual([median.lost, median.serverBytes, median.storedBytes], [1, 513_000_000, 3]);
+    assert.equal(median.fineTunes[0]?.saveMs, 7);
+  });
+});
+
 describe("the report of the flows", () => {
+  it("counts what a fine-tune by provenance takes with its data, without them, and where they stay (MM3)", () => {
+    const markdown = flowsMarkdown({ ...results, provenance }, new Map());
+    for (const text of ["| 660 kB | 7.33 % |", "| 65.0 kB | 0.72 % |", "| 9.00 MB | 100.00 % |"])
+      assert.ok(markdown.includes(text), text);
+    for (const line of flowsText({ ...results, provenance }).split("\n")) assert.ok(line.length <= 80, line);
+  });
+
   it("says which aims are met, by the medians of the fine-tunes", () => {
     assert.deepEqual(
       reachesOf(results).map(({ measured, isMet }) => [measured, isMet]),
