@@ -54,7 +54,7 @@ async function isFinite(source: TensorSource): Promise<boolean> {
     const joined = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     const whole = joined.length - (joined.length % bytes);
     if (!areFinite(highWords(joined.subarray(0, whole), bytes), bytes === 8 ? 2 : 1, exponent)) return false;
-    rest = joined.slice(whole);
+    rest = new Uint8Array(joined.subarray(whole));
   }
   return true;
 }
@@ -62,7 +62,7 @@ async function isFinite(source: TensorSource): Promise<boolean> {
 /** Little-endian words of 16 bits of two-byte numbers, else of 32 bits. Copies bytes that are not aligned. */
 function highWords(bytes: Uint8Array, numberBytes: number): Uint16Array | Uint32Array {
   const wordBytes = Math.min(numberBytes, 4);
-  const { buffer, byteOffset, length } = bytes.byteOffset % wordBytes === 0 ? bytes : Uint8Array.from(bytes);
+  const { buffer, byteOffset, length } = bytes.byteOffset % wordBytes === 0 ? bytes : new Uint8Array(bytes);
   return wordBytes === 2
     ? new Uint16Array(buffer, byteOffset, length / 2)
     : new Uint32Array(buffer, byteOffset, length / 4);
