@@ -58,16 +58,16 @@ const types: readonly {
 ];
 const count = 5;
 
-/** In chunks of `size` bytes, each at an odd place in memory. */
+/** In chunks of `size` bytes at an odd place in memory, each where the one before it was. */
 function inChunks(source: TensorSource, bytes: Uint8Array, size: number): TensorSource {
   return {
     ...source,
     async *chunks() {
+      const place = new Uint8Array(size + 1);
       for (let at = 0; at < bytes.length; at += size) {
         const part = bytes.subarray(at, at + size);
-        const moved = new Uint8Array(part.length + 1);
-        moved.set(part, 1);
-        yield await Promise.resolve(moved.subarray(1));
+        place.set(part, 1);
+        yield await Promise.resolve(Buffer.from(place.buffer, 1, part.length));
       }
     },
   };
