@@ -142,6 +142,7 @@ export class Agent {
           lineStatus(state, line, (versionId) => conversation.attempt(versionId), {
             samples: (await intakes.get(line)?.status()) ?? null,
             standstill: trainer.standstill(line) ?? null,
+            lastFailure: trainer.lastFailure(line) ?? null,
           }),
         ),
       ),

@@ -7,6 +7,7 @@ import type { IntakeStatus } from "./intake/intake-answers.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
 import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
+import type { TrainingFailure } from "./trainer/trainer.js";
 import type { Running } from "./trainer/training-runs.js";
 
 export interface VersionStatus {
@@ -35,6 +36,8 @@ export interface LineStatus {
   readonly samples: IntakeStatus | null;
   /** Why the line does not train now; null while it trains. */
   readonly standstill: string | null;
+  /** Why its last training failed, since the agent was started; null where none did, or one succeeded after it. */
+  readonly lastFailure: TrainingFailure | null;
 }
 export interface HistoryStatus {
   /** Facts of the server's journal that this device has verified. */
@@ -74,7 +77,7 @@ export function lineStatus(
   state: OutboxState,
   line: string,
   attempt: (versionId: Hash) => Attempt | undefined,
-  { samples, standstill }: Pick<LineStatus, "samples" | "standstill">,
+  known: Pick<LineStatus, "samples" | "standstill" | "lastFailure">,
 ): LineStatus {
   const lineState = state.lines.get(line);
   const active = activeVersion(state, line);
@@ -105,7 +108,6 @@ export function lineStatus(
     active: active ?? null,
     trainings: lineState?.trainings ?? 0,
     versions,
-    samples,
-    standstill,
+    ...known,
   };
 }

@@ -168,6 +168,7 @@ const agentCodes = {
   SEARCH_SPACE_INVALID: usage,
   SEARCH_OTHER: usage,
   SEARCH_DAMAGED: failed,
+  SEARCH_WORKER_LOST: failed,
   OUTBOX_CORRUPT: verification,
   DISK_BUDGET_EXHAUSTED: failed,
   SAMPLE_INVALID: failed,

@@ -3,7 +3,7 @@
  * are due, one at a time. training-runs.ts runs them. Knows no wire.
  */
 import { messageOf, stackOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
@@ -31,6 +31,16 @@ interface RequestedTraining {
   readonly reject: (error: unknown) => void;
 }
 
+/** Of the text of a failure in the agent's status, in UTF-16 code units: a report has to fit into one message. */
+const maxFailureLength = 500;
+
+export interface TrainingFailure {
+  /** By the device's clock. */
+  readonly atMs: number;
+  readonly code: string;
+  readonly message: string;
+}
+
 /** Milliseconds between two checks of the schedules; short schedules need short checks. */
 const checkMs = { short: 500, long: 15_000 };
 /**
@@ -53,6 +63,8 @@ export class Trainer {
   >();
   /** Why each line did not train when its schedule was last checked. */
   readonly #standstills = new Map<string, string>();
+  /** Of each line whose last training failed, requested or not. */
+  readonly #lastFailures = new Map<string, TrainingFailure>();
   /** When a training that was cut short begins again, by line. */
   readonly #againAtMs = new Map<string, number>();
 
@@ -69,6 +81,11 @@ export class Trainer {
     if (this.running?.line === line) return undefined;
     const failure = this.#failures.get(line);
     return failure === undefined ? this.#standstills.get(line) : `its last training failed: ${failure.text}`;
+  }
+
+  /** Why the last training of a line failed; undefined where it did not. */
+  lastFailure(line: string): TrainingFailure | undefined {
+    return this.#lastFailures.get(line);
   }
 
   /** Removes what earlier trainings left, begins those again that were cut short, and checks the schedules. */
@@ -184,7 +201,7 @@ export class Trainer {
     this.#standstills.delete(line);
     try {
       await this.#runs.begin(line, { because: decision.because, request: {} });
-      this.#failures.delete(line);
+      this.#succeeded(line);
     } catch (error) {
       this.#pause(line, error);
       this.#failed(line, error);
@@ -245,7 +262,7 @@ export class Trainer {
       if (!isRequested && clock.monotonic() < againAtMs) return false;
       this.#againAtMs.delete(line);
       await this.#runs.again(line, begun);
-      this.#failures.delete(line);
+      this.#succeeded(line);
     } catch (error) {
       this.#pause(line, error);
       this.#failed(line, error);
@@ -273,7 +290,7 @@ export class Trainer {
           { line, because: decision.because },
         );
       const trained = await this.#runs.begin(line, { because: "asked", request });
-      this.#failures.delete(line);
+      this.#succeeded(line);
       resolve(trained);
     } catch (error) {
       this.#failed(line, error);
@@ -347,11 +364,21 @@ export class Trainer {
     });
   }
 
+  #succeeded(line: string): void {
+    this.#failures.delete(line);
+    this.#lastFailures.delete(line);
+  }
+
   #failed(line: string, error: unknown): void {
     if (this.#stopped) return;
-    if (this.#begun(line) === undefined)
+    if (this.#begun(line) === undefined) {
+      this.#lastFailures.set(line, {
+        atMs: Math.round(this.options.clock.now()),
+        code: isStemmaError(error) ? error.code : "INTERNAL",
+        message: messageOf(error).slice(0, maxFailureLength),
+      });
       this.options.onEvent("training-failed", `${line} could not train: ${messageOf(error)}`, line);
-    else
+    } else
       this.options.onEvent(
         "training-cut-short",
         `the training of ${line} was cut short: ${messageOf(error)} It goes on by itself.`,

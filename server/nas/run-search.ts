@@ -1,18 +1,18 @@
 /**
- * Runs a search: proposes candidates, has them made by workers (processes of the engine on this machine), saves what
- * each changed, and retires what leaves the population. Killed at any moment, the same call goes on: a candidate is
- * noted before it is trained, and again when its model is stored; one that was not noted as stored is made again.
+ * Runs a search: proposes candidates, has them trained (processes of the engine on this machine, devices of a fleet),
+ * saves what each changed, and retires what leaves the population. Killed at any moment, the same call goes on: a
+ * candidate is noted before it is trained, and again when its model is stored; one that was not noted as stored is made
+ * again.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
-import { isStemmaError } from "../../shared/errors.js";
+import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { DatasetReference } from "../../shared/train/training.js";
 import { populationAfter, propose, type SearchSettings, type Trained } from "./evolution.js";
 import type { DoneEvent, SearchEvent, SearchLog } from "./search-log.js";
 import type { SearchSpace } from "./search-space.js";
 import type { Inherited, SearchStore } from "./search-store.js";
-import { candidateModelJson, fileOf, trainCandidate, type CandidateJob } from "./train-candidate.js";
+import { candidateStart, fileOf, type CandidateJob, type CandidateTrainer } from "./candidate.js";
 
 export interface SearchRequest extends SearchSettings {
   readonly space: SearchSpace;
@@ -29,17 +29,17 @@ export interface SearchRequest extends SearchSettings {
 
 export interface SearchPorts {
   readonly store: SearchStore;
-  readonly dataset: DatasetReference;
   readonly log: SearchLog;
   readonly files: Files;
   readonly clock: Clock;
   /** A folder for the work on a candidate; it is removed afterwards. */
   workFolder(candidate: number): string;
-  /** Candidates that are made at the same time, and threads of each. */
-  readonly workers: number;
-  readonly threads: number;
+  /** Each makes one candidate at a time. At least one. */
+  readonly trainers: readonly CandidateTrainer[];
   readonly signal?: AbortSignal | undefined;
   onEvent?(event: SearchEvent): void;
+  /** A trainer can train no more; others make its candidate. */
+  onLost?(error: StemmaError): void;
 }
 
 /** What is known of a search from its log. */
@@ -74,26 +74,59 @@ export function searchState(events: readonly SearchEvent[]): SearchState {
   return { proposed, done, failed, retired, trained };
 }
 
-/** @throws what training, saving and the log throw; TRAINING_STOPPED where the signal ended it */
+/**
+ * @throws what training, saving and the log throw; TRAINING_STOPPED where the signal ended it; SEARCH_WORKER_LOST where
+ * the last trainer can train no more
+ */
 export async function runSearch(request: SearchRequest, ports: SearchPorts): Promise<SearchState> {
   const stop = new AbortController();
   const signal = ports.signal === undefined ? stop.signal : AbortSignal.any([ports.signal, stop.signal]);
   const search = new Search(request, { ...ports, signal });
-  await search.clearUp();
-  const workers = Array.from({ length: ports.workers }, async () => {
-    try {
-      await search.work();
-    } catch (error) {
-      // The others end too: a full disk or a lost server would meet them next.
-      stop.abort();
-      throw error;
-    }
-  });
-  const ended = await Promise.allSettled(workers);
+  let able = ports.trainers;
+  try {
+    await search.clearUp();
+    do {
+      const { left, lost } = await workTogether(search, able, stop);
+      if (left.length === 0 && lost !== undefined && search.hasMore()) throw lost;
+      able = left;
+      // A candidate whose trainer was lost last is made by those that had nothing to do any more.
+    } while (search.hasMore() && !signal.aborted);
+  } finally {
+    // What cannot be tidied up now, the next call of the search does.
+    for (const trainer of ports.trainers) await trainer.close?.().catch(() => undefined);
+  }
+  return searchState(ports.log.events);
+}
+
+/** @returns the trainers that can train more, and why the last of the others cannot */
+async function workTogether(
+  search: Search,
+  trainers: readonly CandidateTrainer[],
+  stop: AbortController,
+): Promise<{ readonly left: readonly CandidateTrainer[]; readonly lost: StemmaError | undefined }> {
+  const left: CandidateTrainer[] = [];
+  let lost: StemmaError | undefined;
+  const ended = await Promise.allSettled(
+    trainers.map(async (trainer) => {
+      try {
+        await search.work(trainer);
+        left.push(trainer);
+      } catch (error) {
+        if (isStemmaError(error, "SEARCH_WORKER_LOST")) {
+          search.lost(error);
+          lost = error;
+          return;
+        }
+        // The others end too: a full disk or a lost server would meet them next.
+        stop.abort();
+        throw error;
+      }
+    }),
+  );
   const failures = ended.flatMap((each) => (each.status === "rejected" ? [each.reason as Error] : []));
   const [first] = failures.toSorted((a, b) => Number(isStopped(a)) - Number(isStopped(b)));
   if (first !== undefined) throw first;
-  return searchState(ports.log.events);
+  return { left, lost };
 }
 
 /** Errors of one candidate, after which the search goes on. */
@@ -128,13 +161,23 @@ class Search {
   }
 
   /** Makes candidates until there are enough. */
-  async work(): Promise<void> {
+  async work(trainer: CandidateTrainer): Promise<void> {
     for (;;) {
       if (this.#ports.signal?.aborted === true) return;
       const next = await this.#decisions.run(() => this.#next());
       if (next === undefined) return;
-      await this.#make(next);
+      await this.#make(next, trainer);
     }
+  }
+
+  lost(error: StemmaError): void {
+    this.#ports.onLost?.(error);
+  }
+
+  /** Whether candidates are to be made, while nobody makes any. */
+  hasMore(): boolean {
+    const { trained } = searchState(this.#ports.log.events);
+    return trained.length < this.#request.candidates;
   }
 
   async #next(): Promise<Proposed | undefined> {
@@ -160,19 +203,19 @@ class Search {
     return event;
   }
 
-  async #make({ candidate, choices }: Proposed): Promise<void> {
+  async #make({ candidate, choices }: Proposed, trainer: CandidateTrainer): Promise<void> {
     const { space, seed, epochs, batchSize, learningRate, transfer } = this.#request;
-    const { store, files, dataset, threads, signal } = this.#ports;
+    const { store, files, signal } = this.#ports;
     const startedMs = this.#ports.clock.monotonic();
-    const job: CandidateJob = { candidate, choices, space, dataset, seed, epochs, batchSize, learningRate };
+    const job: CandidateJob = { candidate, choices, space, seed, epochs, batchSize, learningRate };
     const workFolder = this.#ports.workFolder(candidate);
     let inherited: Inherited | undefined;
     let isSaved = false;
     try {
-      inherited = transfer ? await store.inherit(candidateModelJson(job)) : undefined;
+      inherited = transfer ? await store.inherit(candidateStart(job).modelJson) : undefined;
       await files.remove(workFolder);
       await files.makeFolder(workFolder);
-      const made = await trainCandidate(job, inherited, { files, workFolder, threads, signal });
+      const made = await trainer.train(job, inherited, { workFolder, signal });
       const file = await fileOf(made);
       const { versionId, root, bytes, newBytes } = await store.save({
         candidate,
@@ -181,6 +224,7 @@ class Search {
         modelJson: made.modelJson,
         file,
         lease: inherited?.lease,
+        device: trainer.device,
       });
       isSaved = true;
       await this.#finished({
@@ -198,6 +242,7 @@ class Search {
         endedAtMs: Math.round(this.#ports.clock.now()),
         bytes,
         newBytes,
+        ...(trainer.device === undefined ? {} : { device: trainer.device }),
       });
     } catch (error) {
       if (!isStemmaError(error) || !candidateFaults.has(error.code)) throw error;

@@ -33,6 +33,8 @@ const doneEvent = z.strictObject({
   /** Bytes of tensors in the model, and of those that were new. */
   bytes: count,
   newBytes: count,
+  /** The device that trained it; absent: this machine. */
+  device: z.string().optional(),
 });
 const event = z.discriminatedUnion("event", [
   z.strictObject({

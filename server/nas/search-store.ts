@@ -28,6 +28,8 @@ export interface SavedCandidate {
   readonly file: Buffer;
   /** Of what it inherited. */
   readonly lease?: string | undefined;
+  /** The device that trained it; undefined: this machine. */
+  readonly device?: string | undefined;
 }
 
 export interface StoredCandidate {
@@ -59,14 +61,21 @@ export type SearchOperations = Pick<
   "transfer" | "endTransfer" | "recover" | "import" | "retire" | "listModels"
 >;
 
-/** Candidates are versions of the model `name`. */
+export interface FleetStoreOptions {
+  readonly fleet: string;
+  /** Candidates are versions of the model of this name. */
+  readonly name: string;
+  /** How long a candidate's training may take, at most; its lease lasts so long. Absent: an hour. */
+  readonly minutes?: number | undefined;
+}
+
 export function storeInFleet(
   operations: SearchOperations,
-  { fleet, name }: { readonly fleet: string; readonly name: string },
+  { fleet, name, minutes }: FleetStoreOptions,
 ): SearchStore {
   return {
-    inherit: (modelJson) => inheritFrom(operations, fleet, modelJson),
-    async save({ candidate, choices, quality, modelJson, file, lease }) {
+    inherit: (modelJson) => inheritFrom(operations, { fleet, minutes }, modelJson),
+    async save({ candidate, choices, quality, modelJson, file, lease, device }) {
       const { summary, newTensorBytes } = await operations.import(
         { byteLength: file.length, chunks: inChunks(file) },
         {
@@ -76,13 +85,16 @@ export function storeInFleet(
           metadata: {
             "search.candidate": candidate,
             "search.choices": choices.join(","),
+            ...(device === undefined ? {} : { "search.device": device }),
             [qualityKey]: quality,
           },
           ...(lease === undefined ? {} : { lease }),
         },
       );
-      const { versionId, record, tensorBytes } = summary!;
-      return { versionId, root: record.root, bytes: tensorBytes, newBytes: newTensorBytes };
+      const { versionId, record, tensorBytes, ownBytes } = summary!;
+      // What a device trained was stored when it reported it.
+      const newBytes = device === undefined ? newTensorBytes : ownBytes;
+      return { versionId, root: record.root, bytes: tensorBytes, newBytes };
     },
     async endLease(lease) {
       await operations.endTransfer({ fleet, lease });
@@ -103,26 +115,40 @@ export function storeInFleet(
 
 async function inheritFrom(
   operations: SearchOperations,
-  fleet: string,
+  { fleet, minutes }: Pick<FleetStoreOptions, "fleet" | "minutes">,
   modelJson: ExportedModelJson,
 ): Promise<Inherited | undefined> {
-  const { nearest, lease, frozen } = await operations.transfer({ fleet, modelJson: { ...modelJson } });
+  const { nearest, lease, frozen } = await operations.transfer({
+    fleet,
+    modelJson: { ...modelJson },
+    ...(minutes === undefined ? {} : { minutes }),
+  });
   if (nearest === null || lease === null) return undefined;
   if (nearest.tensors.length === 0) {
     await operations.endTransfer({ fleet, lease: lease.id });
     return undefined;
   }
-  const stream = await operations.recover({ fleet, model: nearest.versionId, lease: lease.id });
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of stream.chunks) chunks.push(chunk);
-  await stream.report;
-  const file = await readSafetensors(fileOfBytes(Buffer.concat(chunks)), "the inherited tensors");
-  const tensors = new Map<string, Tensor>();
-  for (const entry of file.tensors) tensors.set(entry.name, await tensorOfSource(file.source(entry)));
+  const tensors = await readRecovered(operations, { fleet, model: nearest.versionId, lease: lease.id });
   return { versionId: nearest.versionId, layers: nearest.layers, tensors, frozen, lease: lease.id };
 }
 
-async function* inChunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
+/** The tensors of a stored model by name, or those of a lease by the child's names; each is verified. */
+export async function readRecovered(
+  operations: Pick<ServerOperations, "recover">,
+  what: Parameters<ServerOperations["recover"]>[0],
+): Promise<ReadonlyMap<string, Tensor>> {
+  const stream = await operations.recover(what);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream.chunks) chunks.push(chunk);
+  await stream.report;
+  const file = await readSafetensors(fileOfBytes(Buffer.concat(chunks)), "the recovered tensors");
+  const tensors = new Map<string, Tensor>();
+  for (const entry of file.tensors) tensors.set(entry.name, await tensorOfSource(file.source(entry)));
+  return tensors;
+}
+
+/** A file in memory as the operation `import` takes it. */
+export async function* inChunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
   await Promise.resolve();
   yield bytes;
 }

@@ -1,12 +1,17 @@
 /**
  * Keeps the index of common prefixes (server/lineage) up to date with the state. It is built at the first query;
  * before every later one it is updated with the versions that changed since. In memory: versions that are not
- * retired and have an architecture that can be read.
+ * retired, have an architecture that can be read, and do not say themselves that nothing is to be inherited from them.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
-import { decodeMetadata, qualityKey } from "../../shared/model/metadata.js";
+import {
+  decodeMetadata,
+  inheritableKey,
+  qualityKey,
+  type ModelMetadata,
+} from "../../shared/model/metadata.js";
 import { layerIdentities } from "../../shared/model/layer-identity.js";
 import type { Architecture } from "../../shared/model/model.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -110,25 +115,29 @@ export class PrefixKeeper {
       architecture === undefined || version?.retired !== undefined
         ? undefined
         : await this.#identitiesOf(architecture);
-    if (identities === undefined) {
+    const record = records.get(versionId);
+    const { [qualityKey]: quality, [inheritableKey]: isInheritable } =
+      identities === undefined ? {} : await this.#metadataOf(record?.objects.metadata);
+    if (identities === undefined || isInheritable === false) {
       index.remove(versionId);
       return;
     }
-    const record = records.get(versionId);
-    const quality = await this.#qualityOf(record?.objects.metadata);
-    index.add(identities, { id: versionId, quality, savedAtMs: record?.savedAtMs ?? 0 });
+    index.add(identities, {
+      id: versionId,
+      quality: typeof quality === "number" ? quality : undefined,
+      savedAtMs: record?.savedAtMs ?? 0,
+    });
   }
 
-  /** The number under `quality` in the metadata; undefined without one, and where they cannot be read. */
-  async #qualityOf(metadata: Hash | undefined): Promise<number | undefined> {
-    if (metadata === undefined) return undefined;
+  /** Empty where a version has none, and where they cannot be read. */
+  async #metadataOf(metadata: Hash | undefined): Promise<ModelMetadata> {
+    if (metadata === undefined) return {};
     try {
-      const { [qualityKey]: quality } = decodeMetadata(await this.#source.objects.read("metadata", metadata));
-      return typeof quality === "number" ? quality : undefined;
+      return decodeMetadata(await this.#source.objects.read("metadata", metadata));
     } catch (error) {
       if (!isStemmaError(error)) throw error;
       this.#source.log?.warn("metadata-unreadable", { metadata, error });
-      return undefined;
+      return {};
     }
   }
 

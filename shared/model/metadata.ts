@@ -13,6 +13,9 @@ export type ModelMetadata = Readonly<Record<string, string | number | boolean>>;
  */
 export const qualityKey = "quality";
 
+/** False where no other model may take over layers of this one: its weights are not trained, or are known to be bad. */
+export const inheritableKey = "inheritable";
+
 const limits = { maxBytes: 1024 * 1024, maxDepth: 2 };
 
 /** @throws CANONICAL_JSON_INVALID */

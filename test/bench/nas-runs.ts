@@ -5,6 +5,7 @@ import { openLocalOperations } from "../../server/operations/local-operations.js
 import { runSearch, type SearchRequest } from "../../server/nas/run-search.js";
 import { SearchLog } from "../../server/nas/search-log.js";
 import { storeInFleet, type SearchStore } from "../../server/nas/search-store.js";
+import { trainerHere } from "../../server/nas/train-here.js";
 import { nodeClock } from "../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -72,13 +73,11 @@ export async function measureSearch(measured: MeasuredRequest): Promise<Measured
         { ...request, candidates },
         {
           store: opened.store,
-          dataset: measured.dataset,
           log,
           files,
           clock: nodeClock(),
           workFolder: (candidate) => join(folder, `work-${candidate}`),
-          workers: 1,
-          threads: 1,
+          trainers: [trainerHere({ files, dataset: measured.dataset, threads: 1 })],
           onEvent: (event) => {
             if (event.event !== "done") return;
             const { candidate, quality: accuracy, frozen, layers } = event;

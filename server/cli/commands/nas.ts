@@ -2,13 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { formatBytes, formatDuration, type Column } from "../../../shared/cli/output.js";
+import { formatBytes, formatDuration, type Column, type Output } from "../../../shared/cli/output.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
+import type { DatasetReference } from "../../../shared/train/training.js";
 import type { ServerOperations } from "../../api/server-operations.js";
 import { referenceOf } from "../../context/named-data.js";
+import type { CandidateTrainer } from "../../nas/candidate.js";
 import { runSearch, searchState, type SearchState } from "../../nas/run-search.js";
 import { storeInFleet } from "../../nas/search-store.js";
 import {
@@ -21,6 +23,7 @@ import {
 import { candidatesIn, readSearchSpace } from "../../nas/search-space.js";
 import { exampleSpace } from "../../nas/example-space.js";
 import { checkSettings, type KeptSettings } from "../../nas/settings.js";
+import { trainerHere } from "../../nas/train-here.js";
 import { withContext, type CommandContext } from "../context.js";
 import { readJson } from "../read-json.js";
 
@@ -40,7 +43,11 @@ interface RunChoices {
   readonly random?: boolean;
   readonly transfer: boolean;
   readonly keepAll?: boolean;
-  readonly workers: number;
+  readonly workers?: number;
+  /** Selection of devices. */
+  readonly on?: string;
+  readonly line: string;
+  readonly patience: number;
 }
 
 const help = `
@@ -54,6 +61,7 @@ Examples:
   stemma nas run search-1 --data digits --candidates 40
   stemma nas run search-1 --candidates 80      (goes on, with the settings it had)
   stemma nas show search-1
+  stemma nas run search-2 --data digits --on 'label.bench=yes'   (devices train)
 
 docs/architecture-search.md describes the search and the file of a space.
 `;
@@ -95,10 +103,12 @@ export function addNasCommands(nas: Command): void {
     .option("--keep-all", "retire nothing")
     .option(
       "--workers <n>",
-      "candidates that are trained at the same time; the order is repeated with 1 only",
-      whole(1, 64),
-      1,
+      "candidates that this machine trains at the same time (1; with --on none)",
+      whole(0, 64),
     )
+    .option("--on <selection>", "train on the connected devices that this means (docs/selections.md)")
+    .option("--line <line>", "with --on: the devices' line for searches", "search")
+    .option("--patience <minutes>", "with --on: how long a device may take", whole(1, 600), 30)
     .description("search for a good architecture; goes on where it was stopped or killed")
     .addHelpText("after", help)
     .action(async (folder: string, choices: Omit<RunChoices, "folder">, command: Command) =>
@@ -168,6 +178,7 @@ async function runCommand(
   const dataset = await datasetOf(opened, settings);
   await keepSettings(files, choices.folder, settings);
   const log = await SearchLog.open(files, choices.folder);
+  const working = await trainersFor(choices, { ...settings, dataset }, { output, operations: opened });
   const known = searchState(log.events).trained.length;
   output.info(
     `searching ${candidatesIn(settings.space).toLocaleString("en")} architectures, seed ${settings.seed}` +
@@ -177,18 +188,22 @@ async function runCommand(
     const state = await runSearch(
       { ...settings, candidates: choices.candidates },
       {
-        store: storeInFleet(opened, settings),
-        dataset,
+        store: storeInFleet(opened, {
+          ...settings,
+          ...(choices.on === undefined ? {} : { minutes: leaseMinutes(choices.patience) }),
+        }),
         log,
         files,
         clock: nodeClock(),
         workFolder: (candidate) => join(choices.folder, `work-${candidate}`),
-        workers: choices.workers,
-        threads: 1,
+        trainers: working.trainers,
         signal,
         onEvent: (event) => {
           const line = describeEvent(event, choices.candidates);
           if (line !== undefined) output.progress(line, true);
+        },
+        onLost: ({ message }) => {
+          output.info(`stemma: ${message}`);
         },
       },
     );
@@ -201,13 +216,56 @@ async function runCommand(
     });
   } catch (error) {
     if (!isStemmaError(error, "TRAINING_STOPPED")) throw error;
+    const again = choices.on === undefined ? "" : ` --on '${choices.on}'`;
     throw new StemmaError(
       "TRAINING_STOPPED",
       `The search was stopped after ${searchState(log.events).trained.length} of ${choices.candidates} candidates; ` +
-        `nothing that was made is lost. Go on with: stemma nas run ${choices.folder} --candidates ${choices.candidates}`,
+        "nothing that was made is lost. Go on with: " +
+        `stemma nas run ${choices.folder} --candidates ${choices.candidates}${again}`,
       { cause: error },
     );
+  } finally {
+    await working.close();
   }
+}
+
+/** Minutes that a candidate's lease lasts: a device may take its patience twice, for its start and for the training. */
+const leaseMinutes = (patience: number): number => Math.max(60, 2 * patience + 30);
+
+interface Trainers {
+  readonly trainers: readonly CandidateTrainer[];
+  close(): Promise<void>;
+}
+
+/** @throws USAGE, SEARCH_WORKER_LOST */
+async function trainersFor(
+  { workers, on, line, patience }: RunChoices,
+  { fleet, name, data, dataset }: KeptSettings & { readonly dataset: DatasetReference },
+  { output, operations }: { readonly output: Output; readonly operations: ServerOperations },
+): Promise<Trainers> {
+  const count = workers ?? (on === undefined ? 1 : 0);
+  if (count === 0 && on === undefined)
+    throw new StemmaError(
+      "USAGE",
+      "With --workers 0 nobody trains. Name devices with --on, or leave --workers out.",
+    );
+  const here = Array.from({ length: count }, () => trainerHere({ files: nodeFiles(), dataset, threads: 1 }));
+  if (on === undefined) return { trainers: here, close: () => Promise.resolve() };
+  const { devicesOfSearch } = await import("../../nas/search-devices.js");
+  const devices = await devicesOfSearch(operations, {
+    fleet,
+    name,
+    data,
+    select: on,
+    line,
+    patienceMs: patience * 60_000,
+    clock: nodeClock(),
+  });
+  output.info(
+    `training on ${devices.trainers.map(({ device }) => device).join(", ")}` +
+      devices.others.map(({ device, why }) => `; ${device} does not: ${why}`).join(""),
+  );
+  return { trainers: [...here, ...devices.trainers], close: () => devices.close() };
 }
 
 async function datasetOf(
@@ -238,6 +296,8 @@ interface CandidateRow {
   readonly newBytes: number;
   readonly totalMs: number;
   readonly isRetired: boolean;
+  /** That trained it; absent: the machine of the search. */
+  readonly device?: string | undefined;
 }
 
 /** The best first; of equal ones the one with fewer bytes. */
@@ -257,6 +317,7 @@ function rowsOf({ done, proposed, retired }: SearchState): readonly CandidateRow
       newBytes: event.newBytes,
       totalMs: event.totalMs,
       isRetired: retired.has(event.candidate),
+      device: event.device,
     }))
     .sort((a, b) => b.accuracy - a.accuracy || a.bytes - b.bytes || a.candidate - b.candidate);
 }
@@ -264,10 +325,11 @@ function rowsOf({ done, proposed, retired }: SearchState): readonly CandidateRow
 function describeEvent(event: SearchEvent, candidates: number): string | undefined {
   if (event.event === "failed") return `candidate ${event.candidate} failed: ${event.message}`;
   if (event.event !== "done") return undefined;
-  const { candidate, quality, frozen, layers, newBytes, bytes, totalMs } = event;
+  const { candidate, quality, frozen, layers, newBytes, bytes, totalMs, device } = event;
   return (
     `candidate ${candidate + 1} of ${candidates}: ${quality.toFixed(1)} %, ${frozen} of ${layers} layers kept, ` +
-    `${formatBytes(newBytes)} of ${formatBytes(bytes)} new, ${formatDuration(totalMs)}`
+    `${formatBytes(newBytes)} of ${formatBytes(bytes)} new, ${formatDuration(totalMs)}` +
+    (device === undefined ? "" : `, ${device}`)
   );
 }
 
@@ -292,6 +354,7 @@ const columns: readonly Column<CandidateRow>[] = [
   { title: "TIME", value: (row) => formatDuration(row.totalMs), align: "right" },
   { title: "MODEL", value: (row) => (row.isRetired ? "retired" : row.model) },
 ];
+const deviceColumn: Column<CandidateRow> = { title: "DEVICE", value: (row) => row.device ?? "-" };
 
 async function showCommand(
   { folder, limit }: { readonly folder: string; readonly limit: number },
@@ -302,7 +365,7 @@ async function showCommand(
   const rows = rowsOf(searchState((await SearchLog.open(files, folder)).events));
   output.printRows(rows.slice(0, limit), {
     nameOf: (row) => row.model,
-    columns,
+    columns: rows.some(({ device }) => device !== undefined) ? [...columns, deviceColumn] : columns,
     empty: `no candidate was made yet; go on with: stemma nas run ${folder}`,
   });
 }

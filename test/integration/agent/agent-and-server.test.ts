@@ -132,7 +132,9 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     await log.until("training-failed", 2);
     for (let at = 0; at < 100; at++) await nextEventLoopTurn();
     assert.equal(tries, 1);
-    assert.match((await handle.status()).lines[0]?.standstill ?? "", /fit no model/);
+    const [status] = (await handle.status()).lines;
+    assert.match(status?.standstill ?? "", /fit no model/);
+    assert.equal(status?.lastFailure?.code, "DATASET_MALFORMED");
   });
 
   it("refuses samples of another shape than its model's, and skips stored ones that do not fit", async (t) => {

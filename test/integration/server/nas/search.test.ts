@@ -13,6 +13,7 @@ import {
 } from "../../../../server/nas/run-search.js";
 import { SearchLog, type SearchEvent } from "../../../../server/nas/search-log.js";
 import { storeInFleet } from "../../../../server/nas/search-store.js";
+import { trainerHere } from "../../../../server/nas/train-here.js";
 import { readSearchSpace } from "../../../../server/nas/search-space.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { nodeClock } from "../../../../shared/adapters/node-ports.js";
@@ -80,13 +81,11 @@ describe("a search for architectures", () => {
       { ...request, ...change },
       {
         store: storeInFleet(operations, { fleet: "search", name: "found" }),
-        dataset,
         log: await SearchLog.open(files, folder),
         files,
         clock: nodeClock(),
         workFolder: (candidate) => join(folder, `work-${candidate}`),
-        workers,
-        threads: 1,
+        trainers: Array.from({ length: workers }, () => trainerHere({ files, dataset, threads: 1 })),
         signal: stop.signal,
         onEvent: (event) => {
           if (stopAfter?.(event) === true) stop.abort();

@@ -82,6 +82,7 @@ test("prefers the best of equally near models, then the newest", async () => {
   const newer = await save("newer", { quality: 0.25 });
   const without = await save("without");
   const inWords = await save("in words", { quality: "0.9" });
+  await save("not to be inherited from", { quality: 0.9, inheritable: false });
   // Those without a number come last, the newest of them first.
   for (const expected of [best, newer, older, worst, inWords, without]) {
     assert.equal((await repository.nearest(architecture)).nearest?.versionId, expected);

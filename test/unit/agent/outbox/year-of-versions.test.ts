@@ -134,7 +134,11 @@ it("starts, takes a receipt and states its status after a year at the cost of it
     const [one, ...others] = facts.slice(last);
     const receiptCost = await spent(() => outbox.append(one as AgentFact));
     await outbox.append(...others);
-    const status = lineStatus(outbox.state, "cam", () => undefined, { samples: null, standstill: null });
+    const status = lineStatus(outbox.state, "cam", () => undefined, {
+      samples: null,
+      standstill: null,
+      lastFailure: null,
+    });
     probes.push({ day, start, receipt: receiptCost, status: JSON.stringify(status).length });
   }
   await outbox.close();

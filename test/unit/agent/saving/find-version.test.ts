@@ -9,7 +9,11 @@ import { foldFacts, id, receipt, saved } from "../outbox/facts.js";
 
 it("finds a version by its name, its id, or the first digits of its id", () => {
   const state = foldFacts([saved(1), receipt(1, "recorded"), saved(2), saved(3)], emptyOutbox);
-  const { versions } = lineStatus(state, "cam", () => undefined, { samples: null, standstill: null });
+  const { versions } = lineStatus(state, "cam", () => undefined, {
+    samples: null,
+    standstill: null,
+    lastFailure: null,
+  });
   for (const wanted of ["m:1", id(1), id(1).slice(0, 12), id(1).slice(0, 8)])
     assert.equal(findVersion(versions, "cam", wanted).versionId, id(1), wanted);
   for (const [wanted, code] of [
