@@ -67,6 +67,7 @@ const journalCodes = {
   JOURNAL_CORRUPT: verification,
   JOURNAL_FORMAT_UNKNOWN: failed,
   JOURNAL_STOPPED: failed,
+  JOURNAL_DIFFERS: verification,
   FACT_INVALID: failed,
   HEAD_SIGNATURE_INVALID: verification,
   HISTORY_UNPROVEN: verification,

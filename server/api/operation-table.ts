@@ -7,6 +7,7 @@ import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
+import { journalOperations } from "./journal-definitions.js";
 import { lineageOperations } from "./lineage-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
@@ -19,6 +20,7 @@ import { trainingOperations } from "./training-definitions.js";
 /** The operations in the order and under the headings of the API description. */
 export const operationGroups = {
   "The server": serverOperations,
+  "The journal of a fleet": journalOperations,
   "Devices of a fleet": deviceOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
@@ -33,6 +35,7 @@ export const operationGroups = {
 
 export const operationTable = {
   ...serverOperations,
+  ...journalOperations,
   ...deviceOperations,
   ...modelOperations,
   ...lineageOperations,

@@ -2,8 +2,7 @@
 import * as z from "zod";
 import { fleetSummary, health } from "./device-schemas.js";
 import { serverEvent } from "./event-schemas.js";
-import { fleetParams, fleetPath, shortText, timeMs } from "./fields.js";
-import { journalPage, maxListedFacts } from "./journal-schemas.js";
+import { shortText, timeMs } from "./fields.js";
 import { call, roles, stream } from "./operation.js";
 
 const tokenRole = z
@@ -25,23 +24,6 @@ export const serverOperations = {
     method: "GET",
     path: "/v1/fleets",
     output: z.array(fleetSummary),
-  }),
-  journal: call({
-    summary: "Facts of a fleet in the order in which they became true, with who caused them",
-    method: "GET",
-    path: `${fleetPath}/journal`,
-    params: fleetParams,
-    query: {
-      from: z
-        .number()
-        .int()
-        .min(0)
-        .max(Number.MAX_SAFE_INTEGER)
-        .optional()
-        .describe("Position of the first fact; without it the last ones are answered"),
-      limit: z.number().int().min(1).max(maxListedFacts).optional().describe("How many at most; default 100"),
-    },
-    output: journalPage,
   }),
   tokens: call({
     summary: "Tokens of the HTTP port besides the home's own, without the tokens themselves",

@@ -1,12 +1,19 @@
-/** The operation that lists the facts of a fleet. */
+/** Operations on the journal of a fleet: its facts, its signed head, proofs about it. */
+import { StemmaError } from "../../shared/errors.js";
+import { logLeaf, toHash } from "../../shared/journal/merkle-log.js";
 import type { ListedFact } from "../api/journal-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { withoutTokenHash } from "./without-secrets.js";
 
 const defaultLimit = 100;
+/** Facts of one answer with whole entries, and their bytes, at most. */
+const entryPage = { defaultLimit: 1000, bytes: 8 * 1024 * 1024 };
 
-export function journalOperations({ fleets }: OperationsContext): Pick<ServerOperations, "journal"> {
+type JournalOperations = Pick<ServerOperations, "journal" | "journalHead" | "proveFact" | "journalEntries">;
+
+export function journalOperations({ fleets }: OperationsContext): JournalOperations {
   return {
     journal: async ({ fleet, from, limit = defaultLimit }) => {
       const { journal } = await fleets.get(fleet);
@@ -19,5 +26,73 @@ export function journalOperations({ fleets }: OperationsContext): Pick<ServerOpe
       }
       return { length, facts };
     },
+    journalHead: async ({ fleet, from }) => {
+      const { journal } = await fleets.get(fleet);
+      const head = journal.signedHead();
+      if (from === undefined) return { head, consistency: null };
+      requireLength(head.length, from);
+      return { head, consistency: [...journal.proveStart(from, head.length)] };
+    },
+    proveFact: async ({ fleet, position: asked, model, length: askedLength }) => {
+      const repository = await fleets.get(fleet);
+      const { journal } = repository;
+      const position = positionOf(repository, asked, model);
+      const head = journal.signedHead();
+      const length = askedLength ?? head.length;
+      requireLength(head.length, length);
+      if (position >= length)
+        throw new StemmaError(
+          "NOT_FOUND",
+          `The journal of ${length} facts has no fact ${position}: it came later. Ask with a greater length, or without one.`,
+        );
+      const entry = await journal.readEntry(position);
+      const fact = Buffer.from(entry).toString("utf8");
+      return {
+        position,
+        fact: hasSecret(fact) ? null : fact,
+        leaf: toHash(logLeaf(entry)),
+        log: { length, root: journal.rootAt(length) },
+        inclusion: [...journal.proveEntry(position, length)],
+        head,
+        consistency: [...journal.proveStart(length, head.length)],
+      };
+    },
+    journalEntries: async ({ fleet, from, limit = entryPage.defaultLimit }) => {
+      const { journal } = await fleets.get(fleet);
+      const head = journal.signedHead();
+      const facts: string[] = [];
+      let bytes = 0;
+      for (let at = from; at < head.length && facts.length < limit && bytes < entryPage.bytes; at++) {
+        const entry = await journal.readEntry(at);
+        bytes += entry.length;
+        facts.push(Buffer.from(entry).toString("utf8"));
+      }
+      return { head, facts };
+    },
   };
+}
+
+/** @throws USAGE, MODEL_NOT_FOUND */
+function positionOf(
+  repository: FleetRepository,
+  position: number | undefined,
+  model: string | undefined,
+): number {
+  if (position !== undefined && model === undefined) return position;
+  if (model !== undefined && position === undefined) return repository.resolve(model).position;
+  throw new StemmaError("USAGE", "Name either the position of a fact or a model, not both.");
+}
+
+/** @throws NOT_FOUND */
+function requireLength(length: number, asked: number): void {
+  if (asked > length)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `The journal has ${length} facts, not ${asked}. If it had ${asked} once, this server was put back to an older state.`,
+      { length },
+    );
+}
+
+function hasSecret(fact: string): boolean {
+  return "tokenHash" in (JSON.parse(fact) as object);
 }

@@ -1,6 +1,6 @@
 /**
- * `stemma journal`: what happened in a fleet; keeps what can be read of a damaged journal; declares that a home
- * was put back.
+ * `stemma journal`: what happened in a fleet, and proofs of it; keeps what can be read of a damaged journal; declares
+ * that a home was put back.
  */
 import type { Command } from "commander";
 import { currentUser } from "../../../shared/adapters/current-user.js";
@@ -10,6 +10,8 @@ import type { ListedFact } from "../../api/journal-schemas.js";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import type { SalvageReport } from "../../repository/salvage-journal.js";
 import { withContext, type CommandContext } from "../context.js";
+import { addJournalProofCommands } from "./journal-proofs.js";
+import { addJournalVerifyCommand } from "./journal-verify.js";
 
 const help = `
 Run it when a fleet does not open because its journal is damaged (JOURNAL_CORRUPT)
@@ -42,6 +44,8 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
 `;
 
 export function addJournalCommands(journal: Command): void {
+  addJournalProofCommands(journal);
+  addJournalVerifyCommand(journal);
   journal
     .command("list")
     .option("--from <position>", "position of the first fact; without it the last ones are shown")

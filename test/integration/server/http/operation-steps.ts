@@ -9,6 +9,8 @@ import type {
   ServerOperations,
 } from "../../../../server/api/server-operations.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import type { SignedHead } from "../../../../shared/journal/journal.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { packEngine } from "../../../../shared/train/unpack-engine.js";
@@ -24,6 +26,13 @@ export interface Step {
   readonly ask: (operations: ServerOperations) => Promise<unknown>;
   /** The code of the error that both interfaces must give. */
   readonly fails?: string;
+}
+
+const noHash = "0".repeat(64) as Hash;
+
+/** A head without what differs between two homes. */
+function anyHead(head: SignedHead): SignedHead {
+  return { ...head, length: 0, chain: noHash, root: noHash, publicKey: "", signature: "" };
 }
 
 /** Builds one import per seed; some of the base's tensors change. */
@@ -536,6 +545,34 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "NOT_FOUND",
     },
     { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
+    {
+      name: "journalHead",
+      ask: async (at) => {
+        const { head, consistency } = await at.journalHead({ fleet, from: 1 });
+        return { head: anyHead(head), consistency: consistency?.slice(0, 0) };
+      },
+    },
+    {
+      name: "proveFact",
+      ask: async (at) => {
+        const { position, head } = await at.proveFact({ fleet, position: 0 });
+        const { log, leaf } = { log: { length: 0, root: noHash }, leaf: noHash };
+        return { position, fact: null, leaf, log, inclusion: [], head: anyHead(head), consistency: [] };
+      },
+    },
+    {
+      name: "proveFact",
+      shows: "neither or both of position and model",
+      ask: (at) => at.proveFact({ fleet }),
+      fails: "USAGE",
+    },
+    {
+      name: "journalEntries",
+      ask: async (at) => {
+        const { head, facts } = await at.journalEntries({ fleet, from: 0, limit: 2 });
+        return { head: anyHead(head), facts: facts.map((fact) => typeof fact) };
+      },
+    },
     { name: "reindex", ask: (at) => at.reindex({ fleet }) },
     {
       name: "addTier",

@@ -191,6 +191,9 @@ const inputs = {
   addToken: { name: "ci", role: "viewer" },
   removeToken: { name: "ci" },
   journal: { fleet, from: 3, limit: 4 },
+  journalHead: { fleet, from: 3 },
+  proveFact: { fleet, position: 3, model, length: 4 },
+  journalEntries: { fleet, from: 3, limit: 4 },
   backup: { fleet, folder: "/b" },
 } as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };
 

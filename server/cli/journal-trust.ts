@@ -1,0 +1,56 @@
+/** Whose signature on a journal is believed, for the commands of the journal. */
+import { open, readFile } from "node:fs/promises";
+import { messageOf } from "../../shared/error-text.js";
+import { StemmaError } from "../../shared/errors.js";
+import { differs } from "../../shared/journal/fact-proof.js";
+import type { SignedHead } from "../../shared/journal/journal.js";
+import { parseEnrolment } from "../../shared/trust/enrolment.js";
+import { verifyHead } from "../../shared/trust/signatures.js";
+
+export interface KeyChoices {
+  readonly key?: string;
+  readonly enrolment?: string;
+}
+const isPublicKey = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+
+/** The key that the caller trusts; undefined where none was named. @throws USAGE, ENROLMENT_INVALID */
+export async function pinnedKey({ key, enrolment }: KeyChoices): Promise<string | undefined> {
+  if (key !== undefined && !isPublicKey(key))
+    throw new StemmaError("USAGE", "--key takes a public key of 64 hexadecimal digits in lower case.");
+  if (enrolment === undefined) return key;
+  return parseEnrolment(await jsonFile(enrolment)).serverPublicKey;
+}
+
+/** The same head as the server sent it, which this key signed. @throws HEAD_SIGNATURE_INVALID */
+export function signedBy(key: string, head: SignedHead): SignedHead {
+  verifyHead(key, head);
+  return head;
+}
+
+/** The error for a server with fewer facts than a kept head has. */
+export function shorter({ length }: SignedHead, kept: number): StemmaError {
+  return differs(
+    `the server has ${length} facts, and a head of ${kept} was kept. If it was put back to an older state and you ` +
+      "know why, begin anew with `journal head --witness FILE --after-restore`",
+  );
+}
+
+/** @throws FILE_MISSING, USAGE */
+export async function jsonFile(path: string): Promise<unknown> {
+  const maxBytes = 4 * 1024 * 1024;
+  const file = await open(path, "r").catch((error: unknown) => {
+    throw new StemmaError("FILE_MISSING", `${path} cannot be read: ${messageOf(error)}. Name another file.`);
+  });
+  try {
+    const { size } = await file.stat();
+    if (size > maxBytes)
+      throw new StemmaError("USAGE", `${path} has ${size} bytes; at most ${maxBytes} are read.`);
+    return JSON.parse(await readFile(file, "utf8")) as unknown;
+  } catch (error) {
+    if (error instanceof SyntaxError)
+      throw new StemmaError("USAGE", `${path} is not JSON: ${error.message}.`);
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
