@@ -86,7 +86,7 @@ export async function measureDistributedFlow(request: DistributedRequest): Promi
     { useCase: "U2", from: 0, depth: 1 },
   ]);
   const [u1, u2] = initial.map(({ tensors }) => tensors) as [readonly Named[], readonly Named[]];
-  const server = await startServerProcess(home, fleet);
+  const server = await startServerProcess(home, fleet, allocatorOfServices);
   const nodes: FlowNode[] = [];
   const arrivals = followArrivals(server);
   try {
@@ -325,6 +325,9 @@ function medianUseCase(all: readonly DistributedUseCase[]): DistributedUseCase {
     recoverFloorMs: middle(({ recoverFloorMs }) => recoverFloorMs),
   };
 }
+
+/** As examples/systemd/stemma-server.service and examples/docker/Dockerfile set them. */
+const allocatorOfServices = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** The figures of several runs: medians over the runs; of loss and memory the worst. */
 export function medianOfRuns(runs: readonly DistributedFigures[]): DistributedFigures {
