@@ -24,6 +24,7 @@ import { runServerCommand } from "./server-commands.js";
 import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
+import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
 const housekeepingMs = 30_000;
@@ -104,8 +105,10 @@ export class Agent {
   async stop(): Promise<void> {
     if (this.#tasks.isStopped) return;
     this.#tasks.stop();
-    const { downloads, trainer, link, conversation, uploads, activator, intakes, outbox } = this.#services;
+    const { downloads, trainer, evaluator, link, conversation, uploads, activator, intakes, outbox } =
+      this.#services;
     downloads.stop();
+    evaluator.stop();
     await trainer.stop();
     await link.stop();
     conversation.onClosed();
@@ -152,6 +155,16 @@ export class Agent {
   /** Fine-tunes a line now; resolves with the new model. */
   train(line: string, request?: TrainingRequest): Promise<Trained> {
     return this.#services.trainer.request(line, request);
+  }
+
+  /**
+   * Measures versions on the line's held-out samples, as soon as no training runs.
+   * @throws LINE_UNKNOWN, TRAINING_REFUSED while one runs, what Evaluator.evaluate throws
+   */
+  async evaluate(line: string, request: EvaluationRequest): Promise<LineEvaluation> {
+    const { trainer, evaluator } = this.#services;
+    this.#requireLine(line);
+    return trainer.between(() => evaluator.evaluate(line, request));
   }
 
   /**
@@ -219,6 +232,7 @@ export class Agent {
             this.train(line, request).catch(() => undefined); // A failure is reported as an event.
           },
           activate: (line, versionId) => this.activate(line, versionId),
+          evaluate: (line, request) => this.evaluate(line, request),
         }),
       onTrained: (line) => {
         this.#tasks.run(async () => {
@@ -268,12 +282,12 @@ export class Agent {
   }
 
   async #housekeeping(): Promise<void> {
-    const { trainer, activator, outbox } = this.#services;
+    const { trainer, evaluator, activator, outbox } = this.#services;
     await this.#forget();
     const { slots, outbox: reports, head } = this.parts.profile.disk.reserveBytes;
     await outbox.mergePacks(slots + reports + head);
     const base = trainer.running?.base;
-    await activator.sweep(new Set(base === undefined ? [] : [base]));
+    await activator.sweep(new Set([...evaluator.inUse, ...(base === undefined ? [] : [base])]));
   }
 
   /** Deletes released models that the profile does not keep. */

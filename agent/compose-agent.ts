@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import { chooseBackend } from "../shared/train/backends/choose.js";
+import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
@@ -32,6 +33,7 @@ import { Conversation } from "./session/conversation.js";
 import { ServerMessages } from "./session/server-messages.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
+import { Evaluator } from "./trainer/evaluator.js";
 import { Trainer } from "./trainer/trainer.js";
 
 export interface AgentParts {
@@ -45,6 +47,7 @@ export interface AgentParts {
   readonly random: Random;
   readonly log: Log;
   readonly train: typeof trainInChild;
+  readonly evaluate: typeof evaluateInChild;
   readonly runtime: string;
   /** User id that owns agent.json, and so must own what external trainers run; undefined without user ids. */
   readonly commandOwner: number | undefined;
@@ -81,6 +84,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly offers: Offers;
   readonly activator: Activator;
   readonly trainer: Trainer;
+  readonly evaluator: Evaluator;
   readonly saver: FileSaver;
   diskUse(): Promise<DiskUse>;
 }
@@ -168,6 +172,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     downloads,
     resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
   });
+  const evaluator = new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
   const saver = new FileSaver({ ...common, random: parts.random });
   return {
     outbox,
@@ -180,6 +185,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     offers,
     activator,
     trainer,
+    evaluator,
     saver,
     diskUse,
   };

@@ -15,6 +15,7 @@ import { lockHome } from "../shared/files/home-lock.js";
 import { nodeFiles } from "../shared/files/node-files.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import type { Hash } from "../shared/tensor/tensor.js";
+import { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import { trainInChild } from "../shared/train/train-in-child.js";
 import { loadEnrolment, type Enrolment } from "../shared/trust/enrolment.js";
 import { Agent } from "./agent.js";
@@ -50,6 +51,7 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly train: typeof trainInChild;
+  readonly evaluate: typeof evaluateInChild;
   readonly checkRecipe: CheckRecipe;
 }
 
@@ -115,6 +117,7 @@ export async function startAgent(
       clock: ports.clock ?? nodeClock(),
       random: ports.random ?? nodeRandom(),
       train: ports.train ?? trainInChild,
+      evaluate: ports.evaluate ?? evaluateInChild,
     };
     const handle = await startInHome(home, settings, allPorts, log);
     return {
@@ -277,7 +280,13 @@ export async function saveWithoutAgent(
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
   try {
-    const ports = { files, clock: nodeClock(), random: nodeRandom(), train: trainInChild };
+    const ports = {
+      files,
+      clock: nodeClock(),
+      random: nodeRandom(),
+      train: trainInChild,
+      evaluate: evaluateInChild,
+    };
     const agent = await Agent.open(partsOf(home, settings, ports, { log, onFatal: () => undefined }));
     try {
       return await agent.save(line, request);

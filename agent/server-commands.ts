@@ -1,4 +1,4 @@
-/** The commands that the server sends to a device: report, train, activate. */
+/** The commands that the server sends to a device: report, train, activate, evaluate. */
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
@@ -6,6 +6,7 @@ import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
 import type { AgentStatus } from "./status.js";
+import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
 
 /** What the commands need of the agent. */
@@ -14,6 +15,8 @@ export interface CommandTarget {
   /** Starts a training; does not wait for it. @throws LINE_UNKNOWN, TRAINING_REFUSED */
   train(line: string, request: TrainingRequest): void;
   activate(line: string, versionId: Hash): Promise<void>;
+  /** @throws LINE_UNKNOWN, MODEL_NOT_FOUND, TRAINING_REFUSED while a training runs, DATASET_EMPTY */
+  evaluate(line: string, request: EvaluationRequest): Promise<LineEvaluation>;
 }
 
 /** A report has to fit into one message: it names this many of the newest versions of each line. */
@@ -46,12 +49,25 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       await target.activate(line, versionId);
       return resultOf({ line, versionId });
     }
+    case "evaluate": {
+      const { versionIds = [], limit } = body;
+      if (!Array.isArray(versionIds) || versionIds.length > 2 || !versionIds.every(isHash))
+        throw new StemmaError(
+          "USAGE",
+          "The command evaluate takes at most two version ids of 64 hexadecimal digits as versionIds. Correct it and send it again.",
+        );
+      const evaluated = await target.evaluate(line, {
+        versionIds,
+        ...(typeof limit === "number" ? { limit } : {}),
+      });
+      return resultOf(evaluated);
+    }
     default:
       return {
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train and activate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate and evaluate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }

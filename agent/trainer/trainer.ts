@@ -24,6 +24,12 @@ export interface TrainerOptions extends TrainingRunsOptions {
   readonly utcOffsetMinutes: () => number;
 }
 
+/** Other work that is done between two trainings. */
+interface RequestedWork {
+  readonly run: () => Promise<void>;
+  readonly reject: (error: unknown) => void;
+}
+
 interface RequestedTraining {
   readonly line: string;
   readonly request: TrainingRequest;
@@ -50,7 +56,7 @@ const checkMs = { short: 500, long: 15_000 };
 const receiptPatienceMs = 10 * 60_000;
 
 export class Trainer {
-  readonly #requested: RequestedTraining[] = [];
+  readonly #requested: (RequestedTraining | RequestedWork)[] = [];
   readonly #runs: TrainingRuns;
   #loop: Promise<void> | undefined;
   #cancelCheck: (() => void) | undefined;
@@ -117,6 +123,25 @@ export class Trainer {
     });
   }
 
+  /**
+   * Does other work than a training while none runs, and keeps the next one from beginning meanwhile.
+   * @throws TRAINING_REFUSED while a training runs, what the work throws
+   */
+  between<T>(work: () => Promise<T>): Promise<T> {
+    const { running } = this;
+    if (running !== undefined || this.#stopped)
+      return Promise.reject(
+        new StemmaError(
+          "TRAINING_REFUSED",
+          `The device ${running === undefined ? "is stopping" : `trains ${running.line} now`}, and does one at a time. Ask again later.`,
+        ),
+      );
+    return new Promise((resolve, reject) => {
+      this.#requested.push({ run: () => work().then(resolve, reject), reject });
+      this.wake();
+    });
+  }
+
   /** The recipe that a line would be trained with. @throws TRAINING_REFUSED where none is set */
   recipeOf(line: string, request: TrainingRequest): string {
     return recipeOf(this.options.config, line, request);
@@ -174,7 +199,7 @@ export class Trainer {
       const requested = this.#requested.shift();
       if (requested !== undefined) {
         worked = true;
-        await this.#trainRequested(requested);
+        await ("run" in requested ? requested.run() : this.#trainRequested(requested));
         continue;
       }
       for (const line of this.options.enrolment.lines) {

@@ -138,8 +138,9 @@ const withoutData = { dataset: { reader: "none", parameters: {} }, samples: null
 /**
  * The dataset of a line: its own samples, pinned to those that exist now, unless its settings name other
  * data.
+ * @throws TRAINING_REFUSED, DATASET_EMPTY
  */
-async function datasetOf(
+export async function datasetOf(
   { intakes }: JobOptions,
   line: string,
   set: LineConfig["dataset"],

@@ -1,7 +1,9 @@
 /** Operations on the devices of a fleet. */
 import * as z from "zod";
+import { maxEvaluated } from "../../shared/train/evaluation-job.js";
 import {
   commandAnswer,
+  deviceEvaluation,
   enrolment,
   enrolmentBody,
   labelledDevice,
@@ -23,6 +25,9 @@ import {
 } from "./fields.js";
 import { call } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
+
+/** How long a device may take to answer. */
+const timeoutMs = z.number().int().min(1).max(600_000);
 
 export const deviceOperations = {
   devices: call({
@@ -97,21 +102,35 @@ export const deviceOperations = {
     body: { line: shortText, parameters: parameters.optional().describe("Parameters of the recipe") },
     output: z.object({ accepted: z.boolean(), message: z.string() }),
   }),
+  evaluateOnDevice: call({
+    summary: "Ask a connected device to measure one or two of its models on its own held-out samples",
+    method: "POST",
+    path: `${devicePath}/evaluate`,
+    params: deviceParams,
+    body: {
+      line: shortText,
+      models: z
+        .array(modelText)
+        .max(2)
+        .optional()
+        .describe(
+          "Models that the device still has; two are compared sample by sample. Absent: what the line runs",
+        ),
+      limit: z.number().int().min(1).max(maxEvaluated).optional().describe("Only the first held-out samples"),
+      timeoutMs: timeoutMs.optional().describe("How long the device may take; default 300000"),
+    },
+    output: deviceEvaluation,
+    isLong: true,
+  }),
   command: call({
-    summary: "Any command that a connected device answers: train, report, activate",
+    summary: "Any command that a connected device answers: train, report, activate, evaluate",
     method: "POST",
     path: `${devicePath}/commands`,
     params: deviceParams,
     body: {
       name: shortText,
       body: z.unknown().optional().describe("Input of the command"),
-      timeoutMs: z
-        .number()
-        .int()
-        .min(1)
-        .max(600_000)
-        .optional()
-        .describe("How long the device may take; default 30000"),
+      timeoutMs: timeoutMs.optional().describe("How long the device may take; default 30000"),
     },
     output: commandAnswer,
     isLong: true,

@@ -129,6 +129,41 @@ export const serverAddresses = z
   })
   .meta({ id: "ServerAddresses" });
 
+/** What a device says of its models; the server cannot check it. */
+export const deviceEvaluation = z
+  .object({
+    line: text,
+    versions: z.array(
+      z.object({
+        versionId: hash,
+        name: text.exactOptional().describe("name:version, where it is known here"),
+        metric: z.object({
+          name: text,
+          unit: text,
+          lowerIsBetter: z.boolean(),
+          value: z.number().nullable().describe("Null where it is not finite"),
+        }),
+        durationMs: z.number(),
+      }),
+    ),
+    samples: z.object({ evaluated: count, heldOut: count }),
+    datasetHash: hash.describe("Of all samples of the line: two evaluations with the same hash had the same"),
+    paired: z
+      .object({
+        samples: count,
+        better: count.describe("Samples on which the first model is less wrong than the second"),
+        worse: count,
+        equal: count,
+        meanDifference: z
+          .number()
+          .describe("Of the losses, first less second: 0 or 1 for a class, mean absolute error for numbers"),
+        standardDeviation: z.number().describe("Of the differences"),
+      })
+      .nullable()
+      .describe("Null for one model, and where losses cannot be told by sample"),
+  })
+  .meta({ id: "DeviceEvaluation" });
+
 export const commandAnswer = z.object({
   code: text.describe("OK, or why the device refused"),
   result: z.unknown().optional(),

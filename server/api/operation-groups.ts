@@ -38,6 +38,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   revoke: "devices",
   assign: "devices",
   trainOnDevice: "devices",
+  evaluateOnDevice: "devices",
   command: "devices",
   models: "models",
   listModels: "models",

@@ -1,7 +1,7 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { byOf } from "../../shared/journal/caller.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateToken, hashToken } from "../../shared/trust/token.js";
@@ -24,6 +24,7 @@ type DeviceOperations = Pick<
   | "assign"
   | "command"
   | "trainOnDevice"
+  | "evaluateOnDevice"
 >;
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
@@ -148,6 +149,22 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       return summary;
     },
     command,
+    evaluateOnDevice: async ({
+      fleet,
+      device,
+      line,
+      models = [],
+      limit,
+      timeoutMs = evaluationTimeoutMs,
+    }) => {
+      const repository = await fleets.get(fleet);
+      const versionIds = models.map((model) => repository.resolve(model).versionId);
+      const body = { line, versionIds, ...(limit === undefined ? {} : { limit }) };
+      const { code, result } = await command({ fleet, device, name: "evaluate", body, timeoutMs });
+      if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
+      const { evaluationOf } = await import("./device-evaluation.js");
+      return evaluationOf(repository, device, result);
+    },
     trainOnDevice: async ({ fleet, device, line, parameters }) => {
       const body = {
         line,
@@ -163,6 +180,15 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     },
   };
   return operations;
+}
+
+/** How long a device may measure its models. */
+const evaluationTimeoutMs = 300_000;
+
+/** What the device answered instead of a result, with its code where this server knows it. */
+function refusedBy(device: string, code: string, result: unknown): StemmaError {
+  const message = `The device ${device} did not do it: ${messageOfResult(result) ?? code}`;
+  return new StemmaError(isErrorCode(code) ? code : "NOT_ALLOWED", message, { device });
 }
 
 /** What a device's answer to a command says; undefined where it contains no message. */

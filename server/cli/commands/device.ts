@@ -1,4 +1,4 @@
-/** `stemma device list|show|enroll|revoke|label|assign|train`: the devices of a fleet. */
+/** `stemma device list|show|enroll|revoke|label|assign|train|evaluate`: the devices of a fleet. */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
@@ -11,6 +11,7 @@ import { appendValue, parseAssignments } from "../../../shared/cli/command-line.
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
+import { addEvaluateCommand } from "./device-evaluate.js";
 import { addLabelCommand, describeLabels } from "./device-label.js";
 import { describeBy, describeEnd, nameOf } from "../version-text.js";
 
@@ -106,6 +107,7 @@ export function addDeviceCommands(device: Command): void {
 
 /** Commands on one line of a device. */
 function addLineCommands(device: Command): void {
+  addEvaluateCommand(device);
   device
     .command("assign")
     .argument("<device>")

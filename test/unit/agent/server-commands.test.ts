@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { runServerCommand, type CommandTarget } from "../../../agent/server-commands.js";
+import { StemmaError } from "../../../shared/errors.js";
 import { runCommand } from "../../../agent/session/run-command.js";
 
 const untouched: CommandTarget = {
   status: () => assert.fail("no status was requested"),
   train: () => assert.fail("no training was requested"),
   activate: () => assert.fail("no activation was requested"),
+  evaluate: () => assert.fail("no evaluation was requested"),
 };
 
 for (const [what, json] of [
@@ -36,5 +38,34 @@ test("a training that the server orders names who ordered it, without what could
     { who: `eve${"x".repeat(253)}`, through: "server" },
     { who: "server", through: "server" },
     { who: "server", through: "server" },
+  ]);
+});
+
+test("an evaluation takes at most two version ids, and nothing else for them", async () => {
+  const [a, b] = ["a", "b"].map((digit) => digit.repeat(64)) as [string, string];
+  const asked: unknown[] = [];
+  const target: CommandTarget = {
+    ...untouched,
+    evaluate: (line, request) => {
+      asked.push([line, request]);
+      return Promise.reject(new StemmaError("DATASET_EMPTY", "none"));
+    },
+  };
+  const codeOf = async (body: object): Promise<string> =>
+    (
+      await runCommand((command) => runServerCommand(command, target), {
+        type: "command",
+        name: "evaluate",
+        json: JSON.stringify(body),
+      })
+    ).code;
+  for (const versionIds of ["x", [a, b, a], ["../../x"], [7], { 0: a }])
+    assert.equal(await codeOf({ line: "cam", versionIds }), "USAGE");
+  assert.deepEqual(asked, []);
+  assert.equal(await codeOf({ line: "cam", versionIds: [a, b], limit: 3 }), "DATASET_EMPTY");
+  assert.equal(await codeOf({ line: "cam", limit: "all" }), "DATASET_EMPTY");
+  assert.deepEqual(asked, [
+    ["cam", { versionIds: [a, b], limit: 3 }],
+    ["cam", { versionIds: [] }],
   ]);
 });

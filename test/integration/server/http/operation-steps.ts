@@ -337,6 +337,11 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "SERVER_UNREACHABLE",
     },
     {
+      name: "evaluateOnDevice",
+      ask: (at) => at.evaluateOnDevice({ ...car, line: "line" }),
+      fails: "SERVER_UNREACHABLE",
+    },
+    {
       name: "command",
       ask: (at) => at.command({ ...car, name: "report", body: {} }),
       fails: "SERVER_UNREACHABLE",

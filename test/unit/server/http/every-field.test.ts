@@ -69,6 +69,7 @@ const inputs = {
   revoke: { ...car, because: "sold", evenIfClaimed: true },
   assign: { ...car, line: "a", model, allowReduced: true },
   trainOnDevice: { ...car, line: "a", parameters: { epochs: 2, name: "x", fast: true } },
+  evaluateOnDevice: { ...car, line: "a", models: ["a", "b"], limit: 3, timeoutMs: 4 },
   command: { ...car, name: "report", body: { deep: [1, { two: null }] }, timeoutMs: 4321 },
   models: { fleet, name: "n", device: "car", line: "a", all: true },
   listModels: {

@@ -1,0 +1,182 @@
+/**
+ * Measures versions that the device has on the held-out samples of their line, which no training has seen, and compares
+ * two of them sample by sample. Runs between trainings, so that both never need their memory at once.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import type { Files } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { SampleSet } from "../../shared/train/datasets/dataset.js";
+import { loadDataset } from "../../shared/train/datasets/registry.js";
+import type { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
+import { firstSamples, metricValue, taskMetrics } from "../../shared/train/evaluation.js";
+import { maxEvaluated, outputsFile } from "../../shared/train/evaluation-job.js";
+import { pairLosses, sampleLosses, type PairedLosses } from "../../shared/train/sample-losses.js";
+import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
+import type { Activator } from "../lines/activator.js";
+import type { Outbox } from "../outbox/outbox.js";
+import { datasetOf, type JobOptions } from "./training-job.js";
+import { settingsOf } from "./training-settings.js";
+
+export interface EvaluatorOptions extends JobOptions {
+  readonly files: Files;
+  readonly home: string;
+  readonly activator: Activator;
+  readonly outbox: Pick<Outbox, "entry">;
+  readonly evaluate: typeof evaluateInChild;
+}
+
+export interface EvaluationRequest {
+  /** One or two versions on this device. Empty: the one that the line runs. */
+  readonly versionIds: readonly Hash[];
+  /** Only the first held-out samples. */
+  readonly limit?: number | undefined;
+}
+
+export interface EvaluatedVersion {
+  readonly versionId: Hash;
+  readonly metric: {
+    readonly name: string;
+    readonly unit: string;
+    readonly lowerIsBetter: boolean;
+    /** Null where it is not finite. */
+    readonly value: number | null;
+  };
+  readonly durationMs: number;
+}
+
+export interface LineEvaluation {
+  readonly line: string;
+  readonly versions: readonly EvaluatedVersion[];
+  readonly samples: { readonly evaluated: number; readonly heldOut: number };
+  /** Of all samples of the line, by which two evaluations can be seen to have had the same. */
+  readonly datasetHash: Hash;
+  /** The first version beside the second; null for one version, and where their losses cannot be told by sample. */
+  readonly paired: PairedLosses | null;
+}
+
+export class Evaluator {
+  readonly #abort = new AbortController();
+  /** Versions whose installed files are being read. */
+  readonly #inUse = new Set<Hash>();
+
+  constructor(private readonly options: EvaluatorOptions) {}
+
+  get inUse(): ReadonlySet<Hash> {
+    return this.#inUse;
+  }
+
+  stop(): void {
+    this.#abort.abort();
+  }
+
+  /**
+   * @throws MODEL_NOT_FOUND where the device does not have a version, DATASET_EMPTY without samples, what
+   * evaluateInChild throws
+   */
+  async evaluate(line: string, { versionIds, limit }: EvaluationRequest): Promise<LineEvaluation> {
+    const { activator } = this.options;
+    const active = activator.base(line)?.versionId;
+    const asked = versionIds.length > 0 ? versionIds : active === undefined ? [] : [active];
+    if (asked.length === 0)
+      throw new StemmaError(
+        "MODEL_NOT_FOUND",
+        `The line ${line} runs no model yet. Assign one on the server.`,
+        {
+          line,
+        },
+      );
+    for (const versionId of asked) this.#requireHere(line, versionId);
+    if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1 && limit <= maxEvaluated))
+      throw new StemmaError("USAGE", `The limit takes a whole number from 1 to ${maxEvaluated}.`);
+    const { dataset } = await datasetOf(this.options, line, this.options.config.lines[line]?.dataset);
+    const measured: Measured[] = [];
+    for (const versionId of asked) measured.push(await this.#measure(line, versionId, { dataset, limit }));
+    const [first, second] = measured as [Measured, Measured | undefined];
+    return {
+      line,
+      versions: measured.map(({ version }) => version),
+      samples: first.samples,
+      datasetHash: first.datasetHash,
+      paired: second === undefined ? null : await this.#pair(first, second, dataset),
+    };
+  }
+
+  #requireHere(line: string, versionId: Hash): void {
+    const entry = this.options.outbox.entry(versionId);
+    if (entry?.lines.includes(line) !== true)
+      throw new StemmaError(
+        "MODEL_NOT_FOUND",
+        `The line ${line} has no model ${versionId.slice(0, 12)} on this device, which keeps the last ` +
+          `${this.options.profile.disk.keepLast} (disk.keepLast). Name one that it has, or assign that one to it.`,
+        { line, versionId },
+      );
+  }
+
+  async #measure(
+    line: string,
+    versionId: Hash,
+    { dataset, limit }: { readonly dataset: DatasetReference; readonly limit: number | undefined },
+  ): Promise<Measured> {
+    const { activator, files, home, profile, evaluate } = this.options;
+    const workFolder = join(home, "work", `evaluate-${line}`);
+    this.#inUse.add(versionId);
+    try {
+      const { folder } = await activator.installBase(line, versionId);
+      await files.remove(workFolder);
+      await files.makeFolder(workFolder);
+      const { memoryLimitMb, threads } = settingsOf(profile);
+      const result = await evaluate(
+        {
+          format: jobFormat,
+          evaluate: { ...(limit === undefined ? {} : { limit }), outputs: true },
+          dataset,
+          base: { folder, versionId },
+          memoryLimitMb,
+          threads,
+        },
+        { workFolder, signal: this.#abort.signal, memoryLimitMb },
+      );
+      const metric = taskMetrics[result.evaluation.task];
+      const value = metricValue(result.evaluation, metric.unit);
+      return {
+        version: {
+          versionId,
+          metric: { ...metric, value: Number.isFinite(value) ? value : null },
+          durationMs: Math.round(result.durationMs),
+        },
+        samples: result.samples,
+        datasetHash: result.datasetHash,
+        outputs: floatsOf(await readFile(join(workFolder, "result", outputsFile))),
+      };
+    } finally {
+      this.#inUse.delete(versionId);
+      await files.remove(workFolder);
+    }
+  }
+
+  async #pair(first: Measured, second: Measured, dataset: DatasetReference): Promise<PairedLosses | null> {
+    const { set } = await loadDataset({ ...dataset, hash: first.datasetHash }, this.options.files);
+    const [a, b] = [first, second].map((each) => lossesOf(set, each));
+    return a === undefined || b === undefined ? null : pairLosses(a, b);
+  }
+}
+
+interface Measured {
+  readonly version: EvaluatedVersion;
+  readonly samples: { readonly evaluated: number; readonly heldOut: number };
+  readonly datasetHash: Hash;
+  readonly outputs: Float32Array;
+}
+
+function lossesOf(set: SampleSet, { outputs, samples }: Measured): Float64Array | undefined {
+  return sampleLosses(set, firstSamples(set.heldOut, samples.evaluated), outputs);
+}
+
+/** Of little-endian float32, on any machine. */
+function floatsOf(bytes: Buffer): Float32Array {
+  const floats = new Float32Array(bytes.length / 4);
+  for (let i = 0; i < floats.length; i++) floats[i] = bytes.readFloatLE(4 * i);
+  return floats;
+}
