@@ -22,7 +22,7 @@ in the witness file are the start of its journal. --log and --proof need no serv
 
   stemma journal verify --fleet cars --witness cars.heads
   stemma journal verify --log cars.journal --witness cars.heads
-  stemma journal verify --proof soh-3.proof --key 5f0c…
+  stemma journal verify --proof proof.json --key 5f0c…
 
 The server's key comes from --key, from an enrolment of a device, or is the one in the
 witness file. docs/journal.md says what each of them shows. Exit status 4: it differs.
