@@ -243,6 +243,7 @@ async function startHttp(
       fleets: () => ingests.all(),
       freeDiskBytes: () => home.ports.files.freeBytes(home.path),
       droppedLogLines: () => log.droppedLines?.() ?? 0,
+      problems: () => problemsOf(home),
       log: log.child({ part: "metrics" }),
     },
     stopping.signal,

@@ -5,6 +5,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { BrokerStats } from "./broker/broker-port.js";
 import type { ServerEvent } from "./api/event-schemas.js";
+import type { IngestFigures } from "./ingest/fleet-ingest.js";
 import type { EventHub } from "./events/event-hub.js";
 import type { Log } from "../shared/ports.js";
 
@@ -12,13 +13,10 @@ import type { Log } from "../shared/ports.js";
 export interface MeasuredFleet {
   readonly fleet: string;
   readonly onlineCount: number;
-  readonly figures: {
-    readonly receptions: number;
-    readonly parked: number;
-    readonly confirming: number;
-    readonly spoolBytes: number;
-  };
+  readonly figures: IngestFigures;
 }
+
+const deviceStates = ["enrolled", "revoked", "quarantined"] as const;
 
 /** Where the metrics get their values. */
 export interface MetricSources {
@@ -27,6 +25,8 @@ export interface MetricSources {
   broker(): BrokerStats;
   /** Called when the metrics are requested. */
   fleets(): readonly MeasuredFleet[];
+  /** Codes of what keeps the server from doing all of its work. Called when the metrics are requested. */
+  problems(): Promise<readonly { readonly code: string }[]>;
   /** Free bytes on the home's disk. Called when the metrics are requested. */
   freeDiskBytes(): Promise<number>;
   /** Lines of the log that could not be written since the start. Called when the metrics are requested. */
@@ -133,8 +133,18 @@ function addBrokerGauges(registry: Registry, { broker }: Pick<MetricSources, "br
 
 function addMachineGauges(
   registry: Registry,
-  { droppedLogLines, freeDiskBytes }: Pick<MetricSources, "droppedLogLines" | "freeDiskBytes">,
+  { droppedLogLines, freeDiskBytes, problems }: Omit<MetricSources, "events" | "broker" | "fleets" | "log">,
 ): void {
+  new Gauge({
+    name: "stemma_problems",
+    help: "What keeps the server from doing all of its work, by code",
+    labelNames: ["code"],
+    registers: [registry],
+    async collect() {
+      this.reset();
+      for (const { code } of await problems()) this.inc({ code });
+    },
+  });
   new Gauge({
     name: "stemma_disk_free_bytes",
     help: "Free bytes on the disk of the server's home",
@@ -173,5 +183,16 @@ function addFleetGauges(registry: Registry, { fleets }: Pick<MetricSources, "fle
     "Recorded versions that were not yet read back for verification",
     ({ figures }) => figures.confirming,
   );
+  addGauge("stemma_journal_facts", "Facts in the journal", ({ figures }) => figures.facts);
+  new Gauge({
+    name: "stemma_devices",
+    help: "Devices, by state",
+    labelNames: ["fleet", "state"],
+    registers: [registry],
+    collect() {
+      for (const { fleet, figures } of fleets())
+        for (const state of deviceStates) this.set({ fleet, state }, figures.devices[state] ?? 0);
+    },
+  });
   addGauge("stemma_spool_bytes", "Bytes of unfinished transfers", ({ figures }) => figures.spoolBytes);
 }

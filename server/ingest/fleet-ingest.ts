@@ -36,6 +36,10 @@ export interface IngestFigures {
   readonly parked: number;
   readonly confirming: number;
   readonly spoolBytes: number;
+  /** Length of the journal. */
+  readonly facts: number;
+  /** By state; states that no device has are absent. */
+  readonly devices: Readonly<Record<string, number>>;
 }
 
 /** Milliseconds between two checks for parked announcements and spools that have expired. */
@@ -84,6 +88,8 @@ export class FleetIngest {
       parked: scheduler.parked,
       confirming: confirmations.waiting,
       spoolBytes: spools.bytes,
+      facts: this.parts.repository.journal.head().length,
+      devices: countedBy(this.parts.repository.devices(), ({ state }) => state),
     };
   }
 
@@ -395,4 +401,13 @@ export class FleetIngest {
       this.#expireLater();
     });
   }
+}
+
+function countedBy<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const item of items) counts[keyOf(item)] = (counts[keyOf(item)] ?? 0) + 1;
+  return counts;
 }

@@ -1,11 +1,17 @@
 /** The server's metrics: what they count, and that an event that cannot be counted does not stop them. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, it, type TestContext } from "node:test";
+import { parse } from "yaml";
+import { serverEvent } from "../../../server/api/event-schemas.js";
 import type { BrokerStats } from "../../../server/broker/broker-port.js";
 import { eventHub } from "../../../server/events/event-hub.js";
 import { serverMetrics } from "../../../server/metrics.js";
 import type { Log, LogFields } from "../../../shared/ports.js";
+
+const examples = join(import.meta.dirname, "../../../../examples");
 
 describe("the server's metrics", () => {
   const brokerStats: BrokerStats = {
@@ -21,6 +27,7 @@ describe("the server's metrics", () => {
   function metricsOf(context: TestContext): {
     readonly events: ReturnType<typeof eventHub>;
     readonly valueOf: (name: string) => Promise<number | undefined>;
+    readonly text: () => Promise<string>;
     readonly errors: readonly { readonly event: string; readonly fields: LogFields | undefined }[];
   } {
     const stopping = new AbortController();
@@ -38,7 +45,21 @@ describe("the server's metrics", () => {
       {
         events,
         broker: () => brokerStats,
-        fleets: () => [],
+        fleets: () => [
+          {
+            fleet: "f",
+            onlineCount: 2,
+            figures: {
+              receptions: 0,
+              parked: 0,
+              confirming: 0,
+              spoolBytes: 0,
+              facts: 11,
+              devices: { enrolled: 4, quarantined: 1 },
+            },
+          },
+        ],
+        problems: () => Promise.resolve([{ code: "DISK_FULL" }]),
         droppedLogLines: () => 3,
         freeDiskBytes: () => Promise.resolve(5),
         log,
@@ -51,7 +72,7 @@ describe("the server's metrics", () => {
       const metric = await registry.getSingleMetric(name)?.get();
       return metric?.values[0]?.value;
     };
-    return { events, valueOf, errors };
+    return { events, valueOf, errors, text: () => registry.metrics() };
   }
 
   const recorded = (wireBytes: number): Parameters<ReturnType<typeof eventHub>["emit"]>[0] => ({
@@ -81,6 +102,39 @@ describe("the server's metrics", () => {
     const { valueOf } = metricsOf(context);
     assert.equal(await valueOf("stemma_log_lines_dropped"), 3);
     assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
+  });
+
+  it("contain devices by state, the journal's length and the server's problems", async (context) => {
+    const text = await metricsOf(context).text();
+    for (const line of [
+      'stemma_devices{fleet="f",state="enrolled"} 4',
+      'stemma_devices{fleet="f",state="revoked"} 0',
+      'stemma_devices{fleet="f",state="quarantined"} 1',
+      'stemma_journal_facts{fleet="f"} 11',
+      'stemma_problems{code="DISK_FULL"} 1',
+    ])
+      assert.ok(text.split("\n").includes(line), line);
+  });
+
+  it("are all that the example rules and the example dashboard name, with their labels", async (context) => {
+    const text = await metricsOf(context).text();
+    const rules = readFileSync(join(examples, "prometheus/stemma-alerts.yml"), "utf8");
+    const dashboard = readFileSync(join(examples, "grafana/stemma.json"), "utf8");
+    JSON.parse(dashboard);
+    const { groups } = parse(rules) as {
+      groups: { rules: { alert: string; annotations: { description: string } }[] }[];
+    };
+    for (const { alert, annotations } of groups.flatMap((group) => group.rules))
+      assert.match(annotations.description, /stemma |Restart|Free/, `${alert} says what to do`);
+    const named = new Set(`${rules}${dashboard}`.match(/stemma_[a-z_]+/g));
+    assert.ok(named.size > 8);
+    for (const name of named) {
+      const family = name.replace(/_(?:bucket|sum|count)$/, "");
+      assert.ok(text.includes(`# TYPE ${family} `), name);
+    }
+    const events = new Set(serverEvent.options.map(({ shape }) => shape.event.value));
+    for (const [, event] of `${rules}${dashboard}`.matchAll(/event=\\?"([a-z-]+)\\?"/g))
+      assert.ok(events.has(event as (typeof serverEvent.options)[number]["shape"]["event"]["value"]), event);
   });
 
   it("go on counting after an event that cannot be counted, and log the first one only", async (context) => {
