@@ -7,6 +7,7 @@ import { addRun } from "./commands/run.js";
 import { addSamples } from "./commands/samples.js";
 import { addSave } from "./commands/save.js";
 import { addStatus } from "./commands/status.js";
+import { addSuggest } from "./commands/suggest.js";
 import { addTrain } from "./commands/train.js";
 import { addCommonOptions } from "./common-options.js";
 
@@ -30,6 +31,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addSamples(program);
   addSave(program);
   addActivate(program);
+  addSuggest(program);
   for (const command of program.commands) {
     addCommonOptions(command);
     for (const each of [command, ...command.commands]) each.exitOverride();

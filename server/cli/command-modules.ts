@@ -191,6 +191,13 @@ const programCommands: readonly ProgramCommand[] = [
     load: async () => (await import("./commands/doctor.js")).defineDoctorCommand,
     isGroup: false,
   },
+  {
+    name: "completion",
+    about: "scripts by which bash, zsh and fish complete commands and options",
+
+    load: async () => (await import("./commands/completion.js")).addCompletionCommands,
+    isGroup: true,
+  },
 ];
 
 /** Whether a command below `stemma` only has others below it. Pure. */
