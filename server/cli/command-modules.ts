@@ -192,6 +192,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: false,
   },
   {
+    name: "context",
+    about: "servers by name, for work from another machine",
+
+    load: async () => (await import("./commands/context.js")).addContextCommands,
+    isGroup: true,
+  },
+  {
     name: "completion",
     about: "scripts by which bash, zsh and fish complete commands and options",
 

@@ -2,6 +2,7 @@
  * What every command shares: the global options, and the operations, which are those of a running server or
  * of the home opened in this process.
  */
+import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -11,12 +12,15 @@ import { homePathOf } from "../repository/home-path.js";
 import { exitStatus, StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { ServerAddress } from "../http/request.js";
+import { contextNamed, contextsPath, readContexts, type NamedServer } from "./contexts.js";
 import { Output, outputForms, type OutputForm } from "../../shared/cli/output.js";
 
 export interface GlobalOptions {
   readonly home: string;
   /** URL of a running server; absent: the home on this machine. */
   readonly server: string | undefined;
+  /** For the server. */
+  readonly token: string | undefined;
   readonly fleet: string;
   readonly output: OutputForm;
   readonly verbose: boolean;
@@ -30,6 +34,7 @@ export function addGlobalOptions(command: Command): Command {
       "--server <url>",
       "talk to this running server instead of a home on this machine (token in STEMMA_TOKEN)",
     )
+    .option("--context <name>", "a server that `stemma context add` remembers (or STEMMA_CONTEXT)")
     .option("--fleet <name>", "the fleet that owns devices and models (or STEMMA_FLEET; default local)")
     .option("-o, --output <form>", `form of the answer: ${outputForms.join(", ")}`, "table")
     .option("--verbose", "more details on stderr; stack traces of errors", false);
@@ -39,6 +44,7 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   const options = command.optsWithGlobals<{
     home?: string;
     server?: string;
+    context?: string;
     fleet?: string;
     output?: string;
     verbose?: boolean;
@@ -46,13 +52,43 @@ export function globalOptionsOf(command: Command): GlobalOptions {
   const form = options.output ?? "table";
   if (!(outputForms as readonly string[]).includes(form))
     throw new StemmaError("USAGE", `-o ${form} is not an output form. Use one of ${outputForms.join(", ")}.`);
+  const named = contextOf(options);
   return {
     home: resolve(homePathOf(options.home, process.env, homedir())),
-    server: options.server ?? process.env["STEMMA_SERVER"],
-    fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? "local",
+    server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
+    token: named?.token ?? process.env["STEMMA_TOKEN"],
+    fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet ?? "local",
     output: form as OutputForm,
     verbose: options.verbose ?? false,
   };
+}
+
+/**
+ * The remembered server that a command uses: the one that it names; else, where it names neither a server nor a home,
+ * the current one.
+ * @throws USAGE, NOT_FOUND, CONFIG_INVALID
+ */
+function contextOf({
+  context,
+  server,
+  home,
+}: {
+  readonly context?: string;
+  readonly server?: string;
+  readonly home?: string;
+}): NamedServer | undefined {
+  if (context !== undefined && (server !== undefined || home !== undefined))
+    throw new StemmaError("USAGE", "Name either a context, a server or a home.");
+  const { STEMMA_CONTEXT, STEMMA_SERVER, STEMMA_HOME } = process.env;
+  const isNamed = server !== undefined || home !== undefined;
+  if (isNamed || (context === undefined && (STEMMA_SERVER ?? STEMMA_HOME ?? "") !== "")) return undefined;
+  const name = context ?? STEMMA_CONTEXT;
+  const path = contextsPath();
+  // Most users have none, and need no more code for that.
+  if (name === undefined && !existsSync(path)) return undefined;
+  const known = readContexts(path);
+  const wanted = name ?? known.current;
+  return wanted === undefined ? undefined : contextNamed(known, wanted);
 }
 
 export interface CommandContext {
@@ -147,8 +183,7 @@ const maxServerWaitMs = 60_000;
 
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
-  if (options.server !== undefined)
-    return connectTo({ url: options.server, token: process.env["STEMMA_TOKEN"] });
+  if (options.server !== undefined) return connectTo({ url: options.server, token: options.token });
   const { awaitLocalServer } = await import("../http/local-server.js");
   const running = await awaitLocalServer(options.home, {
     onWait: (pid) => {

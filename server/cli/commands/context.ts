@@ -1,0 +1,210 @@
+/** `stemma context add|use|list|rm`: servers by name, for work from another machine. */
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
+import type { Column } from "../../../shared/cli/output.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import { withContext, type CommandContext } from "../context.js";
+import { contextNamed, contextsPath, readContexts, type Contexts, type NamedServer } from "../contexts.js";
+
+const help = `
+Without a context, --server or --home, commands work on the home of this machine.
+
+Examples:
+  stemma context add prod --at https://stemma.example --for cars --token-file token
+  stemma context use prod
+  stemma model list                      (on prod)
+  stemma model list --context test       (on another one, this time)
+  stemma context use --none              (on this machine again)
+`;
+
+/** Readable for its owner alone. */
+async function writeContexts(contexts: Contexts): Promise<void> {
+  const files = nodeFiles();
+  const path = contextsPath();
+  await files.makeFolder(dirname(path));
+  await writeDurably(files, path, Buffer.from(`${JSON.stringify(contexts, null, 2)}\n`));
+}
+
+interface AddChoices {
+  readonly at: string;
+  readonly for?: string;
+  readonly tokenFile?: string;
+}
+
+export function addContextCommands(context: Command): void {
+  context.addHelpText("after", help);
+  context
+    .command("add")
+    .argument("<name>", "letters, digits, - and _")
+    .requiredOption("--at <url>", "the server: http:// or https://")
+    .option("--for <fleet>", "the fleet that commands mean which name none")
+    .option(
+      "--token-file <file>",
+      "the token, alone in a file; - for standard input; without it STEMMA_TOKEN",
+    )
+    .description("remember a server, with its token, or change what is remembered")
+    .action(async (name: string, choices: AddChoices, command: Command) =>
+      withContext(command, (shared) => addCommand(name, choices, shared)),
+    );
+  context
+    .command("use")
+    .argument("[name]")
+    .option("--none", "use none: work on the home of this machine")
+    .description("let commands that name no server use this one from now on")
+    .action(async (name: string | undefined, { none }: { none?: boolean }, command: Command) =>
+      withContext(command, (shared) => useCommand(name, none === true, shared)),
+    );
+  context
+    .command("list")
+    .description("the servers that are remembered; tokens are not shown")
+    .action(async (_: unknown, command: Command) => withContext(command, listCommand));
+  context
+    .command("rm")
+    .argument("<name>")
+    .description("forget a server and its token")
+    .action(async (name: string, _: unknown, command: Command) =>
+      withContext(command, (shared) => removeCommand(name, shared)),
+    );
+}
+
+async function addCommand(
+  name: string,
+  { at, for: fleet, tokenFile }: AddChoices,
+  { output }: CommandContext,
+): Promise<void> {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
+    throw new StemmaError(
+      "NAME_INVALID",
+      `${JSON.stringify(name)} cannot name a context: use letters, digits, - and _.`,
+    );
+  const url = serverUrl(at);
+  const token = tokenFile === undefined ? process.env["STEMMA_TOKEN"] : await readToken(tokenFile);
+  const isPlain = url.protocol === "http:" && !["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
+  if (token !== undefined && isPlain)
+    output.info(
+      `stemma: warning: ${at} is not encrypted: who can read the network reads the token. Give an https:// address.`,
+    );
+  const known = readContexts();
+  const server: NamedServer = {
+    server: at,
+    ...(token === undefined ? {} : { token }),
+    ...(fleet === undefined ? {} : { fleet }),
+  };
+  const isFirst = Object.keys(known.contexts).length === 0;
+  const current = known.current ?? (isFirst ? name : undefined);
+  await writeContexts({
+    format: 1,
+    ...(current === undefined ? {} : { current }),
+    contexts: { ...known.contexts, [name]: server },
+  });
+  output.print({
+    data: { name, server: at, fleet: fleet ?? null, isCurrent: current === name },
+    names: [name],
+    text:
+      `${name} is ${at}${token === undefined ? ", without a token" : ""}; kept in ${contextsPath()}\n` +
+      (current === name ? "commands that name no server use it" : `use it with: stemma context use ${name}`),
+  });
+}
+
+function serverUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !["http:", "https:"].includes(url.protocol))
+    throw new StemmaError(
+      "USAGE",
+      `--at ${text} is not an address: give one such as https://stemma.example.`,
+    );
+  return url;
+}
+
+async function readToken(file: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(file === "-" ? "/dev/stdin" : file, "utf8");
+  } catch (cause) {
+    throw new StemmaError(
+      "FILE_MISSING",
+      `${file} cannot be read: ${(cause as Error).message}. Name another file.`,
+      {
+        cause,
+      },
+    );
+  }
+  const token = text.trim();
+  if (/^[\x21-\x7e]{8,4096}$/.test(token)) return token;
+  throw new StemmaError(
+    "USAGE",
+    `${file} does not contain one token. \`stemma token add\` makes one on the server.`,
+  );
+}
+
+async function useCommand(
+  name: string | undefined,
+  none: boolean,
+  { output }: CommandContext,
+): Promise<void> {
+  if ((name === undefined) !== none)
+    throw new StemmaError("USAGE", "Name a context, or --none for the home of this machine.");
+  const known = readContexts();
+  if (name !== undefined) contextNamed(known, name);
+  await writeContexts({
+    format: 1,
+    ...(name === undefined ? {} : { current: name }),
+    contexts: known.contexts,
+  });
+  output.print({
+    data: { current: name ?? null },
+    names: name === undefined ? [] : [name],
+    text:
+      name === undefined
+        ? "commands that name no server work on the home of this machine"
+        : `commands that name no server use ${name} (${contextNamed(known, name).server})`,
+  });
+}
+
+interface Row {
+  readonly name: string;
+  readonly server: string;
+  readonly fleet: string | null;
+  readonly hasToken: boolean;
+  readonly isCurrent: boolean;
+}
+
+const columns: readonly Column<Row>[] = [
+  { title: "", value: ({ isCurrent }) => (isCurrent ? "*" : "") },
+  { title: "NAME", value: ({ name }) => name },
+  { title: "SERVER", value: ({ server }) => server },
+  { title: "FLEET", value: ({ fleet }) => fleet ?? "-" },
+  { title: "TOKEN", value: ({ hasToken }) => (hasToken ? "yes" : "no") },
+];
+
+function listCommand({ output }: CommandContext): Promise<void> {
+  const { current, contexts } = readContexts();
+  const rows = Object.entries(contexts).map(([name, { server, fleet, token }]) => ({
+    name,
+    server,
+    fleet: fleet ?? null,
+    hasToken: token !== undefined,
+    isCurrent: name === current,
+  }));
+  output.printRows(rows, {
+    nameOf: ({ name }) => name,
+    columns,
+    empty: "no servers are remembered; add one with: stemma context add NAME --at URL",
+  });
+  return Promise.resolve();
+}
+
+async function removeCommand(name: string, { output }: CommandContext): Promise<void> {
+  const known = readContexts();
+  contextNamed(known, name);
+  const { [name]: _, ...contexts } = known.contexts;
+  await writeContexts({
+    format: 1,
+    ...(known.current === undefined || known.current === name ? {} : { current: known.current }),
+    contexts,
+  });
+  output.print({ data: { name }, names: [name], text: `${name} is forgotten` });
+}

@@ -1,0 +1,94 @@
+/**
+ * Named servers, so that commands need not name one each time: `contexts.json` in the user's configuration folder, for
+ * its owner alone, since it has tokens. A command that names a server or a home itself uses no context.
+ */
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+
+export interface NamedServer {
+  /** URL. */
+  readonly server: string;
+  readonly token?: string;
+  /** That commands mean which name none. */
+  readonly fleet?: string;
+}
+
+export interface Contexts {
+  readonly format: 1;
+  /** The one that commands use which name none. */
+  readonly current?: string;
+  readonly contexts: Readonly<Record<string, NamedServer>>;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export function contextsPath(environment: Environment = process.env): string {
+  const configured = environment["XDG_CONFIG_HOME"];
+  const folder = configured === undefined || configured === "" ? join(homedir(), ".config") : configured;
+  return join(folder, "stemma", "contexts.json");
+}
+
+/** None where there is no file. @throws CONFIG_INVALID */
+export function readContexts(path = contextsPath()): Contexts {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return { format: 1, contexts: {} };
+    throw damaged(path, (error as Error).message);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw damaged(path, "it is not JSON");
+  }
+  if (isContexts(value)) return value;
+  throw damaged(path, "it has not the form that `stemma context add` writes");
+}
+
+/** Checked by hand: every command reads the file, and a schema takes longer to build than a short command to run. */
+function isContexts(value: unknown): value is Contexts {
+  const isObject = (each: unknown): each is Readonly<Record<string, unknown>> =>
+    typeof each === "object" && each !== null && !Array.isArray(each);
+  const isText = (each: unknown): boolean => each === undefined || typeof each === "string";
+  return (
+    isObject(value) &&
+    value["format"] === 1 &&
+    isText(value["current"]) &&
+    isObject(value["contexts"]) &&
+    Object.values(value["contexts"]).every(
+      (each) =>
+        isObject(each) &&
+        typeof each["server"] === "string" &&
+        isText(each["token"]) &&
+        isText(each["fleet"]),
+    )
+  );
+}
+
+/**
+ * The context of this name.
+ * @throws NOT_FOUND
+ */
+export function contextNamed({ contexts }: Contexts, name: string): NamedServer {
+  const found = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
+  if (found !== undefined) return found;
+  const known = Object.keys(contexts).join(", ");
+  throw new StemmaError(
+    "NOT_FOUND",
+    `There is no context "${name}"${known === "" ? "" : ` (there are ${known})`}. Add it with ` +
+      `\`stemma context add ${name} --at URL\`.`,
+    { name },
+  );
+}
+
+function damaged(path: string, why: string): StemmaError {
+  return new StemmaError(
+    "CONFIG_INVALID",
+    `${path} cannot be used: ${why}. Put it right or remove it, and add the contexts again with \`stemma context add\`.`,
+    { path },
+  );
+}

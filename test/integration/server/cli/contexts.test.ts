@@ -1,0 +1,108 @@
+/** Servers by name: which one a command talks to, with which token. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
+
+const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
+
+describe("contexts", { timeout: 60_000 }, () => {
+  let folder: string;
+  let server: TestServer;
+  const run = (
+    args: readonly string[],
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly status: number | null; readonly text: string }> =>
+    new Promise((resolve) => {
+      const { STEMMA_HOME: _, STEMMA_FLEET: __, STEMMA_TOKEN: ___, ...environment } = process.env;
+      const child = spawn(process.execPath, [program, ...args], {
+        env: { ...environment, HOME: folder, XDG_CONFIG_HOME: join(folder, "config"), ...more },
+      });
+      let text = "";
+      for (const out of [child.stdout, child.stderr])
+        out.setEncoding("utf8").on("data", (piece: string) => (text += piece));
+      child.on("close", (status) => {
+        resolve({ status, text });
+      });
+    });
+  const good = async (args: readonly string[], more?: Readonly<Record<string, string>>): Promise<string> => {
+    const { status, text } = await run(args, more);
+    assert.equal(status, 0, text);
+    return text;
+  };
+  const file = (): string => join(folder, "config/stemma/contexts.json");
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-contexts-"));
+    server = await startTestServer();
+    await server.enroll("van-7");
+    await writeFile(join(folder, "token"), `${await readFile(join(server.home, "http-token"), "utf8")}\n`);
+  });
+  after(async () => {
+    await server.remove();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it("name a server with its token and fleet; the first is used from then on", async () => {
+    const at = ["--at", server.handle.httpUrl, "--for", testFleet, "--token-file", join(folder, "token")];
+    assert.match(await good(["context", "add", "test", ...at]), /commands that name no server use it/);
+    assert.equal((await stat(file())).mode & 0o077, 0);
+    assert.match(await good(["device", "list"]), /van-7/);
+    const list = await good(["context", "list"]);
+    assert.match(list, /^\*\s+test\s.*yes$/m);
+    assert.ok(!list.includes((await readFile(join(folder, "token"), "utf8")).trim()));
+  });
+
+  it("give way to a home or server that is named, and to --none", async () => {
+    const home = join(folder, "home");
+    const isLocal = /The home .* has no fleet/;
+    assert.match((await run(["device", "list", "--home", home])).text, isLocal);
+    assert.match((await run(["device", "list"], { STEMMA_HOME: home })).text, isLocal);
+    assert.match(await good(["device", "list", "--context", "test"], { STEMMA_HOME: home }), /van-7/);
+    const both = await run(["device", "list", "--context", "test", "--home", home]);
+    assert.deepEqual([both.status, both.text.includes("USAGE")], [2, true]);
+    await good(["context", "use", "--none"]);
+    assert.match((await run(["device", "list"])).text, isLocal);
+    assert.match(await good(["device", "list"], { STEMMA_CONTEXT: "test" }), /van-7/);
+  });
+
+  it("keep a token of the environment from another context's server", async () => {
+    await good(["context", "add", "other", "--at", server.handle.httpUrl], { STEMMA_TOKEN: "w".repeat(32) });
+    const { status, text } = await run(["device", "list", "--context", "other"]);
+    assert.ok(status !== 0 && !text.includes("van-7"), text);
+    // The right token in the environment does not replace the wrong one of the context, nor the other way round.
+    const right = (await readFile(join(folder, "token"), "utf8")).trim();
+    assert.notEqual((await run(["device", "list", "--context", "other"], { STEMMA_TOKEN: right })).status, 0);
+    assert.match(
+      await good(["device", "list", "--context", "test"], { STEMMA_TOKEN: "wrong-token" }),
+      /van-7/,
+    );
+  });
+
+  it("refuse what is no address, no token, no name, and a file that was changed", async () => {
+    for (const args of [
+      ["add", "x", "--at", "ftp://a"],
+      ["add", "../x", "--at", "https://a"],
+      ["add", "x", "--at", "https://a", "--token-file", file()],
+      ["use"],
+    ])
+      assert.equal((await run(["context", ...args])).status, 2, args.join(" "));
+    for (const args of [
+      ["use", "nobody"],
+      ["rm", "nobody"],
+      ["use", "__proto__"],
+    ])
+      assert.equal((await run(["context", ...args])).status, 3, args.join(" "));
+    await good(["context", "rm", "other"]);
+    assert.match(
+      await good(["context", "add", "far", "--at", "http://far.example"], { STEMMA_TOKEN: "secret-token" }),
+      /is not encrypted/,
+    );
+    await writeFile(file(), '{"format":1,"contexts":{"a":{"server":7}}}');
+    assert.match((await run(["device", "list"])).text, /CONFIG_INVALID/);
+  });
+});
