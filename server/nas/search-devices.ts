@@ -17,7 +17,7 @@ export interface SearchDevicesOptions {
   /** Registered data, on whose held-out samples candidates are measured. */
   readonly data: string;
   readonly select: string;
-  /** A line that its owner gave to searches by enrolling the device with it. */
+  /** A line that its owner gave to searches by enrolling the device with it; its name begins with "search". */
   readonly line: string;
   readonly patienceMs: number;
   readonly clock: Clock;
@@ -30,12 +30,21 @@ export interface SearchDevices {
   close(): Promise<void>;
 }
 
-/** @throws SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID */
+/** Lines that searches may give models to, which are untrained at first: never one that does a device's work. */
+const searchLine = /^search(?:[-_].*)?$/;
+
+/** @throws USAGE, SEARCH_WORKER_LOST where no device can take part; SELECTION_INVALID */
 export async function devicesOfSearch(
   operations: ServerOperations,
   { select, clock, ...options }: SearchDevicesOptions,
 ): Promise<SearchDevices> {
   const { fleet, line } = options;
+  if (!searchLine.test(line))
+    throw new StemmaError(
+      "USAGE",
+      `A search gives untrained models to its line, so it does not take "${line}", which may do a device's work. Name ` +
+        'a line that is called "search", or begins with "search-".',
+    );
   const found = (await operations.devices({ fleet, select })).map((each) => ({
     device: each.device,
     why: !each.lines.includes(line)

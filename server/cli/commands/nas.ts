@@ -107,7 +107,7 @@ export function addNasCommands(nas: Command): void {
       whole(0, 64),
     )
     .option("--on <selection>", "train on the connected devices that this means (docs/selections.md)")
-    .option("--line <line>", "with --on: the devices' line for searches", "search")
+    .option("--line <line>", "with --on: the devices' line, whose name begins with search", "search")
     .option("--patience <minutes>", "with --on: how long a device may take", whole(1, 600), 30)
     .description("search for a good architecture; goes on where it was stopped or killed")
     .addHelpText("after", help)

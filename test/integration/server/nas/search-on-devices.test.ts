@@ -217,7 +217,7 @@ describe("a search on devices", { timeout: 120_000 }, () => {
   });
 
   it("gives up a device that does not answer within the patience", async (t) => {
-    const { addAgent, search, lost } = await startFleet(t);
+    const { addAgent, search, lost, server } = await startFleet(t);
     const agent = await addAgent(
       "v1",
       (_, { signal }) =>
@@ -231,5 +231,11 @@ describe("a search on devices", { timeout: 120_000 }, () => {
     assert.match(lost[0] ?? "", /v1 .*did not report a trained model within 3/);
     await agent.close();
     await assert.rejects(search(), /v1: it is not connected/);
+    const asked = { fleet: testFleet, name: "found", data: "images", select: "line=search", patienceMs: 1 };
+    // A line that does a device's work.
+    await assert.rejects(
+      devicesOfSearch(server.handle.operations, { ...asked, line: "brakes", clock: nodeClock() }),
+      { code: "USAGE" },
+    );
   });
 });
