@@ -190,8 +190,10 @@ function addFleetGauges(registry: Registry, { fleets }: Pick<MetricSources, "fle
     labelNames: ["fleet", "state"],
     registers: [registry],
     collect() {
-      for (const { fleet, figures } of fleets())
-        for (const state of deviceStates) this.set({ fleet, state }, figures.devices[state] ?? 0);
+      for (const { fleet, figures } of fleets()) {
+        const counts = figures.devices();
+        for (const state of deviceStates) this.set({ fleet, state }, counts[state] ?? 0);
+      }
     },
   });
   addGauge("stemma_spool_bytes", "Bytes of unfinished transfers", ({ figures }) => figures.spoolBytes);

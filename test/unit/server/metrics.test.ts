@@ -55,7 +55,7 @@ describe("the server's metrics", () => {
               confirming: 0,
               spoolBytes: 0,
               facts: 11,
-              devices: { enrolled: 4, quarantined: 1 },
+              devices: () => ({ enrolled: 4, quarantined: 1 }),
             },
           },
         ],
