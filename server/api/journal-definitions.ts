@@ -18,7 +18,7 @@ const signedHead = z
     publicKey: z.string().describe("The server's key: Ed25519, in hex"),
     signature: z.string().describe("Of length, chain and root by this key (docs/formats.md, Signatures)"),
   })
-  .meta({ id: "JournalHead" }) satisfies z.ZodType<SignedHead>;
+  .meta({ id: "SignedJournalHead" }) satisfies z.ZodType<SignedHead>;
 
 const logRoot = z.object({ length: count, root: hash }) satisfies z.ZodType<LogRoot>;
 
@@ -44,7 +44,7 @@ const entryPage = z
       .array(z.string())
       .describe("Each exactly as it is in the journal; fewer than asked for where they are long"),
   })
-  .meta({ id: "JournalEntries" });
+  .meta({ id: "JournalLeaves" });
 export type EntryPage = ValueOf<typeof entryPage>;
 
 export const journalOperations = {
