@@ -50,10 +50,12 @@ export interface CurrentFolder {
   readonly folder: string | null;
 }
 
+const offerKey = ({ line, staged }: Offer): string => `${line}${staged === true ? " staged" : ""}`;
+
 export class Agent {
   readonly #tasks: BackgroundTasks;
   #services!: AgentServices;
-  /** The newest offer to each line. */
+  /** The newest offer to each line, and the newest staged one. */
   readonly #newestOffers = new Map<string, Offer>();
   /** A command may open an agent only to use its stores; it trains and connects nothing then. */
   #isStarted = false;
@@ -220,7 +222,7 @@ export class Agent {
         this.#tasks.run(() => this.#onReceipt(line, kind));
       },
       onOffer: (offer) => {
-        this.#newestOffers.set(offer.line, offer);
+        this.#newestOffers.set(offerKey(offer), offer);
         this.#tasks.run(() => this.#onOffer(offer));
       },
       onCommand: (command) =>
@@ -255,6 +257,7 @@ export class Agent {
     const { offers, activator, trainer } = this.#services;
     try {
       await offers.take(offer);
+      if (offer.staged === true) return;
       await activator.activate(offer.line, offer.versionId);
       trainer.wake();
     } catch (error) {
@@ -268,7 +271,7 @@ export class Agent {
       if (!finalOfferErrors.has(error.code))
         this.#tasks.runAfter(offerRetryMs, async () => {
           // What was offered since comes after it.
-          if (this.#newestOffers.get(offer.line) === offer) await this.#onOffer(offer);
+          if (this.#newestOffers.get(offerKey(offer)) === offer) await this.#onOffer(offer);
         });
     }
   }

@@ -40,6 +40,7 @@ import { ClaimRules } from "./replay/claim-rules.js";
 import { ReplayRunner } from "./replay/replay-runner.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
+import { RolloutRunner } from "./rollout/rollout-runner.js";
 
 export interface ServerHandle {
   readonly mqttUrl: string;
@@ -202,6 +203,17 @@ async function startHttp(
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const listening: { url?: string } = {};
+  const rollouts: RolloutRunner = new RolloutRunner({
+    clock,
+    log: log.child({ part: "rollouts" }),
+    fleets,
+    events,
+    operations: {
+      devices: async (input) => operationsAs().devices(input),
+      evaluateOnDevice: async (input) => operationsAs().evaluateOnDevice(input),
+    },
+    fleetOf: (fleet) => ingests.get(fleet),
+  });
   const live: LiveServer = {
     mqttUrl: broker.url,
     httpUrl: () => listening.url,
@@ -213,6 +225,7 @@ async function startHttp(
     },
     events,
     replays,
+    rollouts,
     fleet: (fleet: string) => ingests.get(fleet),
   };
   const operationsAs = (caller?: Caller): ServerOperations =>
@@ -228,8 +241,12 @@ async function startHttp(
     closing.add(() => schedule.close());
   }
   startMerging(parts);
-  closing.add(() => replays.close());
+  closing.add(
+    () => replays.close(),
+    () => rollouts.close(),
+  );
   replays.wake();
+  rollouts.start();
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(

@@ -166,6 +166,8 @@ const agentCodes = {
   PROFILE_INVALID: usage,
   LABEL_INVALID: usage,
   SELECTION_INVALID: usage,
+  ROLLOUT_UNKNOWN: notFound,
+  ROLLOUT_INVALID: usage,
   SEARCH_SPACE_INVALID: usage,
   SEARCH_OTHER: usage,
   SEARCH_DAMAGED: failed,

@@ -6,7 +6,7 @@ import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "..
 /**
  * The version that a line should switch to by itself: its newest one here that may run, if it is newer than
  * all that the line ever ran. So a late receipt of an older model changes nothing, and neither does a receipt
- * of a version that a person has switched away from.
+ * of a version that a person has switched away from. A staged version waits for the server.
  */
 export function nextActivation(
   state: OutboxState,
@@ -15,11 +15,11 @@ export function nextActivation(
 ): OutboxEntry | undefined {
   const lineState = state.lines.get(line);
   if (lineState === undefined) return undefined;
-  const { versions, newestRun } = lineState;
+  const { versions, staged, newestRun } = lineState;
   for (let at = versions.length - 1; at >= 0; at--) {
     const entry = state.entries.get(versions[at] as Hash);
     if (entry === undefined || orderOf(state, line, entry.versionId) <= newestRun) return undefined;
-    if (mayRun(entry, when)) return entry;
+    if (mayRun(entry, when) && !staged.includes(entry.versionId)) return entry;
   }
   return undefined;
 }

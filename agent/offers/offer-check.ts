@@ -32,7 +32,7 @@ export function checkOffer(
   const { fleet, device, generation, serverPublicKey, lines } = enrolment;
   verifyOffer(
     serverPublicKey,
-    { fleet, device, generation, line: offer.line, versionId: offer.versionId },
+    { fleet, device, generation, line: offer.line, versionId: offer.versionId, staged: offer.staged },
     offer.signature,
   );
   if (!lines.includes(offer.line))

@@ -1,6 +1,6 @@
 /**
  * Brings offered models into this device's outbox: checks the offer against the pinned key, fetches the
- * missing parts, verifies and stores them. The caller activates them.
+ * missing parts, verifies and stores them. The caller activates them, except staged ones.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -82,7 +82,7 @@ export class Offers {
    * transfer
    */
   take(offer: Offer): Promise<void> {
-    const key = `${offer.line} ${offer.versionId}`;
+    const key = `${offer.line} ${offer.versionId} ${offer.staged === true ? "staged" : ""}`;
     const running = this.#taking.get(key);
     if (running !== undefined) return running;
     // Serially: two lines that are offered the same model fetch it once.
@@ -225,6 +225,7 @@ export class Offers {
           name: offer.name,
           version: offer.version,
           tensorBytes,
+          ...(offer.staged === true ? { staged: true as const } : {}),
         },
         async (pack) => {
           for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);

@@ -48,6 +48,8 @@ export type AgentFact =
       readonly name: string;
       readonly version: number;
       readonly tensorBytes: number;
+      /** The line runs it only after an offer that is not staged. */
+      readonly staged?: true;
     })
   /** A signed receipt came and was verified. */
   | (At & {
@@ -144,7 +146,8 @@ export interface CompactedPart {
     Partial<Pick<OutboxState, "server" | "knownRestores" | "distrust" | "lost">> & {
       readonly seen?: Partial<SeenHead> | undefined;
     };
-  readonly line?: Omit<LineState, "versions" | "activations">;
+  /** Earlier releases staged nothing. */
+  readonly line?: Omit<LineState, "versions" | "activations" | "staged"> & Partial<Pick<LineState, "staged">>;
   readonly version?: OutboxEntry;
   readonly activations?: readonly Activation[];
   readonly receipts?: readonly KeptReceipt[];

@@ -57,6 +57,7 @@ export const emptyOutbox: OutboxState = {
 
 type MutableLine = { -readonly [Key in keyof LineState]: LineState[Key] } & {
   versions: Hash[];
+  staged: Hash[];
   activations: Activation[];
 };
 type FactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { type: Type }>;
@@ -72,7 +73,12 @@ export class OutboxFold {
     this.#lines = new Map(
       [...from.lines].map(([name, line]) => [
         name,
-        { ...line, versions: [...line.versions], activations: [...line.activations] },
+        {
+          ...line,
+          versions: [...line.versions],
+          staged: [...line.staged],
+          activations: [...line.activations],
+        },
       ]),
     );
     this.#receipts = new Map(from.receipts);
@@ -156,6 +162,7 @@ export class OutboxFold {
     line.versions.push(fact.versionId);
     line.arrivals++;
     if (fact.type === "saved") line.sequence = Math.max(line.sequence, fact.sequence);
+    else if (fact.staged === true) line.staged.push(fact.versionId);
     const entry = known ?? entryOf(fact);
     this.#entries.set(fact.versionId, {
       ...entry,
@@ -209,6 +216,7 @@ export class OutboxFold {
   #addActivation({ versionId, line: name, atMs, clockErrorMs, session }: FactOf<"activated">): void {
     const line = this.#line(name);
     line.activations.push({ versionId, line: name, atMs, clockErrorMs, session });
+    line.staged = line.staged.filter((staged) => staged !== versionId);
     line.newestRun = Math.max(line.newestRun, this.#entries.get(versionId)?.orders[name] ?? 0);
     if (line.activations.length < 2 * keptActivations) return;
     const firstPending = line.activations.findIndex(
@@ -224,9 +232,10 @@ export class OutboxFold {
     if (entry === undefined) return;
     this.#entries.delete(versionId);
     for (const name of entry.lines) {
-      const { versions } = this.#line(name);
-      const at = versions.indexOf(versionId);
-      if (at >= 0) versions.splice(at, 1);
+      const line = this.#line(name);
+      const at = line.versions.indexOf(versionId);
+      if (at >= 0) line.versions.splice(at, 1);
+      line.staged = line.staged.filter((staged) => staged !== versionId);
     }
     const { line, sequence, name, version, position } = entry;
     if (entry.origin === "trained" && position !== undefined && !entry.backedUp)
@@ -293,7 +302,11 @@ export class OutboxFold {
       this.#rest = { backedUpTo, seen: headOf(seen ?? {}), server, knownRestores, distrust, lost };
     }
     if (part.line !== undefined)
-      this.#lines.set(part.line.line, { ...emptyLine(part.line.line), ...part.line });
+      this.#lines.set(part.line.line, {
+        ...emptyLine(part.line.line),
+        ...part.line,
+        staged: [...(part.line.staged ?? [])],
+      });
     if (part.version !== undefined) {
       const { version: entry } = part;
       this.#entries.set(entry.versionId, {
@@ -323,6 +336,7 @@ function emptyLine(line: string): MutableLine {
   return {
     line,
     versions: [],
+    staged: [],
     arrivals: 0,
     newestRun: 0,
     sequence: 0,

@@ -80,6 +80,8 @@ export interface LineState {
   readonly line: string;
   /** The versions that are here, in the order in which they arrived. */
   readonly versions: readonly Hash[];
+  /** Versions that the line is not to run by itself, oldest first: staged, and not activated since. */
+  readonly staged: readonly Hash[];
   /** How many versions the line has had here. */
   readonly arrivals: number;
   /** The highest position among them (OutboxEntry.orders) of one that the line ran; 0: none. */
@@ -195,9 +197,13 @@ export function keptVersions(
   // A transfer that may still continue is coded against the version's bases and the bases of those. Without
   // them it would start from scratch.
   const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
-  const begun = [...state.lines.values()].flatMap((line) => line.begun?.job.base ?? []);
+  const lines = [...state.lines.values()];
+  const begun = lines.flatMap((line) => line.begun?.job.base ?? []);
+  // Only the newest: the server waits for no other one.
+  const staged = lines.flatMap((line) => line.staged.slice(-1));
   const neededBases = new Set([
     ...begun,
+    ...staged,
     ...bases,
     ...bases.flatMap((base) => state.entries.get(base)?.bases ?? []),
   ]);

@@ -76,7 +76,8 @@ export interface KeptVersion {
   readonly released: boolean;
   readonly active: boolean;
   /**
-   * An unreleased version here, or its base, has this one as its base: its transfer may be coded against it.
+   * An unreleased version here, or its base, has this one as its base: its transfer may be coded against it. Or a
+   * training starts from it, or it is staged.
    */
   readonly needed: boolean;
 }

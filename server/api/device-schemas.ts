@@ -15,7 +15,15 @@ const deviceMembers = {
   enrolledBy: text.exactOptional().describe("The caller that enrolled this generation"),
   revoked: ended.exactOptional(),
   assigned: z
-    .record(text, z.object({ versionId: hash, atMs: timeMs, by: text.exactOptional() }))
+    .record(
+      text,
+      z.object({
+        versionId: hash,
+        atMs: timeMs,
+        rollout: text.exactOptional().describe("The rollout that assigned it, or took it back"),
+        by: text.exactOptional(),
+      }),
+    )
     .exactOptional()
     .describe("The version that each line was given last"),
   labels: z.record(text, text).exactOptional().describe("Given by people; absent: none"),

@@ -12,6 +12,7 @@ import { lineageOperations } from "./lineage-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
 import { replayOperations } from "./replay-definitions.js";
+import { rolloutOperations } from "./rollout-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
 import { tierOperations } from "./tier-definitions.js";
@@ -22,6 +23,7 @@ export const operationGroups = {
   "The server": serverOperations,
   "The journal of a fleet": journalOperations,
   "Devices of a fleet": deviceOperations,
+  "Rollouts of a fleet": rolloutOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
   "Replays and training engines": { ...replayOperations, ...engineOperations },
@@ -37,6 +39,7 @@ export const operationTable = {
   ...serverOperations,
   ...journalOperations,
   ...deviceOperations,
+  ...rolloutOperations,
   ...modelOperations,
   ...lineageOperations,
   ...trainingOperations,

@@ -121,6 +121,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "rollout",
+    about: "give a version to many devices in waves, and take it back",
+
+    load: async () => (await import("./commands/rollout.js")).addRolloutCommands,
+    isGroup: true,
+  },
+  {
     name: "model",
     about: "save, look at, compare and recover models",
 

@@ -65,6 +65,14 @@ export interface LiveReplays {
   stop(fleet: string, versionId: Hash): void;
 }
 
+/** What carries running rollouts forward. */
+export interface LiveRollouts {
+  /** A rollout was started, or continued. */
+  wake(): void;
+  /** Why a device was not judged yet; undefined: it was not asked since the server started. */
+  waits(fleet: string, rollout: string, device: string): string | undefined;
+}
+
 export interface LiveServer {
   readonly mqttUrl: string;
   /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
@@ -72,6 +80,7 @@ export interface LiveServer {
   readonly enrolment: EnrolmentAddresses;
   readonly events: EventHub;
   readonly replays: LiveReplays;
+  readonly rollouts: LiveRollouts;
   fleet(fleet: string): Promise<LiveFleet>;
 }
 

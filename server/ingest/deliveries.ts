@@ -14,7 +14,7 @@ import { provenBy } from "./held-versions.js";
 export interface DeliveriesParts {
   readonly repository: Pick<
     FleetRepository,
-    "objects" | "get" | "leaves" | "device" | "assignment" | "hasHad" | "hasSent" | "append"
+    "objects" | "get" | "leaves" | "device" | "assignment" | "stagedFor" | "hasHad" | "hasSent" | "append"
   >;
   readonly clock: Pick<Clock, "now">;
 }
@@ -75,7 +75,10 @@ export class Deliveries {
     this.offered(device, versionId, ids);
     const known = repository.device(device);
     if (known === undefined || repository.hasHad(device, versionId)) return;
-    const line = known.lines.find((one) => repository.assignment(device, one) === versionId) ?? record.line;
+    const line =
+      known.lines.find((one) => repository.assignment(device, one) === versionId) ??
+      repository.stagedFor(device).find((staged) => staged.versionId === versionId)?.line ??
+      record.line;
     const { objects } = await provenBy(
       repository,
       { device, line, bases: record.bases, ...(record.successorOf && { successorOf: record.successorOf }) },

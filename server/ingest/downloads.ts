@@ -199,7 +199,8 @@ export class Downloads {
     if (known?.state !== "enrolled") return false;
     return (
       repository.hasSent(device, summary.versionId) ||
-      known.lines.some((line) => repository.assignment(device, line) === summary.versionId)
+      known.lines.some((line) => repository.assignment(device, line) === summary.versionId) ||
+      repository.stagedFor(device).some(({ versionId }) => versionId === summary.versionId)
     );
   }
 

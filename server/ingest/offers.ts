@@ -1,6 +1,6 @@
 /**
  * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device
- * runs it. downloads.ts serves what the device then fetches.
+ * runs it; one that a rollout stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
  */
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -15,7 +15,7 @@ import { fittingInline, type DeviceSender } from "./device-sender.js";
 export interface OfferParts {
   readonly repository: Pick<
     FleetRepository,
-    "fleet" | "objects" | "device" | "assignment" | "isAssignmentAnswered" | "get" | "claim"
+    "fleet" | "objects" | "device" | "assignment" | "isAssignmentAnswered" | "stagedFor" | "get" | "claim"
   >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
@@ -79,6 +79,11 @@ export class Offers {
       const summary = repository.get(assigned);
       if (summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
     }
+    for (const { line, versionId } of repository.stagedFor(device)) {
+      const summary = known.lines.includes(line) ? repository.get(versionId) : undefined;
+      if (summary !== undefined && summary.state !== "retired")
+        await this.#offer(device, line, summary, { staged: true });
+    }
   }
 
   /** A version of the device, or its claim, was recorded: offers what could not be decided without it. */
@@ -98,7 +103,12 @@ export class Offers {
     return false;
   }
 
-  async #offer(device: string, line: string, summary: VersionSummary): Promise<void> {
+  async #offer(
+    device: string,
+    line: string,
+    summary: VersionSummary,
+    { staged = false }: { readonly staged?: boolean } = {},
+  ): Promise<void> {
     const { repository, signer, sender } = this.parts;
     const { versionId, name, version } = summary;
     const record = await repository.objects.read("record", versionId);
@@ -109,7 +119,8 @@ export class Offers {
         objects.push({ kind, data: await repository.objects.read(kind, id) });
     }
     const generation = repository.device(device)?.generation;
-    const signature = signOffer(signer, { fleet: repository.fleet, device, line, versionId, generation });
+    const { fleet } = repository;
+    const signature = signOffer(signer, { fleet, device, line, versionId, generation, staged });
     const inline = fittingInline(objects, record.length);
     await sender.send(device, {
       type: "offer",
@@ -121,6 +132,7 @@ export class Offers {
       name,
       version,
       generation,
+      staged: staged || undefined,
     });
     this.parts.onOffered(
       device,

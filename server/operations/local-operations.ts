@@ -19,6 +19,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { replayOperations } from "../replay/replay-operations.js";
 import { retentionOperations } from "./retention-operations.js";
+import { rolloutOperations } from "./rollout-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { tierOperations } from "./tier-operations.js";
 import { tokenOperations } from "./token-operations.js";
@@ -55,6 +56,7 @@ export async function openLocalOperations({
 export function localOperations({ caller, ...parts }: OperationsContext): ServerOperations {
   const context = caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller) };
   const { home, fleets, live, version } = context;
+  const devices = deviceOperations(context);
   return {
     health: async () => ({
       version,
@@ -79,7 +81,8 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       ),
     ...journalOperations(context),
     ...tokenOperations(context),
-    ...deviceOperations(context),
+    ...devices,
+    ...rolloutOperations(context, devices),
     ...modelOperations(context),
     ...lineageOperations(context),
     ...datasetOperations(context),

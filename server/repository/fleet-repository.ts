@@ -11,6 +11,7 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
+import type { RolloutState } from "./state/rollout-state.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
@@ -200,6 +201,8 @@ export interface DeviceSummary {
 export interface Assignment {
   readonly versionId: Hash;
   readonly atMs: number;
+  /** The rollout that assigned it, or took it back. */
+  readonly rollout?: string;
   readonly by?: string;
 }
 
@@ -397,6 +400,12 @@ export interface FleetRepository {
   device(device: string): DeviceSummary | undefined;
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
+  /** Oldest first. */
+  rollouts(): readonly RolloutState[];
+  /** @throws ROLLOUT_UNKNOWN */
+  rollout(name: string): RolloutState;
+  /** What rollouts give the device to keep, beside what its lines run. */
+  stagedFor(device: string): readonly { readonly line: string; readonly versionId: Hash }[];
   assignment(device: string, line: string): Hash | undefined;
   /** Whether the line activated its assigned version since the assignment; or an enrolment assigned it. */
   isAssignmentAnswered(device: string, line: string): boolean;

@@ -29,6 +29,7 @@ import type { RepositoryContext } from "./context.js";
 import { hasActivation, nextGeneration } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
+import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
@@ -297,6 +298,9 @@ type Lookups = Pick<
   | "devices"
   | "device"
   | "nextGeneration"
+  | "rollouts"
+  | "rollout"
+  | "stagedFor"
   | "assignment"
   | "isAssignmentAnswered"
   | "hasHad"
@@ -346,6 +350,9 @@ function lookups(context: RepositoryContext): Lookups {
       return device === undefined ? undefined : deviceSummary(device);
     },
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
+    rollouts: () => [...state.rollouts.values()],
+    rollout: (name) => requireRollout(state.rollouts, name),
+    stagedFor: (device) => [...stagedFor(state.rollouts, device)],
     assignment: (device, line) => state.devices.get(device)?.assignments.get(line)?.versionId,
     isAssignmentAnswered: (device, line) => state.devices.get(device)?.unanswered.has(line) !== true,
     hasHad: (device, versionId) => hasHad(context, device, versionId),

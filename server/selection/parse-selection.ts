@@ -102,6 +102,7 @@ class Parser {
     const part = rest.join(".");
     const operator = ["=", "!=", "<", ">"].find((each) => this.#takes(each));
     if (operator === undefined) {
+      if (property.text === "all") return { kind: "all", of: [] };
       if (name !== "label" || part === "")
         throw this.#invalid(`${quote(property.text)} is followed by neither = nor !=`, property);
       return { kind: "label", label: part };

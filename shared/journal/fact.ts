@@ -8,7 +8,6 @@
  * |---|---|---|
  * | `low-bits-asked`, `low-bits-answered` | no | questions for low bits |
  * | `published`, `withdrawn` | yes | releases of a model |
- * | `rollout`, `wave`, `rollout-ended` | yes | rollouts of a release |
  *
  * A critical fact has the member `critical: true`. A release that knows neither it nor its type refuses the
  * journal with FACT_INVALID; every other unknown fact is kept and ignored, and nothing is deleted meanwhile.
@@ -28,6 +27,48 @@ interface Caused extends Timed {
 
 /** How much of a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */
 export type ReplayGrade = "bit-exact" | "execution-exact" | "different";
+
+/** How a rollout goes on, and when it stops. */
+export interface RolloutPolicy {
+  /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
+  readonly waves: readonly string[];
+  /** Minutes to wait after a wave. */
+  readonly soakMinutes: number;
+  /** After so many minutes a wave does not wait for devices that did not answer. */
+  readonly timeoutMinutes: number;
+  /** Highest probability that a version which is nowhere worse is found to be worse. */
+  readonly level: number;
+  /** Mean difference of the losses up to which a version is not worse. */
+  readonly margin: number;
+  /** Highest share of a wave's devices on which the version may be worse or fail. */
+  readonly maxFailed: number;
+  /** Lowest share of a wave's devices that must have answered. */
+  readonly minAnswered: number;
+  /** Whether a device's own model stays where it is the better one on the device's samples. */
+  readonly own: "replace" | "keep";
+  /** What happens to a device that has no samples to compare by. */
+  readonly unmeasured: "fail" | "switch";
+  readonly onFailure: "pause" | "undo";
+  /** Devices that fetch and measure at the same time. */
+  readonly atOnce: number;
+  /** Held-out samples that a device measures by; absent: all. */
+  readonly samples?: number;
+}
+
+export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
+
+/**
+ * `passed`: the device switches. `kept`: its own model is the better one. `worse`: the version is worse on its samples.
+ * `failed`: it could not be installed or measured. `left`: the device takes no part any more.
+ */
+export type RolloutVerdict = "passed" | "kept" | "worse" | "failed" | "left";
+
+/** The losses of the version less those of what the device ran, sample by sample. */
+export interface ComparedLosses {
+  readonly samples: number;
+  readonly meanDifference: number;
+  readonly standardError: number;
+}
 
 export type Fact =
   /**
@@ -127,6 +168,48 @@ export type Fact =
       readonly device: string;
       readonly line: string;
       readonly versionId: Hash;
+      /** The rollout that it belongs to; absent: a person assigned it. */
+      readonly rollout?: string;
+    })
+  /** A version is to go to a selection of devices, in waves. It starts with a fact `rollout-phase`. */
+  | (Caused & {
+      readonly type: "rollout";
+      /** Its name, which no other rollout of the fleet has. */
+      readonly rollout: string;
+      /** An older release would neither go on with it nor keep what its devices return to. */
+      readonly critical: true;
+      readonly line: string;
+      readonly versionId: Hash;
+      /** Selection of devices (docs/selections.md). */
+      readonly select: string;
+      readonly policy: RolloutPolicy;
+    })
+  /** A rollout starts, pauses, goes on, or ends. */
+  | (Caused & {
+      readonly type: "rollout-phase";
+      readonly rollout: string;
+      readonly phase: RolloutPhase;
+      readonly because: string;
+    })
+  /** Devices are in a wave of a rollout from now on; a large wave is several facts. */
+  | (Timed & {
+      readonly type: "wave";
+      readonly rollout: string;
+      /** From 1. */
+      readonly wave: number;
+      readonly devices: readonly string[];
+    })
+  /** What came of a device in a rollout, before it runs the version. */
+  | (Timed & {
+      readonly type: "judged";
+      readonly rollout: string;
+      readonly device: string;
+      readonly verdict: RolloutVerdict;
+      /** What its line ran, which a return gives it again; null: nothing. */
+      readonly before: Hash | null;
+      readonly because: string;
+      /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
+      readonly compared?: ComparedLosses;
     })
   /** The server has sent this generation of the device every byte of the version that it had not already. */
   | (Timed & {

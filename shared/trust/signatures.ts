@@ -14,7 +14,7 @@ const domains = {
   announce: "stemma-announce-1\0",
   session: "stemma-session-1\0",
   receipt: { form1: "stemma-receipt-1\0", form2: "stemma-receipt-2\0" },
-  offer: { form1: "stemma-offer-1\0", form2: "stemma-offer-2\0" },
+  offer: { form1: "stemma-offer-1\0", form2: "stemma-offer-2\0", staged: "stemma-stage-1\0" },
 } as const;
 
 function text(value: string): Buffer {
@@ -108,12 +108,14 @@ export interface OfferSubject {
   readonly versionId: Hash;
   /** Generation of the device, from 1. Absent: signed form 1, which servers no longer make. */
   readonly generation?: number | undefined;
+  /** The device is to keep it and not yet to run it. */
+  readonly staged?: boolean | undefined;
 }
 /**
  * "stemma-offer-2\0" ‖ fleet ‖ 0 ‖ device ‖ 0 ‖ line ‖ 0 ‖ generation u32 ‖ version id; none of the texts may
- * contain NUL. Form 1 has no generation.
+ * contain NUL. Form 1 has no generation. A staged offer has "stemma-stage-1\0" instead.
  */
-function offerMessage({ fleet, device, line, versionId, generation }: OfferSubject): Buffer {
+function offerMessage({ fleet, device, line, versionId, generation, staged = false }: OfferSubject): Buffer {
   const names = [fleet, device, line];
   if (names.some((name) => name.includes("\0")))
     throw new StemmaError("SIGNATURE_INVALID", "A name with a NUL cannot be signed. Rename it.", {
@@ -121,11 +123,15 @@ function offerMessage({ fleet, device, line, versionId, generation }: OfferSubje
       device,
       line,
     });
-  const { form1, form2 } = domains.offer;
+  const { form1, form2, staged: stagedForm } = domains.offer;
   const text = `${names.join("\0")}\0`;
-  return generation === undefined
-    ? Buffer.concat([Buffer.from(`${form1}${text}`), hash(versionId)])
-    : Buffer.concat([Buffer.from(`${form2}${text}`), u32(generation), hash(versionId)]);
+  if (generation === undefined && !staged)
+    return Buffer.concat([Buffer.from(`${form1}${text}`), hash(versionId)]);
+  return Buffer.concat([
+    Buffer.from(`${staged ? stagedForm : form2}${text}`),
+    u32(generation ?? 0),
+    hash(versionId),
+  ]);
 }
 export function signOffer(server: Signer, subject: OfferSubject): string {
   return hex(server.sign(offerMessage(subject)));

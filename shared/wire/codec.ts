@@ -195,6 +195,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     name: shortText,
     version: field.u32,
     generation,
+    staged: field.ifTrue,
   },
   fetch: {
     versionId: field.hash,

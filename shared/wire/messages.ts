@@ -260,6 +260,8 @@ export interface Offer {
   readonly version: number;
   /** Generation of the device that it is for; absent in the signed form 1. */
   readonly generation?: number | undefined;
+  /** To be fetched and kept, and run only after an offer that is not staged. */
+  readonly staged?: boolean | undefined;
 }
 export interface Fetch extends CodingTerms {
   readonly type: "fetch";

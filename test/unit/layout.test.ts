@@ -84,6 +84,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/progressive",
     "server/configuration",
     "server/nas",
+    "server/rollout",
     "server/operations",
     "server",
     "server/doctor",

@@ -13,14 +13,23 @@ import { nextGeneration } from "./device-state.js";
 import { checkHoldable, describeHold } from "./hold.js";
 import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
+import { checkRollout } from "./rollout-state.js";
 import { checkSuccessor } from "./successors.js";
 import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
 
 /**
- * A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment and a declared
- * successor, so that they see the ones before them.
+ * A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment, a declared
+ * successor and what happens in a rollout, so that they see the ones before them.
  */
-const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set(["retired", "enrolled", "succeeded"]);
+const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
+  "retired",
+  "enrolled",
+  "succeeded",
+  "rollout",
+  "rollout-phase",
+  "wave",
+  "judged",
+]);
 
 /**
  * See FleetRepository.append.
@@ -132,6 +141,19 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "assigned":
       requireDevice(state, fact.device);
       return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
+    case "rollout":
+      checkName("rollout", fact.rollout);
+      checkName("line", fact.line);
+      requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
+      return checkRollout(state.rollouts, fact);
+    case "rollout-phase":
+      return checkRollout(state.rollouts, fact);
+    case "wave":
+      for (const device of fact.devices) requireDevice(state, device);
+      return checkRollout(state.rollouts, fact);
+    case "judged":
+      requireDevice(state, fact.device);
+      return checkRollout(state.rollouts, fact);
     case "labelled":
       requireDevice(state, fact.device);
       return checkLabels(state.devices.get(fact.device)?.labels ?? {}, fact);

@@ -129,8 +129,13 @@ export function applySession(device: DeviceState, { session, atMs }: FactOf<"ses
 }
 
 export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): void {
-  const { line, versionId, atMs } = fact;
-  device.assignments.set(line, { versionId, atMs, ...byOf(fact) });
+  const { line, versionId, atMs, rollout } = fact;
+  device.assignments.set(line, {
+    versionId,
+    atMs,
+    ...(rollout === undefined ? {} : { rollout }),
+    ...byOf(fact),
+  });
   const isOfEnrolment = currentGeneration(device).enrolledAtMs === atMs;
   if (isOfEnrolment || activeOn(device, line)?.versionId === versionId) device.unanswered.delete(line);
   else device.unanswered.add(line);

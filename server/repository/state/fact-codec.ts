@@ -36,6 +36,25 @@ const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
+const share = z.number().min(0).max(1);
+const minutes = z.number().min(0).max(1e6);
+const rolloutPolicy = z.looseObject({
+  waves: z.array(text).min(1).max(64),
+  soakMinutes: minutes,
+  timeoutMinutes: minutes,
+  level: share,
+  margin: z.number().min(0),
+  maxFailed: share,
+  minAnswered: share,
+  own: z.enum(["replace", "keep"]),
+  unmeasured: z.enum(["fail", "switch"]),
+  onFailure: z.enum(["pause", "undo"]),
+  atOnce: count.min(1),
+  samples: count.min(1).optional(),
+});
+/** Devices of one fact: a fact has to fit into one entry of the journal. */
+export const maxWaveFactDevices = 256;
+
 /** One schema per type; members in the order in which they are written. */
 const factSchemas = {
   recorded: {
@@ -97,7 +116,36 @@ const factSchemas = {
   revoked: { ...at, device: text, because: text, ...by },
   quarantined: { ...at, device: text, because: text },
   session: { ...at, device: text, session: count },
-  assigned: { ...at, device: text, line: text, versionId: hash, ...by },
+  assigned: { ...at, device: text, line: text, versionId: hash, rollout: text.optional(), ...by },
+  rollout: {
+    ...at,
+    rollout: text,
+    critical: z.literal(true),
+    line: text,
+    versionId: hash,
+    select: text,
+    policy: rolloutPolicy,
+    ...by,
+  },
+  "rollout-phase": {
+    ...at,
+    rollout: text,
+    phase: z.enum(["running", "paused", "aborted", "undone", "done"]),
+    because: text,
+    ...by,
+  },
+  wave: { ...at, rollout: text, wave: count.min(1), devices: z.array(text).min(1).max(maxWaveFactDevices) },
+  judged: {
+    ...at,
+    rollout: text,
+    device: text,
+    verdict: z.enum(["passed", "kept", "worse", "failed", "left"]),
+    before: hash.nullable(),
+    because: text,
+    compared: z
+      .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
+      .optional(),
+  },
   given: { ...at, device: text, generation, versionId: hash },
   data: {
     ...at,
@@ -198,16 +246,17 @@ const hashMembers = new Set([
   "engine",
   "engineId",
   "successor",
+  "before",
 ]);
 
 function shortenHashes(name: string, value: unknown): unknown {
   return hashMembers.has(name) && isHash(value) ? shortenHash(value) : value;
 }
 
-/** The only critical fact of this release. */
-function isClaim(value: object): boolean {
+/** The critical facts of this release. */
+function isKnownCritical(value: object): boolean {
   const { type, claim } = value as { readonly type?: unknown; readonly claim?: unknown };
-  return type === "recorded" && claim === true;
+  return type === "rollout" || (type === "recorded" && claim === true);
 }
 
 export const factCodec: FactCodec<Fact> = {
@@ -221,7 +270,7 @@ export const factCodec: FactCodec<Fact> = {
     }
     if (typeof value !== "object" || value === null || typeof (value as { type?: unknown }).type !== "string")
       throw invalid("it has no type");
-    if ((value as { critical?: unknown }).critical === true && !isClaim(value))
+    if ((value as { critical?: unknown }).critical === true && !isKnownCritical(value))
       throw invalid(
         `${JSON.stringify((value as Fact).type)} is critical: a newer Stemma wrote it, and reading on ` +
           "without it would be wrong",

@@ -21,7 +21,7 @@ const rules = {
 
 /** @throws NAME_INVALID */
 export function checkName(
-  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset",
+  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout",
   name: string,
 ): string {
   const isIdentifier = kind === "fleet" || kind === "device";

@@ -31,6 +31,7 @@ import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./clai
 import type { Ended, Replayed } from "../fleet-repository.js";
 import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
+import { applyRollout, versionsOfRollouts, type RolloutState } from "./rollout-state.js";
 import { applySucceeded, noSuccessors, type SuccessorFacts } from "./successors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -114,6 +115,8 @@ export interface FleetState {
   /** Name → tag → version. */
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
+  /** By name, oldest first. */
+  readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
   /** Content hash → manifest of the data set that was stored, also where no name is registered for it any more. */
   readonly dataObjects: Map<Hash, Hash>;
@@ -146,6 +149,7 @@ export function emptyState(): FleetState {
     successors: noSuccessors(),
     tags: new Map(),
     devices: new Map(),
+    rollouts: new Map(),
     datasets: new Map(),
     dataObjects: new Map(),
     redacted: new Set(),
@@ -204,6 +208,12 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       changeDevice(state, fact.device, (device) => {
         applyActivated(device, position, fact);
       });
+      return;
+    case "rollout":
+    case "rollout-phase":
+    case "wave":
+    case "judged":
+      if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;
       return;
     case "retention":
       return applyRetention(state, fact);
@@ -394,11 +404,11 @@ export function backedUpTo(state: FleetState): number {
 }
 
 /**
- * The versions that are assigned to, or active on, a line of a device, each with a description of the use.
- * Revoked devices do not count.
+ * The versions that are assigned to, or active on, a line of a device, or that rollouts need, each with a description
+ * of the use. Revoked devices do not count.
  */
 export function versionsInUse(state: FleetState): Map<Hash, string> {
-  const inUse = new Map<Hash, string>();
+  const inUse = new Map<Hash, string>(versionsOfRollouts(state.rollouts, state.devices));
   for (const device of state.devices.values()) {
     if (device.status === "revoked") continue;
     for (const [line, { versionId }] of device.assignments)

@@ -2278,6 +2278,9 @@ export namespace stemma {
             /** Offer generation. */
             generation: number;
 
+            /** Offer staged. */
+            staged: boolean;
+
             /**
              * Creates a new Offer instance using the specified properties.
              * @param [properties] Properties to set
@@ -2333,6 +2336,9 @@ export namespace stemma {
 
                 /** Offer generation */
                 generation?: (number|null);
+
+                /** Offer staged */
+                staged?: (boolean|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

@@ -3396,6 +3396,7 @@ export const stemma = $root.stemma = (() => {
             Offer.prototype.name = "";
             Offer.prototype.version = 0;
             Offer.prototype.generation = 0;
+            Offer.prototype.staged = false;
 
             Offer.create = function(properties) {
                 return new Offer(properties);
@@ -3425,6 +3426,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(56).uint32(message.version);
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(64).uint32(message.generation);
+                if (message.staged != null && $Object.hasOwnProperty.call(message, "staged") && message.staged !== false)
+                    writer.uint32(72).bool(message.staged);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3527,6 +3530,15 @@ export const stemma = $root.stemma = (() => {
                                 message.generation = value;
                             else
                                 delete message.generation;
+                            continue;
+                        }
+                    case 9: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.bool())
+                                message.staged = value;
+                            else
+                                delete message.staged;
                             continue;
                         }
                     }

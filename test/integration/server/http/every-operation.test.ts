@@ -91,6 +91,8 @@ const factsOfOperations = [
   "retention",
   "retired",
   "revoked",
+  "rollout",
+  "rollout-phase",
   "succeeded",
   "tagged",
   "unheld",

@@ -9,6 +9,7 @@ import type {
   ServerOperations,
 } from "../../../../server/api/server-operations.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
+import type { RolloutAnswer } from "../../../../server/api/rollout-definitions.js";
 import type { SignedHead } from "../../../../shared/journal/journal.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
@@ -108,6 +109,12 @@ async function drain(stream: RecoveryStream | DataStream): Promise<unknown> {
   assert.equal(bytes.length, stream.byteLength);
   assert.deepEqual(await stream.report, stream.expected);
   return stream.report;
+}
+
+const rollout = { name: "r", model: "tiny:2", line: "line", select: "all" };
+
+function withoutTimes<Answer extends RolloutAnswer>(answer: Answer): Answer {
+  return { ...answer, createdAtMs: 0, phaseAtMs: 0 };
 }
 
 export const tiny = { fleet, model: "tiny:1" };
@@ -331,6 +338,42 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.assign({ ...car, line: "line", model: "small" }),
       fails: "MODEL_REDUCED",
     },
+    {
+      name: "planRollout",
+      ask: (at) => at.planRollout({ fleet, ...rollout, policy: { waves: ["1", "10%"], own: "keep" } }),
+    },
+    { name: "createRollout", ask: async (at) => withoutTimes(await at.createRollout({ fleet, ...rollout })) },
+    {
+      name: "createRollout",
+      shows: "a name that is taken",
+      ask: (at) => at.createRollout({ fleet, ...rollout }),
+      fails: "NOT_ALLOWED",
+    },
+    {
+      name: "createRollout",
+      shows: "waves that are none",
+      ask: (at) => at.createRollout({ fleet, ...rollout, name: "b", policy: { waves: ["rest", "1"] } }),
+      fails: "ROLLOUT_INVALID",
+    },
+    {
+      name: "setRollout",
+      shows: "one that was not started",
+      ask: (at) => at.setRollout({ fleet, rollout: "r", phase: "paused" }),
+      fails: "NOT_ALLOWED",
+    },
+    {
+      name: "setRollout",
+      ask: async (at) => withoutTimes(await at.setRollout({ fleet, rollout: "r", phase: "aborted" })),
+    },
+    { name: "rollouts", ask: async (at) => (await at.rollouts({ fleet })).map(withoutTimes) },
+    { name: "rollout", ask: async (at) => withoutTimes(await at.rollout({ fleet, rollout: "r" })) },
+    {
+      name: "rollout",
+      shows: "one that is not there",
+      ask: (at) => at.rollout({ fleet, rollout: "x" }),
+      fails: "ROLLOUT_UNKNOWN",
+    },
+    { name: "undoRollout", ask: (at) => at.undoRollout({ fleet, rollout: "r", dryRun: true }) },
     {
       name: "trainOnDevice",
       ask: (at) => at.trainOnDevice({ ...car, line: "line" }),

@@ -182,6 +182,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     name: text,
     version: u32,
     generation,
+    staged: fc.constantFrom(true, undefined),
   }),
   fetch: record({
     type: fc.constant("fetch"),

@@ -14,6 +14,7 @@ const adopted = (number: number): AgentFact => ({
   version: 1,
   tensorBytes: 10,
 });
+const staged = (number: number): AgentFact => ({ ...adopted(number), staged: true }) as AgentFact;
 const activated = (number: number): AgentFact => ({
   type: "activated",
   atMs: number,
@@ -48,6 +49,13 @@ describe("activation", () => {
       undefined,
       "a person went back on purpose",
     );
+  });
+  it("never activates a staged version automatically, also where another one is staged after it", () => {
+    const facts = [adopted(0), activated(0), staged(1)];
+    assert.equal(next(facts), undefined);
+    assert.equal(next([...facts, staged(2)]), undefined);
+    assert.equal(next([...facts, saved(3, [id(0)]), receipt(3, "recorded")]), id(3));
+    assert.equal(next([...facts, activated(1), saved(3, [id(1)]), receipt(3, "recorded")]), id(3));
   });
   it("reports activations that the server does not know, oldest first, and none before the receipt", () => {
     const facts = [

@@ -43,6 +43,21 @@ const storage = {
   measure: true,
 } as const;
 
+const rolloutPolicy = {
+  waves: ["3", "rest"],
+  soakMinutes: 1.5,
+  timeoutMinutes: 2,
+  level: 0.1,
+  margin: 0.01,
+  maxFailed: 0.2,
+  minAnswered: 0.3,
+  own: "keep",
+  unmeasured: "switch",
+  onFailure: "undo",
+  atOnce: 4,
+  samples: 5,
+} as const;
+
 /** A value that is not the default for every field. */
 const inputs = {
   health: {},
@@ -70,6 +85,12 @@ const inputs = {
   assign: { ...car, line: "a", model, allowReduced: true },
   trainOnDevice: { ...car, line: "a", parameters: { epochs: 2, name: "x", fast: true } },
   evaluateOnDevice: { ...car, line: "a", models: ["a", "b"], limit: 3, timeoutMs: 4 },
+  rollouts: { fleet },
+  rollout: { fleet, rollout: "r" },
+  planRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy },
+  createRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy, start: true },
+  setRollout: { fleet, rollout: "r", phase: "paused", because: "x" },
+  undoRollout: { fleet, rollout: "r", because: "x", dryRun: true },
   command: { ...car, name: "report", body: { deep: [1, { two: null }] }, timeoutMs: 4321 },
   models: { fleet, name: "n", device: "car", line: "a", all: true },
   listModels: {

@@ -22,6 +22,8 @@ class Fleet {
   readonly versions = new Map<Hash, readonly Hash[]>();
   readonly claims = new Map<Hash, readonly Hash[]>();
   readonly offered: string[] = [];
+  /** What a rollout gives the device to keep. */
+  staged: readonly { readonly line: string; readonly versionId: Hash }[] = [];
   readonly offers: Offers;
 
   constructor({ active = {}, assigned, unanswered = [] }: FleetOptions) {
@@ -39,6 +41,7 @@ class Fleet {
       }),
       assignment: (_device: string, line: string) => assigned[line],
       isAssignmentAnswered: (_device: string, line: string) => !unanswered.includes(line),
+      stagedFor: () => this.staged,
       get: (id: Hash) => summary(this.versions.get(id), id),
       claim: (id: Hash) => summary(this.claims.get(id), id),
     } as unknown as ConstructorParameters<typeof Offers>[0]["repository"];
@@ -83,6 +86,15 @@ describe("what is assigned", () => {
     assert.deepEqual(await fleet.born({ a: own }), []);
     fleet.claims.set(newer, [own]);
     assert.deepEqual(await fleet.born({ a: newer }), []);
+  });
+  it("comes with what a rollout stages for a line of the device", async () => {
+    const fleet = new Fleet({ assigned: { a: base }, active: { a: base } });
+    fleet.versions.set(newer, [base]);
+    fleet.staged = [
+      { line: "a", versionId: newer },
+      { line: "gone", versionId: newer },
+    ];
+    assert.deepEqual(await fleet.born({ a: base }), [`a ${newer}`]);
   });
   it("waits for the version that a line runs, where that is not known here yet", async () => {
     const fleet = new Fleet({ assigned: { a: base } });

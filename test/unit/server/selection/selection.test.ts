@@ -62,6 +62,8 @@ function meant(text: string): readonly string[] {
 
 describe("a selection of devices", () => {
   for (const [text, devices] of [
+    ["all", ["van-1", "van-2", "truck-1", "truck-2"]],
+    ["all and not name=van-*", ["truck-1", "truck-2"]],
     ["name=van-1", ["van-1"]],
     ["name=van-*", ["van-1", "van-2"]],
     ["name=*-?", ["van-1", "van-2", "truck-1", "truck-2"]],

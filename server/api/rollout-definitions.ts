@@ -1,0 +1,197 @@
+/** Operations on rollouts: a version goes to a selection of devices, in waves, as long as it is not worse there. */
+import * as z from "zod";
+import {
+  count,
+  fleetParams,
+  fleetPath,
+  hash,
+  modelText,
+  reasonText,
+  selectionText,
+  shortText,
+  timeMs,
+} from "./fields.js";
+import { call, type ValueOf } from "./operation.js";
+
+const text = z.string();
+const share = z.number().min(0).max(1);
+const minutes = z.number().min(0).max(1_000_000);
+
+const policyMembers = {
+  waves: z
+    .array(shortText)
+    .min(1)
+    .max(64)
+    .describe("Devices of each wave: a number, a share of those selected such as 10%, or rest for the last"),
+  soakMinutes: minutes.describe("Minutes to wait after a wave"),
+  timeoutMinutes: minutes.describe("After so many minutes a wave waits for no device any more"),
+  level: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .describe("Highest probability that a version which is nowhere worse is found to be worse"),
+  margin: z
+    .number()
+    .min(0)
+    .describe(
+      "Mean difference of the losses up to which the version is not worse; 0.01: one sample in a hundred",
+    ),
+  maxFailed: share.describe("Highest share of a wave's devices on which it may be worse or fail"),
+  minAnswered: share.describe("Lowest share of a wave's devices that must answer"),
+  own: z
+    .enum(["replace", "keep"])
+    .describe("keep: a device that trained its own model keeps it where that is better on its samples"),
+  unmeasured: z.enum(["fail", "switch"]).describe("What a device does that has no samples to compare by"),
+  onFailure: z.enum(["pause", "undo"]),
+  atOnce: z.number().int().min(1).max(10_000).describe("Devices that fetch and measure at the same time"),
+  samples: z.number().int().min(1).describe("Held-out samples that a device measures by; absent: all"),
+};
+
+const { samples, ...always } = policyMembers;
+const policy = z.object({ ...always, samples: samples.exactOptional() });
+
+const counts = z.object({
+  undecided: count.describe("In a wave, not judged yet"),
+  passed: count.describe("Not shown to be worse there: the device switches"),
+  switched: count.describe("Those of the passed that ran the version since"),
+  kept: count.describe("Their own model is better on their samples"),
+  worse: count,
+  failed: count,
+  left: count.describe("Revoked, or given another model meanwhile"),
+});
+
+const rolloutMembers = {
+  name: text,
+  line: text,
+  versionId: hash,
+  model: text.describe("name:version"),
+  select: text,
+  policy,
+  phase: z.enum(["created", "running", "paused", "aborted", "undone", "done"]),
+  because: text.describe("Why it is in this phase"),
+  phaseAtMs: timeMs,
+  createdAtMs: timeMs,
+  createdBy: text.exactOptional(),
+  wave: count.describe("The newest wave, from 1; 0: none yet"),
+  devices: counts,
+  evidence: z
+    .number()
+    .describe("By all comparisons together, that it is worse: natural logarithm; at log(2 / level) it stops"),
+};
+const rolloutSummary = z.object(rolloutMembers).meta({ id: "RolloutSummary" });
+export type RolloutAnswer = ValueOf<typeof rolloutSummary>;
+
+const comparedLosses = z.object({
+  samples: count,
+  meanDifference: z.number().describe("Of the losses: the version's less those of what the device ran"),
+  standardError: z.number(),
+});
+
+const rolloutDevice = z.object({
+  device: text,
+  wave: count,
+  joinedAtMs: timeMs,
+  online: z.boolean(),
+  verdict: z.enum(["passed", "kept", "worse", "failed", "left"]).nullable().describe("Null: not judged yet"),
+  because: text.describe("Of the verdict; without one, what it waits for"),
+  judgedAtMs: timeMs.exactOptional(),
+  switched: z.boolean().describe("Whether it ran the version since it passed"),
+  before: text.nullable().describe("What it ran when it was judged, as name:version"),
+  compared: comparedLosses.exactOptional(),
+});
+const rolloutDetail = z
+  .object({
+    ...rolloutMembers,
+    members: z.array(rolloutDevice).describe("In the order in which they joined"),
+  })
+  .meta({ id: "RolloutDetail" });
+export type RolloutDetailAnswer = ValueOf<typeof rolloutDetail>;
+
+const rolloutPlan = z
+  .object({
+    name: text,
+    model: text,
+    versionId: hash,
+    line: text,
+    policy,
+    waves: z.array(z.array(text)).describe("The devices of each wave, as the selection means them now"),
+    notReached: count.describe("Devices that can take part and are in no wave"),
+    excluded: z
+      .array(z.object({ device: text, because: text }))
+      .describe("Selected devices that cannot take part"),
+    noModel: count.describe("Devices that run nothing: they switch without a comparison"),
+    offline: count,
+    bytes: count.describe("Of the version's tensors: what a device fetches that has none of them"),
+  })
+  .meta({ id: "RolloutPlan" });
+export type RolloutPlanAnswer = ValueOf<typeof rolloutPlan>;
+
+const rolloutsPath = `${fleetPath}/rollouts`;
+const rolloutName = shortText.describe("Name of the rollout");
+const rolloutParams = { ...fleetParams, rollout: rolloutName };
+const rolloutBody = {
+  name: rolloutName,
+  model: modelText,
+  line: shortText.describe("The line of the devices that gets the version"),
+  select: selectionText,
+  policy: z
+    .object({ ...policyMembers })
+    .partial()
+    .optional()
+    .describe("What is absent has its default"),
+};
+
+export const rolloutOperations = {
+  rollouts: call({
+    summary: "The rollouts of a fleet, newest first",
+    method: "GET",
+    path: rolloutsPath,
+    params: fleetParams,
+    output: z.array(rolloutSummary),
+  }),
+  rollout: call({
+    summary: "How far a rollout is, device by device",
+    method: "GET",
+    path: `${rolloutsPath}/:rollout`,
+    params: rolloutParams,
+    output: rolloutDetail,
+  }),
+  planRollout: call({
+    summary: "Which devices a rollout would reach, and in which waves; changes nothing",
+    method: "POST",
+    role: "viewer",
+    path: `${rolloutsPath}/plan`,
+    params: fleetParams,
+    body: rolloutBody,
+    output: rolloutPlan,
+  }),
+  createRollout: call({
+    summary: "Create a rollout; it starts when it is started",
+    method: "POST",
+    path: rolloutsPath,
+    params: fleetParams,
+    body: { ...rolloutBody, start: z.boolean().optional().describe("Start it at once") },
+    output: rolloutSummary,
+  }),
+  setRollout: call({
+    summary: "Start, pause, continue or abort a rollout; devices that switched keep the version",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/phase`,
+    params: rolloutParams,
+    body: { phase: z.enum(["running", "paused", "aborted"]), because: reasonText.optional() },
+    output: rolloutSummary,
+  }),
+  undoRollout: call({
+    summary: "End a rollout and return every device that it switched to what it ran before",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/undo`,
+    params: rolloutParams,
+    body: { because: reasonText.optional(), dryRun: z.boolean().optional() },
+    output: z.array(
+      z.object({
+        device: text,
+        to: text.nullable().describe("name:version; null: it ran nothing before and keeps the version"),
+      }),
+    ),
+  }),
+};

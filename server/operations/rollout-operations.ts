@@ -1,0 +1,195 @@
+/** Operations on rollouts. What carries a running one forward is server/rollout/rollout-runner.ts. */
+import { StemmaError } from "../../shared/errors.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { OperationInput, ServerOperations } from "../api/server-operations.js";
+import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { refuseReduced } from "../evaluation/reduced-models.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { RolloutState } from "../repository/state/rollout-state.js";
+import { chooseDevices } from "../rollout/choose-devices.js";
+import { evidenceOfWorse } from "../rollout/evidence.js";
+import { familyOf } from "../rollout/family.js";
+import { nextWave } from "../rollout/next-step.js";
+import { policyOf } from "../rollout/policy.js";
+import { returnsOf, undo } from "../rollout/undo.js";
+
+type RolloutOperations = Pick<
+  ServerOperations,
+  "rollouts" | "rollout" | "planRollout" | "createRollout" | "setRollout" | "undoRollout"
+>;
+
+export function rolloutOperations(
+  context: OperationsContext,
+  { devices }: Pick<ServerOperations, "devices">,
+): RolloutOperations {
+  const { fleets, live, home } = context;
+  const now = (): number => home.ports.clock.now();
+  const plan = async (input: OperationInput<"planRollout">): Promise<RolloutPlanAnswer> => {
+    const { fleet, name, line, select } = input;
+    const repository = await fleets.get(fleet);
+    const policy = policyOf(input.policy ?? {});
+    const version = releasable(repository, input.model);
+    const selected = await devices({ fleet, select });
+    const family = familyOf(repository, version.versionId);
+    const { candidates, excluded } = chooseDevices({ name, line }, selected, repository.rollouts(), family);
+    const joined = new Set<string>();
+    const waves = policy.waves.map((_, wave) => {
+      const members = new Map([...joined].map((device) => [device, { device, wave, joinedAtMs: 0 }]));
+      const next = nextWave({ policy, members, wave }, candidates);
+      for (const device of next) joined.add(device);
+      return [...next];
+    });
+    const known = new Map(selected.map((each) => [each.device, each]));
+    const taking = [...joined].flatMap((device) => known.get(device) ?? []);
+    return {
+      name,
+      model: titleOf(version),
+      versionId: version.versionId,
+      line,
+      policy,
+      waves,
+      notReached: candidates.length - joined.size,
+      excluded: [...excluded],
+      noModel: taking.filter(({ active }) => active[line] === undefined).length,
+      offline: taking.filter(({ online }) => !online).length,
+      bytes: version.tensorBytes,
+    };
+  };
+  const summaryOf = async (fleet: string, name: string): Promise<RolloutAnswer> => {
+    const repository = await fleets.get(fleet);
+    return describeRollout(repository, repository.rollout(name));
+  };
+  return {
+    rollouts: async ({ fleet }) => {
+      const repository = await fleets.get(fleet);
+      return [...repository.rollouts()].reverse().map((rollout) => describeRollout(repository, rollout));
+    },
+    rollout: async ({ fleet, rollout: name }): Promise<RolloutDetailAnswer> => {
+      const repository = await fleets.get(fleet);
+      const rollout = repository.rollout(name);
+      const liveFleet = await live?.fleet(fleet);
+      return {
+        ...describeRollout(repository, rollout),
+        members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) => ({
+          device,
+          wave,
+          joinedAtMs,
+          online: liveFleet?.isOnline(device) ?? false,
+          verdict: judged?.verdict ?? null,
+          because: judged?.because ?? waitsOf(device),
+          ...(judged === undefined ? {} : { judgedAtMs: judged.atMs }),
+          switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
+          before: nameOf(repository, judged?.before ?? null),
+          ...(judged?.compared === undefined ? {} : { compared: judged.compared }),
+        })),
+      };
+
+      function waitsOf(device: string): string {
+        if (liveFleet?.isOnline(device) !== true) return "it is not connected";
+        return live?.rollouts.waits(fleet, name, device) ?? "its turn comes";
+      }
+    },
+    planRollout: plan,
+    createRollout: async (input) => {
+      const { fleet, name, line, select, start = false } = input;
+      const repository = await fleets.get(fleet);
+      const { versionId, policy } = await plan(input);
+      const atMs = now();
+      await repository.append({
+        type: "rollout",
+        atMs,
+        rollout: name,
+        critical: true,
+        line,
+        versionId,
+        select,
+        policy,
+      });
+      if (start)
+        await repository.append({
+          type: "rollout-phase",
+          atMs,
+          rollout: name,
+          phase: "running",
+          because: "",
+        });
+      live?.rollouts.wake();
+      return summaryOf(fleet, name);
+    },
+    setRollout: async ({ fleet, rollout, phase, because = "" }) => {
+      const repository = await fleets.get(fleet);
+      await repository.append({ type: "rollout-phase", atMs: now(), rollout, phase, because });
+      live?.rollouts.wake();
+      return summaryOf(fleet, rollout);
+    },
+    undoRollout: async ({ fleet, rollout: name, because = "", dryRun = false }) => {
+      const repository = await fleets.get(fleet);
+      const rollout = repository.rollout(name);
+      const returns = dryRun
+        ? returnsOf(repository, rollout)
+        : await undo(repository, rollout, { atMs: now(), because });
+      const liveFleet = dryRun ? undefined : await live?.fleet(fleet);
+      for (const { device } of returns) await liveFleet?.assigned(device);
+      return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
+    },
+  };
+}
+
+/** @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_REDUCED */
+function releasable(repository: FleetRepository, model: string): VersionSummary {
+  const summary = repository.resolve(model);
+  if (summary.state === "retired")
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${titleOf(summary)} is retired, so it cannot be given to devices. Name another version.`,
+      { versionId: summary.versionId },
+    );
+  refuseReduced(summary, false);
+  return summary;
+}
+
+function titleOf({ name, version }: Pick<VersionSummary, "name" | "version">): string {
+  return `${name}:${version}`;
+}
+
+function nameOf(repository: FleetRepository, versionId: Hash | null): string | null {
+  if (versionId === null) return null;
+  const known = repository.get(versionId);
+  return known === undefined ? versionId.slice(0, 12) : titleOf(known);
+}
+
+function hasSwitched(
+  repository: FleetRepository,
+  { line, versionId }: Pick<RolloutState, "line" | "versionId">,
+  device: string,
+): boolean {
+  return repository.assignment(device, line) === versionId && repository.isAssignmentAnswered(device, line);
+}
+
+function describeRollout(repository: FleetRepository, rollout: RolloutState): RolloutAnswer {
+  const { name, line, versionId, select, policy, phase, because, phaseAtMs, createdAtMs, by, wave } = rollout;
+  const members = [...rollout.members.values()];
+  const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0 };
+  for (const { device, judged } of members) {
+    counts[judged?.verdict ?? "undecided"]++;
+    if (judged?.verdict === "passed" && hasSwitched(repository, rollout, device)) counts.switched++;
+  }
+  const compared = members.flatMap(({ judged }) => judged?.compared ?? []);
+  return {
+    name,
+    line,
+    versionId,
+    model: nameOf(repository, versionId) ?? "",
+    select,
+    policy,
+    phase,
+    because,
+    phaseAtMs,
+    createdAtMs,
+    ...(by === undefined ? {} : { createdBy: by }),
+    wave,
+    devices: counts,
+    evidence: evidenceOfWorse(compared, policy.margin),
+  };
+}

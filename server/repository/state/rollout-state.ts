@@ -1,0 +1,195 @@
+/**
+ * The state of rollouts: which devices of a selection get a version, in which wave, and what came of each. What a
+ * rollout does next is decided from it in server/rollout. Pure.
+ */
+import { byOf } from "../../../shared/journal/caller.js";
+import { StemmaError } from "../../../shared/errors.js";
+import type {
+  ComparedLosses,
+  Fact,
+  RolloutPhase,
+  RolloutPolicy,
+  RolloutVerdict,
+} from "../../../shared/journal/fact.js";
+import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { DeviceState } from "./device-state.js";
+
+type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
+type RolloutFact = FactOf<"rollout" | "rollout-phase" | "wave" | "judged">;
+
+export interface RolloutMember {
+  readonly device: string;
+  readonly wave: number;
+  readonly joinedAtMs: number;
+  readonly judged?: {
+    readonly atMs: number;
+    readonly verdict: RolloutVerdict;
+    readonly before: Hash | null;
+    readonly because: string;
+    readonly compared?: ComparedLosses;
+  };
+}
+
+export interface RolloutState {
+  readonly name: string;
+  readonly line: string;
+  readonly versionId: Hash;
+  readonly select: string;
+  readonly policy: RolloutPolicy;
+  readonly createdAtMs: number;
+  /** Who created it. */
+  readonly by?: string;
+  /** `created` until it starts. */
+  phase: "created" | RolloutPhase;
+  because: string;
+  phaseAtMs: number;
+  /** When it went on after a pause; what came before is accepted. 0: never. */
+  resumedAtMs: number;
+  /** The newest wave, from 1; 0: none yet. */
+  wave: number;
+  waveAtMs: number;
+  /** In the order in which they joined. */
+  readonly members: Map<string, RolloutMember>;
+}
+
+/** Rollouts that still have something to do, or whose devices wait. */
+export function isOpen({ phase }: Pick<RolloutState, "phase">): boolean {
+  return phase === "created" || phase === "running" || phase === "paused";
+}
+
+/** @returns false where it changes nothing */
+export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutFact): boolean {
+  const rollout = rollouts.get(fact.rollout);
+  if (fact.type === "rollout") {
+    if (rollout !== undefined) return false;
+    const { rollout: name, line, versionId, select, policy, atMs } = fact;
+    rollouts.set(name, {
+      name,
+      line,
+      versionId,
+      select,
+      policy,
+      createdAtMs: atMs,
+      ...byOf(fact),
+      phase: "created",
+      because: "",
+      phaseAtMs: atMs,
+      resumedAtMs: 0,
+      wave: 0,
+      waveAtMs: atMs,
+      members: new Map(),
+    });
+    return true;
+  }
+  if (rollout === undefined) return false;
+  switch (fact.type) {
+    case "rollout-phase":
+      if (rollout.phase === "paused" && fact.phase === "running") rollout.resumedAtMs = fact.atMs;
+      rollout.phase = fact.phase;
+      rollout.because = fact.because;
+      rollout.phaseAtMs = fact.atMs;
+      return true;
+    case "wave":
+      if (fact.wave > rollout.wave) rollout.waveAtMs = fact.atMs;
+      rollout.wave = Math.max(rollout.wave, fact.wave);
+      for (const device of fact.devices)
+        if (!rollout.members.has(device))
+          rollout.members.set(device, { device, wave: fact.wave, joinedAtMs: fact.atMs });
+      return true;
+    case "judged": {
+      const member = rollout.members.get(fact.device);
+      if (member === undefined || member.judged !== undefined) return false;
+      const { atMs, verdict, before, because, compared } = fact;
+      const judged = { atMs, verdict, before, because, ...(compared === undefined ? {} : { compared }) };
+      rollout.members.set(fact.device, { ...member, judged });
+      return true;
+    }
+  }
+}
+
+const nextPhases: Readonly<Record<RolloutState["phase"], readonly RolloutPhase[]>> = {
+  created: ["running", "aborted"],
+  running: ["paused", "aborted", "undone", "done"],
+  paused: ["running", "aborted", "undone"],
+  aborted: ["undone"],
+  done: ["undone"],
+  undone: [],
+};
+
+export function requireRollout(rollouts: ReadonlyMap<string, RolloutState>, name: string): RolloutState {
+  const rollout = rollouts.get(name);
+  if (rollout !== undefined) return rollout;
+  throw new StemmaError(
+    "ROLLOUT_UNKNOWN",
+    `This fleet has no rollout ${JSON.stringify(name.slice(0, 80))}. \`stemma rollout status\` lists them.`,
+    { rollout: name },
+  );
+}
+
+/**
+ * Whether a fact about a rollout may follow.
+ * @throws ROLLOUT_UNKNOWN, NOT_ALLOWED
+ */
+export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: RolloutFact): void {
+  if (fact.type === "rollout") {
+    if (rollouts.has(fact.rollout))
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `There is a rollout ${fact.rollout} already, and its history stays. Give the new one another name.`,
+        { rollout: fact.rollout },
+      );
+    return;
+  }
+  const { name, phase, members } = requireRollout(rollouts, fact.rollout);
+  if (fact.type === "rollout-phase") {
+    if (!nextPhases[phase].includes(fact.phase))
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The rollout ${name} is ${phase}, so it cannot become ${fact.phase}. See \`stemma rollout status ${name}\`.`,
+        { rollout: name, phase },
+      );
+    return;
+  }
+  const isKnown = fact.type === "wave" || members.get(fact.device)?.judged === undefined;
+  if (phase !== "running" || !isKnown)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      `The rollout ${name} is ${phase}, or was changed meanwhile. See \`stemma rollout status ${name}\`.`,
+      { rollout: name, phase },
+    );
+}
+
+/** What the device is to fetch and keep, beside what its lines run. */
+export function* stagedFor(
+  rollouts: ReadonlyMap<string, RolloutState>,
+  device: string,
+): Iterable<{ readonly line: string; readonly versionId: Hash }> {
+  for (const { phase, members, line, versionId } of rollouts.values()) {
+    const member = phase === "running" ? members.get(device) : undefined;
+    if (member !== undefined && member.judged === undefined) yield { line, versionId };
+  }
+}
+
+/**
+ * The versions that rollouts need, each with a description of the use: what an open one gives to devices, and what the
+ * last one of each line gives back to them.
+ */
+export function* versionsOfRollouts(
+  rollouts: ReadonlyMap<string, RolloutState>,
+  devices: ReadonlyMap<string, DeviceState>,
+): Iterable<readonly [Hash, string]> {
+  const lastBefore = new Map<string, readonly [Hash, string]>();
+  for (const rollout of rollouts.values()) {
+    const { name, line, versionId, members, phase } = rollout;
+    if (isOpen(rollout)) yield [versionId, `given to devices by the rollout ${name}`];
+    for (const { device, judged } of members.values()) {
+      const key = `${device}/${line}`;
+      if (judged?.verdict !== "passed") continue;
+      lastBefore.delete(key);
+      const isGone = devices.get(device)?.status === "revoked";
+      if (phase !== "undone" && !isGone && judged.before !== null)
+        lastBefore.set(key, [judged.before, `what ${key} returns to if the rollout ${name} is undone`]);
+    }
+  }
+  yield* lastBefore.values();
+}

@@ -1,0 +1,100 @@
+/** What a running rollout does next. Pure: its state and what its devices do in, one step out. */
+import type { RolloutMember, RolloutState } from "../repository/state/rollout-state.js";
+import { evidenceOfWorse, fleetThreshold } from "./evidence.js";
+import { waveSize } from "./policy.js";
+
+export type Step =
+  /** These devices fetch the version and measure it, unless they do so already. */
+  | { readonly do: "judge"; readonly devices: readonly string[] }
+  /** The devices of the next wave are to be chosen: see nextWave. */
+  | { readonly do: "choose" }
+  /** Nothing to do before this time, in ms since 1970, unless a device changes. */
+  | { readonly do: "wait"; readonly untilMs: number }
+  | { readonly do: "fail"; readonly because: string }
+  | { readonly do: "end" };
+
+/** What is known of a fleet's devices. */
+export interface RolloutView {
+  readonly nowMs: number;
+  /** Whether the device has run the version since it was assigned, or got another assignment, or is gone. */
+  hasSwitched(device: string): boolean;
+}
+
+const minuteMs = 60_000;
+
+export function nextStep(rollout: RolloutState, view: RolloutView): Step {
+  const failure = failureOf(rollout);
+  if (failure !== undefined) return { do: "fail", because: failure };
+  if (rollout.wave > 0) {
+    const step = waveStep(rollout, view);
+    if (step !== undefined) return step;
+  }
+  return { do: rollout.wave >= rollout.policy.waves.length ? "end" : "choose" };
+}
+
+/**
+ * The devices of the next wave; none: the rollout has reached all.
+ * @param candidates devices that can take part, in the order in which they join
+ */
+export function nextWave(
+  { policy, members, wave }: Pick<RolloutState, "policy" | "members" | "wave">,
+  candidates: readonly string[],
+): readonly string[] {
+  const waiting = candidates.filter((device) => !members.has(device));
+  const size = policy.waves[wave];
+  return size === undefined ? [] : waiting.slice(0, waveSize(size, waiting.length + members.size));
+}
+
+/** Why the rollout must not go on, by what was measured since it last went on. */
+export function failureOf({ name, policy, members, wave, resumedAtMs }: RolloutState): string | undefined {
+  const judged = [...members.values()].filter(({ judged: since }) => (since?.atMs ?? 0) > resumedAtMs);
+  const ofWave = [...members.values()].filter((member) => member.wave === wave);
+  const failed = judged.filter((member) => member.wave === wave && isFailed(member));
+  if (failed.length > policy.maxFailed * ofWave.length) {
+    const named = failed.slice(0, 3).map(({ device, judged: why }) => `${device}: ${why?.because ?? ""}`);
+    const others = failed.length > named.length ? `, and ${failed.length - named.length} more` : "";
+    return `${failed.length} of the ${ofWave.length} in wave ${wave} of ${name} failed (${named.join("; ")}${others})`;
+  }
+  const compared = judged.flatMap((member) => member.judged?.compared ?? []);
+  return evidenceOfWorse(compared, policy.margin) >= fleetThreshold(policy.level)
+    ? `by the samples of ${plural(compared.length)} together, the version is worse than what they ran`
+    : undefined;
+}
+
+function isFailed({ judged }: RolloutMember): boolean {
+  return judged?.verdict === "worse" || judged?.verdict === "failed";
+}
+
+/** What the newest wave still has to do; undefined: the next one can begin. */
+function waveStep(rollout: RolloutState, view: RolloutView): Step | undefined {
+  const { policy, members, wave, waveAtMs, resumedAtMs, name } = rollout;
+  const { nowMs } = view;
+  const ofWave = [...members.values()].filter((member) => member.wave === wave);
+  // Whoever is silent in one wave may still answer in a later one.
+  const undecided = [...members.values()].filter(({ judged }) => judged === undefined);
+  const pending = ofWave.filter(
+    ({ device, judged }) =>
+      judged === undefined || (judged.verdict === "passed" && !view.hasSwitched(device)),
+  );
+  const deadlineMs = waveAtMs + policy.timeoutMinutes * minuteMs;
+  if (pending.length > 0 && nowMs < deadlineMs)
+    return undecided.length > 0
+      ? { do: "judge", devices: undecided.map(({ device }) => device) }
+      : { do: "wait", untilMs: deadlineMs };
+  const answered = ofWave.filter(({ judged }) => judged !== undefined);
+  const isAccepted = resumedAtMs > waveAtMs && (pending.length === 0 || resumedAtMs >= deadlineMs);
+  if (!isAccepted && answered.length < policy.minAnswered * ofWave.length)
+    return {
+      do: "fail",
+      because: `only ${answered.length} of the ${ofWave.length} devices of wave ${wave} of ${name} answered within ${policy.timeoutMinutes} minutes`,
+    };
+  const settledMs =
+    pending.length > 0 ? deadlineMs : Math.max(waveAtMs, ...ofWave.map(({ judged }) => judged?.atMs ?? 0));
+  const soakedMs = settledMs + policy.soakMinutes * minuteMs;
+  if (nowMs < soakedMs && wave < policy.waves.length) return { do: "wait", untilMs: soakedMs };
+  return undefined;
+}
+
+function plural(devices: number): string {
+  return devices === 1 ? "1 device" : `${devices} devices`;
+}

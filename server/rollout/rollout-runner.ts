@@ -1,0 +1,323 @@
+/**
+ * Carries the running rollouts of a server's fleets forward. Everything that a rollout decided is a fact, so a server
+ * that was killed goes on where it was; only which device is asked again when is in memory.
+ */
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError } from "../../shared/errors.js";
+import type { Clock, Log } from "../../shared/ports.js";
+import type { ServerEvent } from "../api/event-schemas.js";
+import type { ServerOperations } from "../api/server-operations.js";
+import type { OpenFleets } from "../context/open-fleets.js";
+import type { LiveFleet } from "../context/operations-context.js";
+import type { EventHub } from "../events/event-hub.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
+import type { RolloutState } from "../repository/state/rollout-state.js";
+import { chooseDevices } from "./choose-devices.js";
+import { familyOf } from "./family.js";
+import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
+import { nextStep, nextWave, type Step } from "./next-step.js";
+import { returnsOf, undo } from "./undo.js";
+
+export interface RolloutRunnerParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly fleets: OpenFleets;
+  readonly events: Pick<EventHub, "listen">;
+  readonly operations: Pick<ServerOperations, "devices" | "evaluateOnDevice">;
+  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned">>;
+}
+
+/** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
+const lookMs = 5_000;
+/** Until a device that waits is asked again; doubles. */
+const askAgainMs = { first: 1_000, last: 60_000 };
+/** Events after which a rollout may go on. */
+const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
+  "device-connected",
+  "activated",
+  "recorded",
+  "device-event",
+]);
+
+interface Asked {
+  isAsking: boolean;
+  nextMs: number;
+  pauseMs: number;
+  waits: string;
+}
+
+export class RolloutRunner {
+  readonly #stop = new AbortController();
+  readonly #work = new SerialQueue();
+  readonly #judging = new SerialQueue();
+  readonly #asked = new Map<string, Asked>();
+  readonly #measuring = new Set<Promise<void>>();
+  /** Rollouts whose undo was seen to be complete. */
+  readonly #undone = new Set<string>();
+  #isDue = false;
+  #cancelTimer: () => void = () => undefined;
+  #listening: Promise<void> | undefined;
+
+  constructor(private readonly parts: RolloutRunnerParts) {}
+
+  start(): void {
+    this.#listening = this.#listen();
+    this.wake();
+  }
+
+  /** Something changed that a rollout may wait for. */
+  wake(): void {
+    if (this.#isDue || this.#stop.signal.aborted) return;
+    this.#isDue = true;
+    this.#work
+      .run(async () => {
+        this.#isDue = false;
+        await this.#lookAtAll();
+      })
+      .catch((error: unknown) => {
+        this.parts.log.error("rollouts-stopped", { message: messageOf(error) });
+        this.#lookLater(lookMs);
+      });
+  }
+
+  /** Why a device was not judged yet; undefined: it was not asked since the server started. */
+  waits(fleet: string, rollout: string, device: string): string | undefined {
+    return this.#asked.get(keyOf(fleet, rollout, device))?.waits;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#cancelTimer();
+    await this.#listening;
+    await this.#work.idle();
+    await Promise.all(this.#measuring);
+    await this.#judging.idle();
+  }
+
+  async #listen(): Promise<void> {
+    for await (const { event } of this.parts.events.listen(this.#stop.signal))
+      if (wakers.has(event)) this.wake();
+  }
+
+  #lookLater(ms: number): void {
+    this.#cancelTimer();
+    if (!this.#stop.signal.aborted)
+      this.#cancelTimer = this.parts.clock.after(ms, () => {
+        this.wake();
+      });
+  }
+
+  async #lookAtAll(): Promise<void> {
+    let isRunning = false;
+    for (const fleet of await this.parts.fleets.names()) {
+      const repository = await this.parts.fleets.get(fleet);
+      for (const rollout of repository.rollouts()) {
+        const { name, phase } = rollout;
+        if (phase === "undone") await this.#finishUndo(repository, rollout);
+        if (phase !== "running" || this.#stop.signal.aborted) continue;
+        isRunning = true;
+        await this.#advance(repository, name).catch((error: unknown) => {
+          // Such as a person who paused it at this moment: the next look sees that.
+          this.parts.log.warn("rollout-delayed", { fleet, rollout: name, message: messageOf(error) });
+        });
+      }
+    }
+    if (isRunning) this.#lookLater(lookMs);
+  }
+
+  /** Takes steps until the rollout waits for something. */
+  async #advance(repository: FleetRepository, name: string): Promise<void> {
+    for (;;) {
+      const rollout = repository.rollout(name);
+      if (rollout.phase !== "running" || this.#stop.signal.aborted) return;
+      const { line, versionId } = rollout;
+      const step = nextStep(rollout, {
+        nowMs: this.parts.clock.now(),
+        hasSwitched: (device) =>
+          repository.device(device)?.state !== "enrolled" ||
+          repository.assignment(device, line) !== versionId ||
+          repository.isAssignmentAnswered(device, line),
+      });
+      if (await this.#take(repository, rollout, step)) return;
+    }
+  }
+
+  /** @returns whether the rollout has reached all devices */
+  async #beginWave(repository: FleetRepository, rollout: RolloutState): Promise<boolean> {
+    const { clock, operations, log } = this.parts;
+    const { fleet } = repository;
+    const { name, versionId, select } = rollout;
+    const selected = await operations.devices({ fleet, select });
+    const family = familyOf(repository, versionId);
+    const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), family);
+    const devices = nextWave(rollout, candidates);
+    const wave = rollout.wave + 1;
+    for (let at = 0; at < devices.length; at += maxWaveFactDevices)
+      await repository.append({
+        type: "wave",
+        atMs: clock.now(),
+        rollout: name,
+        wave,
+        devices: devices.slice(at, at + maxWaveFactDevices),
+      });
+    if (devices.length > 0) log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
+    return devices.length === 0;
+  }
+
+  /** @returns whether the rollout waits now */
+  async #take(repository: FleetRepository, rollout: RolloutState, step: Step): Promise<boolean> {
+    const { name, policy } = rollout;
+    const { fleet } = repository;
+    const { log, clock } = this.parts;
+    switch (step.do) {
+      case "wait":
+        return true;
+      case "judge":
+        await this.#askSome(repository, rollout, step.devices);
+        return true;
+      case "choose":
+        if (!(await this.#beginWave(repository, rollout))) return false;
+        await this.#setPhase(repository, name, "done", "no device is left");
+        return true;
+      case "end":
+        await this.#setPhase(repository, name, "done", "every wave has ended");
+        return true;
+      case "fail":
+        log.warn("rollout-failed", { fleet, rollout: name, text: step.because });
+        if (policy.onFailure === "undo") {
+          await undo(repository, rollout, { atMs: clock.now(), because: step.because });
+          await this.#offerReturns(repository, rollout);
+        } else await this.#setPhase(repository, name, "paused", step.because);
+        return true;
+    }
+  }
+
+  async #setPhase(
+    repository: FleetRepository,
+    rollout: string,
+    phase: "paused" | "done",
+    because: string,
+  ): Promise<void> {
+    const { clock, log } = this.parts;
+    await repository.append({ type: "rollout-phase", atMs: clock.now(), rollout, phase, because });
+    log.info("rollout-phase", { fleet: repository.fleet, rollout, phase, text: because });
+  }
+
+  async #offerReturns({ fleet }: FleetRepository, { members }: RolloutState): Promise<void> {
+    await this.#offer(fleet, [...members.keys()]);
+  }
+
+  /** A server that was killed during an undo goes on with it. */
+  async #finishUndo(repository: FleetRepository, rollout: RolloutState): Promise<void> {
+    const key = keyOf(repository.fleet, rollout.name, "");
+    if (this.#undone.has(key)) return;
+    this.#undone.add(key);
+    if (returnsOf(repository, rollout).some(({ to }) => to !== null)) {
+      await undo(repository, rollout, { atMs: this.parts.clock.now(), because: rollout.because });
+      await this.#offerReturns(repository, rollout);
+    }
+  }
+
+  async #offer(fleet: string, devices: readonly string[]): Promise<void> {
+    const live = await this.parts.fleetOf(fleet);
+    for (const device of devices) await live.assigned(device);
+  }
+
+  /** Asks devices that are connected, as many at the same time as the policy allows. */
+  async #askSome(
+    repository: FleetRepository,
+    rollout: RolloutState,
+    devices: readonly string[],
+  ): Promise<void> {
+    const { fleet } = repository;
+    const live = await this.parts.fleetOf(fleet);
+    const nowMs = this.parts.clock.monotonic();
+    const asked = devices.map((device) => {
+      const key = keyOf(fleet, rollout.name, device);
+      const known = this.#asked.get(key);
+      const now = known ?? {
+        isAsking: false,
+        nextMs: 0,
+        pauseMs: askAgainMs.first,
+        waits: "it is not connected",
+      };
+      if (known === undefined) this.#asked.set(key, now);
+      return { device, key, now };
+    });
+    let free = rollout.policy.atOnce - asked.filter(({ now }) => now.isAsking).length;
+    for (const { device, now } of asked) {
+      const isGone = repository.device(device)?.state !== "enrolled";
+      if (free <= 0) return;
+      if (now.isAsking || now.nextMs > nowMs || (!isGone && !live.isOnline(device))) continue;
+      free--;
+      now.isAsking = true;
+      const measuring = this.#ask(repository, rollout.name, device, now).finally(() => {
+        this.#measuring.delete(measuring);
+      });
+      this.#measuring.add(measuring);
+    }
+  }
+
+  /** Never rejects. */
+  async #ask(repository: FleetRepository, name: string, device: string, asked: Asked): Promise<void> {
+    const { operations, clock, log } = this.parts;
+    const { fleet } = repository;
+    try {
+      const live = await this.parts.fleetOf(fleet);
+      // It may have been connected when it joined, so that no birth brings it the offer.
+      if (asked.nextMs === 0 && live.isOnline(device)) await live.assigned(device);
+      const measured = await measureOnDevice(operations, repository, repository.rollout(name), device);
+      if ("waits" in measured) asked.waits = measured.waits;
+      else
+        await this.#judging.run(async () => {
+          const rollout = repository.rollout(name);
+          if (rollout.phase !== "running" || rollout.members.get(device)?.judged !== undefined) return;
+          await this.#judged(
+            repository,
+            rollout,
+            device,
+            "verdict" in measured ? measured : judge(rollout, measured.compared),
+          );
+          this.#asked.delete(keyOf(fleet, name, device));
+        });
+    } catch (error) {
+      asked.waits = messageOf(error);
+      if (!isStemmaError(error))
+        log.warn("rollout-delayed", { fleet, rollout: name, device, message: asked.waits });
+    } finally {
+      asked.isAsking = false;
+      asked.nextMs = clock.monotonic() + asked.pauseMs;
+      asked.pauseMs = Math.min(2 * asked.pauseMs, askAgainMs.last);
+      clock.after(asked.nextMs - clock.monotonic(), () => {
+        this.wake();
+      });
+      this.wake();
+    }
+  }
+
+  /** The verdict, and with it the assignment where the device switches. */
+  async #judged(
+    repository: FleetRepository,
+    { name, line, versionId }: RolloutState,
+    device: string,
+    judgement: Judgement,
+  ): Promise<void> {
+    const { clock, log } = this.parts;
+    const atMs = clock.now();
+    const judged = { type: "judged" as const, atMs, rollout: name, device, ...judgement };
+    const isToSwitch = judgement.verdict === "passed" && repository.assignment(device, line) !== versionId;
+    await repository.append(
+      judged,
+      ...(isToSwitch ? [{ type: "assigned" as const, atMs, device, line, versionId, rollout: name }] : []),
+    );
+    const { verdict, because } = judgement;
+    log.info("rollout-judged", { fleet: repository.fleet, rollout: name, device, verdict, text: because });
+    if (verdict === "passed") await this.#offer(repository.fleet, [device]);
+  }
+}
+
+function keyOf(fleet: string, rollout: string, device: string): string {
+  return `${fleet}/${rollout}/${device}`;
+}
