@@ -1,6 +1,6 @@
 /**
- * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device
- * runs it; one that a rollout stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
+ * Offers server models to devices: a version that is assigned to a line is offered, signed, until the device runs it;
+ * one that a rollout stages is offered to be kept, and not yet run. downloads.ts serves what the device then fetches.
  */
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";

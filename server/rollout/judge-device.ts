@@ -96,10 +96,10 @@ function lossesOf({
 /** The verdict on what a device compared, by what those before it spent of the level. */
 export function judge({ policy, members }: RolloutState, { before, isOwn, losses }: Compared): Judgement {
   const order = 1 + [...members.values()].filter(({ judged }) => judged?.compared !== undefined).length;
-  const by = `${losses.samples} samples: mean difference of the losses ${losses.meanDifference.toPrecision(3)}, standard error ${losses.standardError.toPrecision(2)}`;
+  const by = `on ${losses.samples} samples losses differ by ${losses.meanDifference.toPrecision(3)} ± ${losses.standardError.toPrecision(2)}`;
   if (evidenceOfWorse([losses], policy.margin) >= deviceThreshold(policy.level, order))
-    return { verdict: "worse", before, because: `worse on its ${by}`, compared: losses };
+    return { verdict: "worse", before, because: by, compared: losses };
   if (policy.own === "keep" && isOwn && losses.meanDifference > 0)
-    return { verdict: "kept", before, because: `its own model is better on its ${by}`, compared: losses };
-  return { verdict: "passed", before, because: `not shown to be worse on its ${by}`, compared: losses };
+    return { verdict: "kept", before, because: by, compared: losses };
+  return { verdict: "passed", before, because: by, compared: losses };
 }

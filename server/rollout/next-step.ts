@@ -51,7 +51,9 @@ export function failureOf({ name, policy, members, wave, resumedAtMs }: RolloutS
   const ofWave = [...members.values()].filter((member) => member.wave === wave);
   const failed = judged.filter((member) => member.wave === wave && isFailed(member));
   if (failed.length > policy.maxFailed * ofWave.length) {
-    const named = failed.slice(0, 3).map(({ device, judged: why }) => `${device}: ${why?.because ?? ""}`);
+    const named = failed
+      .slice(0, 3)
+      .map(({ device, judged: why }) => `${device} ${why?.verdict ?? ""}: ${why?.because ?? ""}`);
     const others = failed.length > named.length ? `, and ${failed.length - named.length} more` : "";
     return `${failed.length} of the ${ofWave.length} in wave ${wave} of ${name} failed (${named.join("; ")}${others})`;
   }

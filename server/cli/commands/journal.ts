@@ -130,17 +130,23 @@ const factColumns: readonly Column<ListedFact>[] = [
 
 /** What a fact is about: the name or device, the version, and the reason. */
 function describeSubject(fact: ListedFact): string {
-  const { name, version, tag, device, line, versionId, engineId, engine, because, rule, location } =
-    fact as Readonly<Record<string, unknown>>;
+  const members = fact as Readonly<Record<string, unknown>>;
+  const { name, version, tag, device, line, versionId, engineId, engine, wave } = members;
   const subject = [
+    textOr(members["rollout"]),
     typeof device === "string" ? (typeof line === "string" ? `${device}/${line}` : device) : undefined,
     typeof name === "string"
       ? `${name}${typeof version === "number" ? `:${version}` : typeof tag === "string" ? `:${tag}` : ""}`
       : undefined,
     ...[versionId, engineId ?? engine].map((id) => (typeof id === "string" ? id.slice(0, 12) : undefined)),
-    ...[rule, location, because].map((text) => (typeof text === "string" && text !== "" ? text : undefined)),
+    typeof wave === "number" ? `wave ${wave}` : undefined,
+    ...["rule", "location", "phase", "verdict", "because"].map((member) => textOr(members[member])),
   ].filter((text) => text !== undefined);
   return subject.join(", ");
+}
+
+function textOr(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
 async function listCommand(

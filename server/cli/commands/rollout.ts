@@ -138,7 +138,7 @@ function bodyOf(
       ...(policy.waves === undefined ? {} : { waves: [...policy.waves] }),
       ...(soak === undefined ? {} : { soakMinutes: soak }),
       ...(waveTimeout === undefined ? {} : { timeoutMinutes: waveTimeout }),
-    } as NonNullable<OperationInput<"planRollout">["policy"]>,
+    },
   };
 }
 
@@ -302,7 +302,7 @@ function lineOf({
   because,
 }: RolloutDetailAnswer["members"][number]): string {
   const state = verdict === "passed" ? (switched ? "switched" : "switching") : (verdict ?? "undecided");
-  return `${wave} ${device}: ${state}${because === "" ? "" : `, ${because}`}`;
+  return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
 }
 
 async function undoCommand(

@@ -3427,7 +3427,7 @@ export const stemma = $root.stemma = (() => {
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(64).uint32(message.generation);
                 if (message.staged != null && $Object.hasOwnProperty.call(message, "staged") && message.staged !== false)
-                    writer.uint32(72).bool(message.staged);
+                    writer.uint32(88).bool(message.staged);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3532,7 +3532,7 @@ export const stemma = $root.stemma = (() => {
                                 delete message.generation;
                             continue;
                         }
-                    case 9: {
+                    case 11: {
                             if (wireType !== 0)
                                 break;
                             if (value = reader.bool())

@@ -1,9 +1,9 @@
 /**
- * Rollouts to real agents in this process: devices fetch a version, measure it beside what they run on their own samples
- * with the real engine, and switch, or keep what they have.
+ * Rollouts to real agents in this process: devices fetch a version, measure it beside what they run on their own
+ * samples with the real engine, and switch, or keep what they have.
  */
 import assert from "node:assert/strict";
-import { mkdtemp, readlink, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readlink, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
@@ -55,7 +55,6 @@ class Fleet {
   }
 
   async start(home: string, enrolment: Enrolment, log: WaitableLog): Promise<AgentHandle> {
-    const { mkdir } = await import("node:fs/promises");
     await mkdir(home, { recursive: true });
     await writeFile(join(home, "enrolment.json"), JSON.stringify(this.server.withCurrentAddress(enrolment)));
     const lines = { [line]: { recipe: "fine-tune", parameters: { epochs: 3 }, schedule: { rounds: 0 } } };
@@ -138,7 +137,7 @@ describe("a rollout", { timeout: 120_000 }, () => {
 
     await operations.createRollout({ ...body, start: true });
     const paused = await vehicles.until("spring", ({ phase }) => phase === "paused");
-    assert.match(paused.because, /1 of the \d in wave \d of spring failed \(v4: worse on its \d+ samples/u);
+    assert.match(paused.because, /1 of the \d in wave \d of spring failed \(v4 worse: on \d+ samples/u);
     assert.equal(verdicts(paused)["v4"], "worse");
     assert.equal(await v4.runs(), own);
     await operations.setRollout({ fleet, rollout: "spring", phase: "running", because: "v4 is known" });

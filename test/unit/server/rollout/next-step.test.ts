@@ -1,0 +1,203 @@
+/** What a rollout does next, and which devices its waves have; folded from facts as in a journal. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  applyRollout,
+  checkRollout,
+  type RolloutState,
+} from "../../../../server/repository/state/rollout-state.js";
+import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
+import { nextStep, nextWave, type Step } from "../../../../server/rollout/next-step.js";
+import { policyOf, rolloutOrder, waveSize } from "../../../../server/rollout/policy.js";
+import type { RolloutPhase, RolloutPolicy, RolloutVerdict } from "../../../../shared/journal/fact.js";
+import { sha256 } from "../../../../shared/tensor/hash.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+
+const versionId = sha256("new");
+const minute = 60_000;
+
+/** A rollout that runs, at a time in minutes. */
+class Rollout {
+  readonly rollouts = new Map<string, RolloutState>();
+  /** Passed devices that have not run the version yet. */
+  readonly switching = new Set<string>();
+  minutes = 1;
+
+  constructor(policy: Partial<RolloutPolicy> = {}) {
+    this.apply({
+      type: "rollout",
+      critical: true,
+      line: "a",
+      versionId,
+      select: "all",
+      policy: policyOf(policy),
+    });
+    this.phase("running");
+  }
+
+  get state(): RolloutState {
+    return this.rollouts.get("r") as RolloutState;
+  }
+  apply(fact: Record<string, unknown>): void {
+    const full = { rollout: "r", atMs: this.minutes * minute, ...fact } as Parameters<typeof applyRollout>[1];
+    checkRollout(this.rollouts, full);
+    assert.ok(applyRollout(this.rollouts, full));
+  }
+  phase(phase: RolloutPhase): void {
+    this.apply({ type: "rollout-phase", phase, because: "" });
+  }
+  wave(...devices: string[]): void {
+    this.apply({ type: "wave", wave: this.state.wave + 1, devices });
+  }
+  judged(verdict: RolloutVerdict, ...devices: string[]): void {
+    for (const device of devices) this.apply({ type: "judged", device, verdict, before: null, because: "x" });
+  }
+  next(): Step {
+    return nextStep(this.state, {
+      nowMs: this.minutes * minute,
+      hasSwitched: (device) => !this.switching.has(device),
+    });
+  }
+}
+
+describe("a rollout's next step", () => {
+  it("is a wave, then what its devices measure, then the next wave, then the end", () => {
+    const rollout = new Rollout({ waves: ["1", "rest"] });
+    assert.deepEqual(rollout.next(), { do: "choose" });
+    rollout.wave("a");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["a"] });
+    rollout.judged("passed", "a");
+    rollout.switching.add("a");
+    assert.equal(rollout.next().do, "wait");
+    rollout.switching.clear();
+    assert.deepEqual(rollout.next(), { do: "choose" });
+    rollout.wave("b", "c");
+    rollout.judged("passed", "b");
+    rollout.judged("kept", "c");
+    assert.deepEqual(rollout.next(), { do: "end" });
+  });
+
+  it("is to wait after a wave as long as the policy says", () => {
+    const rollout = new Rollout({ soakMinutes: 10 });
+    rollout.wave("a");
+    rollout.minutes = 5;
+    rollout.judged("passed", "a");
+    assert.deepEqual(rollout.next(), { do: "wait", untilMs: 15 * minute });
+    rollout.minutes = 15;
+    assert.deepEqual(rollout.next(), { do: "choose" });
+  });
+
+  it("is to fail where more devices failed than may, at once; what a person accepted does not count", () => {
+    const rollout = new Rollout({ waves: ["4", "rest"], maxFailed: 0.25 });
+    rollout.wave("a", "b", "c", "d");
+    rollout.judged("worse", "a");
+    assert.equal(rollout.next().do, "judge");
+    rollout.judged("failed", "b");
+    const step = rollout.next();
+    assert.ok(
+      step.do === "fail" &&
+        /2 of the 4 in wave 1 of r failed \(a worse: x; b failed: x\)/u.test(step.because),
+    );
+    rollout.phase("paused");
+    assert.throws(
+      () => {
+        rollout.judged("passed", "c");
+      },
+      { code: "NOT_ALLOWED" },
+    );
+    rollout.minutes = 2;
+    rollout.phase("running");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["c", "d"] });
+  });
+
+  it("is to fail where too few devices answered in time, and to go on without the silent ones otherwise", () => {
+    const rollout = new Rollout({ waves: ["2", "rest"], timeoutMinutes: 10, minAnswered: 0.5 });
+    rollout.wave("a", "b");
+    rollout.minutes = 11;
+    assert.equal(rollout.next().do, "fail");
+    rollout.judged("passed", "a");
+    assert.equal(rollout.next().do, "choose");
+    const silent = new Rollout({ timeoutMinutes: 10 });
+    silent.wave("a");
+    silent.minutes = 20;
+    silent.phase("paused");
+    silent.phase("running");
+    assert.equal(silent.next().do, "choose");
+  });
+
+  it("is to fail where all devices together tell that it is worse, though none does alone", () => {
+    const rollout = new Rollout({ waves: ["rest"] });
+    const devices = Array.from({ length: 12 }, (_, i) => `d${i}`);
+    rollout.wave(...devices);
+    const compared = { samples: 100, meanDifference: 0.03, standardError: 0.02 };
+    let step = rollout.next();
+    for (const device of devices) {
+      if (step.do === "fail") break;
+      rollout.apply({ type: "judged", device, verdict: "passed", before: null, because: "x", compared });
+      step = rollout.next();
+    }
+    assert.ok(step.do === "fail" && /by the samples of \d+ devices together/u.test(step.because));
+  });
+});
+
+describe("the waves of a rollout", () => {
+  it("have the number or share of devices that the policy says, and none twice", () => {
+    const rollout = new Rollout({ waves: ["2", "50%", "rest"] });
+    const candidates = ["a", "b", "c", "d", "e", "f"];
+    assert.deepEqual(nextWave(rollout.state, candidates), ["a", "b"]);
+    rollout.wave("a", "b");
+    assert.deepEqual(nextWave(rollout.state, candidates), ["c", "d", "e"]);
+    rollout.wave("c", "d", "e");
+    // One that was enrolled meanwhile.
+    assert.deepEqual(nextWave(rollout.state, ["new", ...candidates]), ["new", "f"]);
+    assert.equal(waveSize("1%", 10), 1);
+  });
+
+  it("are in another order for another rollout, and the same when asked again", () => {
+    const devices = Array.from({ length: 20 }, (_, i) => `van-${i}`);
+    assert.deepEqual(rolloutOrder("a", devices), rolloutOrder("a", [...devices].reverse()));
+    assert.notDeepEqual(rolloutOrder("a", devices), rolloutOrder("b", devices));
+  });
+
+  it("leave out who cannot take part, with the reason", () => {
+    const active = (runs?: Hash) => (runs === undefined ? {} : { a: { versionId: runs } });
+    const device = (name: string, change: object = {}) =>
+      ({
+        device: name,
+        state: "enrolled",
+        lines: ["a"],
+        active: active(),
+        ...change,
+      }) as unknown as Parameters<typeof chooseDevices>[1][number];
+    const rival = new Rollout();
+    rival.wave("taken");
+    const chosen = chooseDevices(
+      { name: "other", line: "a" },
+      [
+        device("free", { active: active(sha256("old")) }),
+        device("gone", { state: "revoked" }),
+        device("cam", { lines: ["cam"] }),
+        device("taken"),
+        device("child", { active: active(sha256("child")) }),
+      ],
+      [rival.state],
+      new Set([versionId, sha256("child")]),
+    );
+    assert.deepEqual(chosen.candidates, ["free"]);
+    assert.deepEqual(
+      chosen.excluded.map(({ device: name, because }) => `${name} ${because}`),
+      [
+        "gone is revoked",
+        "cam has no line a",
+        "taken is in the rollout r of this line",
+        "child runs the version, or one trained from it",
+      ],
+    );
+  });
+
+  it("are refused where they cannot be read", () => {
+    for (const waves of [["0"], ["rest", "1"], ["101%"], ["x"], ["-1"], ["1.5"]])
+      assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
+    assert.throws(() => policyOf({ level: 1 }), { code: "ROLLOUT_INVALID" });
+  });
+});
