@@ -8,7 +8,7 @@ import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
-import { evidenceOfWorse } from "../rollout/evidence.js";
+import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
 import { nextWave } from "../rollout/next-step.js";
 import { policyOf } from "../rollout/policy.js";
@@ -190,6 +190,6 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
     ...(by === undefined ? {} : { createdBy: by }),
     wave,
     devices: counts,
-    evidence: evidenceOfWorse(compared, policy.margin),
+    evidence: evidenceOnFleet(compared, policy.margin),
   };
 }

@@ -1,49 +1,54 @@
 /**
  * The evidence that a version is worse than what devices ran, from comparisons sample by sample. Pure.
  *
- * Let d be the differences of the losses less the margin, S their sum and V the sum of their squares. Where the version
- * is no worse, d is as likely to be negative as positive, so exp(λS − λ²V/2) is expected to be at most 1 for every
- * λ > 0 (de la Peña, Klass and Lai, 2004), and so is a mean of such terms; over devices that report one after the
- * other it is a supermartingale. By Ville's inequality it ever reaches 1/α with probability α at most, however often
- * it is looked at: the margins at which it does not are a confidence sequence.
+ * Let d be the differences of the losses less the margin on the n samples of a device, and z their sum divided by the
+ * root of the sum of their squares. Where the version is no worse, each d is as likely to be negative as positive, so
+ * exp(λz − λ²/2) is expected to be at most 1 for every λ > 0 (Efron, 1969; de la Peña, Klass and Lai, 2004), whatever
+ * the scale of the losses. So is a mean of such terms, and the product over devices that report one after the other
+ * is a supermartingale. By Ville's inequality it ever reaches 1/α with probability α at most, however often it is
+ * looked at: the margins at which it does not are a confidence sequence.
  */
 import type { ComparedLosses } from "../../shared/journal/fact.js";
 
-/** The λ, in units of 1 / root mean square of the first differences: for differences from large to slight. */
-const scales = Array.from({ length: 8 }, (_, index) => 2 ** -index);
+/** The λ: for one device that is much worse, and for many that are slightly worse. */
+const lambdas = Array.from({ length: 9 }, (_, index) => 8 / 2 ** index);
 
-interface Sums {
-  readonly samples: number;
-  readonly sum: number;
-  readonly squares: number;
-}
+/** Most that one device counts in the evidence of several, so that one that lies cannot outweigh the others. */
+const maxShared = 5;
 
-function sumsOf({ samples, meanDifference, standardError }: ComparedLosses, margin: number): Sums {
+/** At most the root of the number of samples; 0 where no sample tells. */
+function standardized({ samples, meanDifference, standardError }: ComparedLosses, margin: number): number {
   const mean = meanDifference - margin;
-  const spread = samples * (samples - 1) * standardError * standardError;
-  return { samples, sum: samples * mean, squares: spread + samples * mean * mean };
+  if (mean === 0) return 0;
+  const spread = standardError / mean;
+  return (Math.sign(mean) * Math.sqrt(samples)) / Math.sqrt((samples - 1) * spread * spread + 1);
 }
 
-/**
- * Natural logarithm of the evidence, by all comparisons together, that the version is worse by more than the margin.
- * 0 where no sample tells.
- * @param comparisons in the order in which they came
- * @param margin in the unit of the losses
- */
-export function evidenceOfWorse(comparisons: readonly ComparedLosses[], margin: number): number {
-  const all = comparisons.map((compared) => sumsOf(compared, margin));
-  const first = all.find(({ squares }) => squares > 0);
-  if (first === undefined) return 0;
-  const sum = all.reduce((total, each) => total + each.sum, 0);
-  const squares = all.reduce((total, each) => total + each.squares, 0);
-  const unit = Math.sqrt(first.samples / first.squares);
-  const exponents = scales.map((scale) => {
-    const lambda = scale * unit;
-    return lambda * sum - (lambda * lambda * squares) / 2;
-  });
+/** Natural logarithm of the evidence by sums of z. */
+function evidenceOf(sum: number, devices: number): number {
+  const exponents = lambdas.map((lambda) => lambda * sum - (lambda * lambda * devices) / 2);
   const largest = Math.max(...exponents);
   const mean = exponents.reduce((total, each) => total + Math.exp(each - largest), 0) / exponents.length;
   return largest + Math.log(mean);
+}
+
+/**
+ * Natural logarithm of the evidence that the version is worse by more than the margin on this device.
+ * @param margin in the unit of the losses
+ */
+export function evidenceOnDevice(compared: ComparedLosses, margin: number): number {
+  return evidenceOf(standardized(compared, margin), 1);
+}
+
+/** The same by all devices together. */
+export function evidenceOnFleet(comparisons: readonly ComparedLosses[], margin: number): number {
+  const shared = comparisons.map((compared) =>
+    Math.max(-maxShared, Math.min(maxShared, standardized(compared, margin))),
+  );
+  return evidenceOf(
+    shared.reduce((sum, each) => sum + each, 0),
+    shared.length,
+  );
 }
 
 /**

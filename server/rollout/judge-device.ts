@@ -9,7 +9,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
-import { deviceThreshold, evidenceOfWorse } from "./evidence.js";
+import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 
 export interface Judgement {
   readonly verdict: RolloutVerdict;
@@ -97,7 +97,7 @@ function lossesOf({
 export function judge({ policy, members }: RolloutState, { before, isOwn, losses }: Compared): Judgement {
   const order = 1 + [...members.values()].filter(({ judged }) => judged?.compared !== undefined).length;
   const by = `on ${losses.samples} samples losses differ by ${losses.meanDifference.toPrecision(3)} ± ${losses.standardError.toPrecision(2)}`;
-  if (evidenceOfWorse([losses], policy.margin) >= deviceThreshold(policy.level, order))
+  if (evidenceOnDevice(losses, policy.margin) >= deviceThreshold(policy.level, order))
     return { verdict: "worse", before, because: by, compared: losses };
   if (policy.own === "keep" && isOwn && losses.meanDifference > 0)
     return { verdict: "kept", before, because: by, compared: losses };

@@ -1,6 +1,6 @@
 /** What a running rollout does next. Pure: its state and what its devices do in, one step out. */
 import type { RolloutMember, RolloutState } from "../repository/state/rollout-state.js";
-import { evidenceOfWorse, fleetThreshold } from "./evidence.js";
+import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
 
 export type Step =
@@ -58,7 +58,7 @@ export function failureOf({ name, policy, members, wave, resumedAtMs }: RolloutS
     return `${failed.length} of the ${ofWave.length} in wave ${wave} of ${name} failed (${named.join("; ")}${others})`;
   }
   const compared = judged.flatMap((member) => member.judged?.compared ?? []);
-  return evidenceOfWorse(compared, policy.margin) >= fleetThreshold(policy.level)
+  return evidenceOnFleet(compared, policy.margin) >= fleetThreshold(policy.level)
     ? `by the samples of ${plural(compared.length)} together, the version is worse than what they ran`
     : undefined;
 }

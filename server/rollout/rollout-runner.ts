@@ -4,7 +4,7 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -31,8 +31,12 @@ export interface RolloutRunnerParts {
 
 /** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
 const lookMs = 5_000;
+/** Between two looks, at least: in a large fleet many devices change at the same time. */
+const minLookMs = 100;
 /** Until a device that waits is asked again; doubles. */
 const askAgainMs = { first: 1_000, last: 60_000 };
+/** A device that is asked after this pause is offered the version once more. */
+const offerAgainMs = 8_000;
 /** Events after which a rollout may go on. */
 const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
   "device-connected",
@@ -56,7 +60,9 @@ export class RolloutRunner {
   readonly #measuring = new Set<Promise<void>>();
   /** Rollouts whose undo was seen to be complete. */
   readonly #undone = new Set<string>();
-  #isDue = false;
+  /** When the next look is due, by the monotonic clock. */
+  #dueMs = Infinity;
+  #lookedMs = -Infinity;
   #cancelTimer: () => void = () => undefined;
   #listening: Promise<void> | undefined;
 
@@ -69,17 +75,7 @@ export class RolloutRunner {
 
   /** Something changed that a rollout may wait for. */
   wake(): void {
-    if (this.#isDue || this.#stop.signal.aborted) return;
-    this.#isDue = true;
-    this.#work
-      .run(async () => {
-        this.#isDue = false;
-        await this.#lookAtAll();
-      })
-      .catch((error: unknown) => {
-        this.parts.log.error("rollouts-stopped", { message: messageOf(error) });
-        this.#lookLater(lookMs);
-      });
+    this.#lookAt(this.#lookedMs + minLookMs);
   }
 
   /** Why a device was not judged yet; undefined: it was not asked since the server started. */
@@ -92,6 +88,7 @@ export class RolloutRunner {
     this.#cancelTimer();
     await this.#listening;
     await this.#work.idle();
+    // They end at once, since nobody waits for a device any more.
     await Promise.all(this.#measuring);
     await this.#judging.idle();
   }
@@ -101,15 +98,24 @@ export class RolloutRunner {
       if (wakers.has(event)) this.wake();
   }
 
-  #lookLater(ms: number): void {
+  /** Looks at this time, or earlier where that was asked for. */
+  #lookAt(atMs: number): void {
+    if (atMs >= this.#dueMs || this.#stop.signal.aborted) return;
+    this.#dueMs = atMs;
     this.#cancelTimer();
-    if (!this.#stop.signal.aborted)
-      this.#cancelTimer = this.parts.clock.after(ms, () => {
-        this.wake();
-      });
+    this.#cancelTimer = this.parts.clock.after(Math.max(0, atMs - this.parts.clock.monotonic()), () => {
+      this.#dueMs = Infinity;
+      this.#work
+        .run(() => this.#lookAtAll())
+        .catch((error: unknown) => {
+          this.parts.log.error("rollouts-stopped", { message: messageOf(error) });
+          this.#lookAt(this.parts.clock.monotonic() + lookMs);
+        });
+    });
   }
 
   async #lookAtAll(): Promise<void> {
+    this.#lookedMs = this.parts.clock.monotonic();
     let isRunning = false;
     for (const fleet of await this.parts.fleets.names()) {
       const repository = await this.parts.fleets.get(fleet);
@@ -124,7 +130,7 @@ export class RolloutRunner {
         });
       }
     }
-    if (isRunning) this.#lookLater(lookMs);
+    if (isRunning) this.#lookAt(this.#lookedMs + lookMs);
   }
 
   /** Takes steps until the rollout waits for something. */
@@ -250,7 +256,11 @@ export class RolloutRunner {
     for (const { device, now } of asked) {
       const isGone = repository.device(device)?.state !== "enrolled";
       if (free <= 0) return;
-      if (now.isAsking || now.nextMs > nowMs || (!isGone && !live.isOnline(device))) continue;
+      if (now.isAsking || (!isGone && !live.isOnline(device))) continue;
+      if (now.nextMs > nowMs) {
+        this.#lookAt(now.nextMs);
+        continue;
+      }
       free--;
       now.isAsking = true;
       const measuring = this.#ask(repository, rollout.name, device, now).finally(() => {
@@ -266,9 +276,12 @@ export class RolloutRunner {
     const { fleet } = repository;
     try {
       const live = await this.parts.fleetOf(fleet);
-      // It may have been connected when it joined, so that no birth brings it the offer.
-      if (asked.nextMs === 0 && live.isOnline(device)) await live.assigned(device);
-      const measured = await measureOnDevice(operations, repository, repository.rollout(name), device);
+      // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
+      const isToOffer = asked.nextMs === 0 || asked.pauseMs >= offerAgainMs;
+      if (isToOffer && live.isOnline(device)) await live.assigned(device);
+      const measured = await this.#unlessStopped(
+        measureOnDevice(operations, repository, repository.rollout(name), device),
+      );
       if ("waits" in measured) asked.waits = measured.waits;
       else
         await this.#judging.run(async () => {
@@ -290,10 +303,27 @@ export class RolloutRunner {
       asked.isAsking = false;
       asked.nextMs = clock.monotonic() + asked.pauseMs;
       asked.pauseMs = Math.min(2 * asked.pauseMs, askAgainMs.last);
-      clock.after(asked.nextMs - clock.monotonic(), () => {
-        this.wake();
-      });
       this.wake();
+    }
+  }
+
+  /** A device may take minutes to answer. @throws INTERRUPTED */
+  async #unlessStopped<T>(work: Promise<T>): Promise<T> {
+    const { signal } = this.#stop;
+    let stop: () => void = () => undefined;
+    const stopped = new Promise<never>((_, reject) => {
+      stop = () => {
+        reject(
+          new StemmaError("INTERRUPTED", "The server stops; the rollout goes on when it is started again."),
+        );
+      };
+      signal.addEventListener("abort", stop, { once: true });
+      if (signal.aborted) stop();
+    });
+    try {
+      return await Promise.race([work, stopped]);
+    } finally {
+      signal.removeEventListener("abort", stop);
     }
   }
 

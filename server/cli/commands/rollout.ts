@@ -1,11 +1,12 @@
-/** `stemma rollout plan|create|start|status|pause|resume|abort|undo`: give a version to many devices, in waves. */
+/** `stemma rollout plan|create|start|status|watch|pause|resume|abort|undo`: a version for many devices, in waves. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { formatTime, type Column } from "../../../shared/cli/output.js";
-import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../../api/rollout-definitions.js";
+import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
+import type { RolloutAnswer, RolloutPlanAnswer } from "../../api/rollout-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
-import { formatBytes } from "../../../shared/cli/output.js";
 import { parseDuration } from "../quantities.js";
+import { describeMember, headOfRollout } from "../rollout-text.js";
+import { addRolloutWatchCommand } from "./rollout-watch.js";
 
 const groupHelp = `
 A rollout gives a version to the devices that a selection means (docs/selections.md), wave
@@ -70,6 +71,7 @@ export function addRolloutCommands(rollout: Command): void {
         name === undefined ? listCommand(context) : showCommand(name, verdict, context),
       ),
     );
+  addRolloutWatchCommand(rollout);
   addPhaseCommand(rollout, "start", "running", "start a rollout that was created");
   addPhaseCommand(rollout, "pause", "paused", "begin no wave and switch no device until it is resumed");
   addPhaseCommand(rollout, "resume", "running", "go on with a paused rollout; what stopped it is accepted");
@@ -227,35 +229,11 @@ function printRollout(
   { output }: CommandContext,
   more: readonly string[] = [],
 ): void {
-  output.print({ data: rollout, names: [rollout.name], text: [...headOf(rollout), ...more].join("\n") });
-}
-
-function headOf({
-  name,
-  model,
-  line,
-  phase,
-  because,
-  wave,
-  policy,
-  devices,
-}: RolloutAnswer): readonly string[] {
-  const { passed, switched, undecided, kept, worse, failed, left } = devices;
-  const counted = [
-    [switched, "switched"],
-    [passed - switched, "switching"],
-    [undecided, "undecided"],
-    [kept, "kept their own"],
-    [worse, "worse"],
-    [failed, "failed"],
-    [left, "left"],
-  ] as const;
-  const shown = counted.filter(([number]) => number > 0).map(([number, what]) => `${number} ${what}`);
-  return [
-    `${name}: ${model} to ${line}, ${phase}, wave ${wave} of ${policy.waves.length}`,
-    ...(because === "" ? [] : [`  ${because}`]),
-    ...(shown.length === 0 ? [] : [`  devices: ${shown.join(", ")}`]),
-  ];
+  output.print({
+    data: rollout,
+    names: [rollout.name],
+    text: [...headOfRollout(rollout), ...more].join("\n"),
+  });
 }
 
 const rolloutColumns: readonly Column<RolloutAnswer>[] = [
@@ -286,23 +264,12 @@ async function showCommand(
   const members = found.members.filter(
     (member) => verdict === undefined || (member.verdict ?? "none") === verdict,
   );
-  const rows = members.map((member) => `  ${lineOf(member)}`);
+  const rows = members.map((member) => `  ${describeMember(member)}`);
   output.print({
     data: { ...found, members },
     names: members.map(({ device }) => device),
-    text: [...headOf(found), ...rows].join("\n"),
+    text: [...headOfRollout(found), ...rows].join("\n"),
   });
-}
-
-function lineOf({
-  device,
-  wave,
-  verdict,
-  switched,
-  because,
-}: RolloutDetailAnswer["members"][number]): string {
-  const state = verdict === "passed" ? (switched ? "switched" : "switching") : (verdict ?? "undecided");
-  return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
 }
 
 async function undoCommand(

@@ -107,6 +107,16 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
   }
 }
 
+/** What was decided after the backup is lost, so a person has to say that a rollout goes on. */
+export function pauseRestored(rollouts: ReadonlyMap<string, RolloutState>, atMs: number): void {
+  for (const rollout of rollouts.values())
+    if (rollout.phase === "running") {
+      rollout.phase = "paused";
+      rollout.because = "the fleet was restored from a backup";
+      rollout.phaseAtMs = atMs;
+    }
+}
+
 const nextPhases: Readonly<Record<RolloutState["phase"], readonly RolloutPhase[]>> = {
   created: ["running", "aborted"],
   running: ["paused", "aborted", "undone", "done"],

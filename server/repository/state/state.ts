@@ -31,7 +31,7 @@ import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./clai
 import type { Ended, Replayed } from "../fleet-repository.js";
 import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
-import { applyRollout, versionsOfRollouts, type RolloutState } from "./rollout-state.js";
+import { applyRollout, pauseRestored, versionsOfRollouts, type RolloutState } from "./rollout-state.js";
 import { applySucceeded, noSuccessors, type SuccessorFacts } from "./successors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 
@@ -237,6 +237,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     case "restored":
       state.generationFloor = Math.max(state.generationFloor, generationFloor(state.newestMs));
+      pauseRestored(state.rollouts, fact.atMs);
       state.restores.push({
         factPosition: position,
         position: fact.position,

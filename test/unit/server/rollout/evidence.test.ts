@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ComparedLosses } from "../../../../shared/journal/fact.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
-import { deviceThreshold, evidenceOfWorse, fleetThreshold } from "../../../../server/rollout/evidence.js";
+import {
+  deviceThreshold,
+  evidenceOnDevice,
+  evidenceOnFleet,
+  fleetThreshold,
+} from "../../../../server/rollout/evidence.js";
 
 const level = 0.05;
 
@@ -22,8 +27,8 @@ function isCalledWorse(devices: Iterable<ComparedLosses>, margin = 0): "device" 
   const seen: ComparedLosses[] = [];
   for (const compared of devices) {
     seen.push(compared);
-    if (evidenceOfWorse([compared], margin) >= deviceThreshold(level, seen.length)) return "device";
-    if (evidenceOfWorse(seen, margin) >= fleetThreshold(level)) return "fleet";
+    if (evidenceOnDevice(compared, margin) >= deviceThreshold(level, seen.length)) return "device";
+    if (evidenceOnFleet(seen, margin) >= fleetThreshold(level)) return "fleet";
   }
   return undefined;
 }
@@ -69,15 +74,23 @@ describe("evidence", () => {
     assert.equal(isCalledWorse([worse], 0.1), "device");
   });
 
-  it("says nothing of no differences, of one sample and of huge ones", () => {
-    assert.equal(evidenceOfWorse([], 0), 0);
-    assert.equal(evidenceOfWorse([comparedOf([0, 0, 0])], 0), 0);
-    assert.ok(evidenceOfWorse([{ samples: 1, meanDifference: 1, standardError: 0 }], 0) < 1);
-    assert.ok(
-      Number.isFinite(evidenceOfWorse([{ samples: 1e6, meanDifference: 1e30, standardError: 1 }], 0)),
-    );
-    assert.ok(
-      Number.isFinite(evidenceOfWorse([{ samples: 1e6, meanDifference: -1e30, standardError: 1 }], 0)),
-    );
+  it("says nothing of no differences, and of few samples", () => {
+    assert.equal(evidenceOnFleet([], 0), 0);
+    for (const compared of [comparedOf([0, 0, 0]), { samples: 1, meanDifference: 1, standardError: 0 }])
+      assert.ok(evidenceOnDevice(compared, 0) < deviceThreshold(level, 1));
+  });
+
+  it("lets no device that lies outweigh the others, or make the evidence no number", () => {
+    const worse = comparedOf([...Array<number>(30).fill(1), ...Array<number>(70).fill(0)]);
+    for (const lie of [
+      { samples: 1e15, meanDifference: -1e308, standardError: 0 },
+      { samples: 1e15, meanDifference: -1e308, standardError: 1e308 },
+      { samples: 1e15, meanDifference: -1e-320, standardError: 1e308 },
+      { samples: 1, meanDifference: -1e-320, standardError: 0 },
+    ]) {
+      const evidence = evidenceOnFleet([lie, ...Array<ComparedLosses>(4).fill(worse)], 0);
+      assert.ok(evidence >= fleetThreshold(level), `${evidence}`);
+    }
+    assert.ok(evidenceOnDevice({ samples: 1e15, meanDifference: 1e308, standardError: 0 }, 0) > 1000);
   });
 });

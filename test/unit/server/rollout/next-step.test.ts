@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import {
   applyRollout,
   checkRollout,
+  pauseRestored,
   type RolloutState,
 } from "../../../../server/repository/state/rollout-state.js";
 import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
@@ -123,6 +124,14 @@ describe("a rollout's next step", () => {
     silent.phase("paused");
     silent.phase("running");
     assert.equal(silent.next().do, "choose");
+  });
+
+  it("is nothing after a restore, until a person resumes it", () => {
+    const rollout = new Rollout();
+    pauseRestored(rollout.rollouts, 7);
+    assert.equal(rollout.state.phase, "paused");
+    rollout.phase("running");
+    assert.equal(rollout.next().do, "choose");
   });
 
   it("is to fail where all devices together tell that it is worse, though none does alone", () => {

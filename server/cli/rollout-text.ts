@@ -1,0 +1,43 @@
+/** Rollouts as text for the terminal. Pure. */
+import type { RolloutAnswer, RolloutDetailAnswer } from "../api/rollout-definitions.js";
+
+/** A few lines: what it gives to whom, how far it is and why. */
+export function headOfRollout({
+  name,
+  model,
+  line,
+  phase,
+  because,
+  wave,
+  policy,
+  devices,
+}: RolloutAnswer): readonly string[] {
+  const { passed, switched, undecided, kept, worse, failed, left } = devices;
+  const counted = [
+    [switched, "switched"],
+    [passed - switched, "switching"],
+    [undecided, "undecided"],
+    [kept, "kept their own"],
+    [worse, "worse"],
+    [failed, "failed"],
+    [left, "left"],
+  ] as const;
+  const shown = counted.filter(([number]) => number > 0).map(([number, what]) => `${number} ${what}`);
+  return [
+    `${name}: ${model} to ${line}, ${phase}, wave ${wave} of ${policy.waves.length}`,
+    ...(because === "" ? [] : [`  ${because}`]),
+    ...(shown.length === 0 ? [] : [`  devices: ${shown.join(", ")}`]),
+  ];
+}
+
+/** What came of a device, in one line. */
+export function describeMember({
+  device,
+  wave,
+  verdict,
+  switched,
+  because,
+}: RolloutDetailAnswer["members"][number]): string {
+  const state = verdict === "passed" ? (switched ? "switched" : "switching") : (verdict ?? "undecided");
+  return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
+}
