@@ -94,6 +94,18 @@ export const deviceOperations = {
     },
     output: versionSummary,
   }),
+  rollbackDevice: call({
+    summary: "Return a line of a device to a model that it ran or made before",
+    method: "POST",
+    path: `${devicePath}/rollback`,
+    params: deviceParams,
+    body: {
+      line: shortText,
+      to: modelText.optional().describe("Absent: what the line ran before its present model"),
+      dryRun: z.boolean().optional(),
+    },
+    output: versionSummary,
+  }),
   trainOnDevice: call({
     summary: "Ask a connected device to fine-tune a line now",
     method: "POST",

@@ -5,7 +5,7 @@ import type { SignedHead } from "../../shared/journal/journal.js";
 import type { FactProof } from "../../shared/journal/fact-proof.js";
 import { count, fleetParams, fleetPath, hash, modelText } from "./fields.js";
 import { journalPage, maxListedFacts } from "./journal-schemas.js";
-import { call, type ValueOf } from "./operation.js";
+import { call } from "./operation.js";
 
 const position = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const proof = z.array(hash).describe("Hashes of RFC 9162, lowest first");
@@ -45,7 +45,6 @@ const entryPage = z
       .describe("Each exactly as it is in the journal; fewer than asked for where they are long"),
   })
   .meta({ id: "JournalLeaves" });
-export type EntryPage = ValueOf<typeof entryPage>;
 
 export const journalOperations = {
   journal: call({

@@ -38,6 +38,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   addresses: "devices",
   revoke: "devices",
   assign: "devices",
+  rollbackDevice: "devices",
   trainOnDevice: "devices",
   evaluateOnDevice: "devices",
   command: "devices",

@@ -236,6 +236,7 @@ export class FleetIngest {
       case "activated": {
         const refusal = await activations.report(device, online.session, body);
         if (refusal !== undefined) await sender.refuse(device, refusal);
+        else this.services.offers.activated(device, body);
         return;
       }
       case "refusal":

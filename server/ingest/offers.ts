@@ -27,8 +27,8 @@ export interface OfferParts {
 const maxInlineBytes = 16 * 1024;
 
 export class Offers {
-  /** The version that each line runs, as the devices named them in their births; of connected devices. */
-  readonly #reported = new Map<string, ReadonlyMap<string, Hash>>();
+  /** The version that each line runs, as connected devices named them in their births and reported since. */
+  readonly #reported = new Map<string, Map<string, Hash>>();
   /**
    * Devices that run a version that is not known here yet, such as one trained since the last connection: it may
    * descend from what is assigned, and an offer would take its training back.
@@ -47,6 +47,10 @@ export class Offers {
         ),
       ),
     );
+  }
+  /** A connected device reports that a line runs another version. */
+  activated(device: string, { line, versionId }: { readonly line: string; readonly versionId: Hash }): void {
+    this.#reported.get(device)?.set(line, versionId);
   }
   /** The device's connection ended. */
   ended(device: string): void {

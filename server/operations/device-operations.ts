@@ -22,6 +22,7 @@ type DeviceOperations = Pick<
   | "addresses"
   | "revoke"
   | "assign"
+  | "rollbackDevice"
   | "command"
   | "trainOnDevice"
   | "evaluateOnDevice"
@@ -147,6 +148,15 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       const summary = await assign(context, repository, input);
       await (await live?.fleet(fleet))?.assigned(device);
       return summary;
+    },
+    rollbackDevice: async ({ fleet, device, line, to, dryRun = false }) => {
+      const repository = await fleets.get(fleet);
+      const known = requireDevice(repository, device);
+      const { modelBefore } = await import("./device-rollback.js");
+      const { versionId } = modelBefore(repository, { device, line, to });
+      const given = { line, model: versionId, allowReduced: true };
+      if (dryRun) return assignable(repository, known, given);
+      return operations.assign({ fleet, device, ...given });
     },
     command,
     evaluateOnDevice: async ({

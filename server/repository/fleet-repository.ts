@@ -400,6 +400,8 @@ export interface FleetRepository {
   device(device: string): DeviceSummary | undefined;
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
+  /** What the line ran, as devices of this name reported it, oldest first. */
+  ran(device: string, line: string): readonly Hash[];
   /** Oldest first. */
   rollouts(): readonly RolloutState[];
   /** @throws ROLLOUT_UNKNOWN */

@@ -298,6 +298,7 @@ type Lookups = Pick<
   | "devices"
   | "device"
   | "nextGeneration"
+  | "ran"
   | "rollouts"
   | "rollout"
   | "stagedFor"
@@ -350,6 +351,8 @@ function lookups(context: RepositoryContext): Lookups {
       return device === undefined ? undefined : deviceSummary(device);
     },
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
+    ran: (device, line) =>
+      (state.devices.get(device)?.activations.get(line) ?? []).map(({ versionId }) => versionId),
     rollouts: () => [...state.rollouts.values()],
     rollout: (name) => requireRollout(state.rollouts, name),
     stagedFor: (device) => [...stagedFor(state.rollouts, device)],

@@ -1,4 +1,4 @@
-/** `stemma device list|show|enroll|revoke|label|assign|train|evaluate`: the devices of a fleet. */
+/** `stemma device list|show|enroll|revoke|label|assign|rollback|train|evaluate`: the devices of a fleet. */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
@@ -13,6 +13,7 @@ import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { addEvaluateCommand } from "./device-evaluate.js";
 import { addLabelCommand, describeLabels } from "./device-label.js";
+import { addRollbackCommand } from "./device-rollback.js";
 import { describeBy, describeEnd, nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
@@ -107,6 +108,7 @@ export function addDeviceCommands(device: Command): void {
 
 /** Commands on one line of a device. */
 function addLineCommands(device: Command): void {
+  addRollbackCommand(device);
   addEvaluateCommand(device);
   device
     .command("assign")

@@ -339,6 +339,17 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "MODEL_REDUCED",
     },
     {
+      name: "rollbackDevice",
+      ask: (at) => at.rollbackDevice({ ...car, line: "line" }),
+      fails: "MODEL_NOT_FOUND",
+    },
+    {
+      name: "rollbackDevice",
+      shows: "a model that it neither made nor ran",
+      ask: (at) => at.rollbackDevice({ ...car, line: "line", to: "tiny:1" }),
+      fails: "NOT_ALLOWED",
+    },
+    {
       name: "planRollout",
       ask: (at) => at.planRollout({ fleet, ...rollout, policy: { waves: ["1", "10%"], own: "keep" } }),
     },

@@ -224,5 +224,16 @@ describe("a rollout", { timeout: 120_000 }, () => {
     const newest = await train(vehicles, v2);
     assert.notEqual(newest, own);
     assert.equal(await v2.runs(), newest);
+
+    while ((await operations.device({ fleet, device: "v2" })).active[line]?.versionId !== newest)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    const rollback = { fleet, device: "v2", line };
+    assert.equal((await operations.rollbackDevice({ ...rollback, dryRun: true })).versionId, own);
+    await assert.rejects(operations.rollbackDevice({ ...rollback, to: good }), { code: "NOT_ALLOWED" });
+    await operations.rollbackDevice(rollback);
+    await v2.log.until("activated", 2, (fields) => fields["version"] === own);
+    assert.equal(await v2.runs(), own);
+    await operations.rollbackDevice({ ...rollback, to: "base:1" });
+    await v2.log.until("activated", 2, (fields) => fields["name"] === "base");
   });
 });

@@ -83,6 +83,7 @@ const inputs = {
   },
   revoke: { ...car, because: "sold", evenIfClaimed: true },
   assign: { ...car, line: "a", model, allowReduced: true },
+  rollbackDevice: { ...car, line: "a", to: model, dryRun: true },
   trainOnDevice: { ...car, line: "a", parameters: { epochs: 2, name: "x", fast: true } },
   evaluateOnDevice: { ...car, line: "a", models: ["a", "b"], limit: 3, timeoutMs: 4 },
   rollouts: { fleet },

@@ -87,6 +87,13 @@ describe("what is assigned", () => {
     fleet.claims.set(newer, [own]);
     assert.deepEqual(await fleet.born({ a: newer }), []);
   });
+  it("is offered to a line that ran it when the device connected, and runs another since", async () => {
+    const fleet = new Fleet({ assigned: { a: base }, active: { a: own }, unanswered: ["a"] });
+    assert.deepEqual(await fleet.born({ a: base }), []);
+    fleet.offers.activated("car", { line: "a", versionId: own });
+    await fleet.offers.offerAll("car");
+    assert.deepEqual(fleet.offered, [offerOfBase]);
+  });
   it("comes with what a rollout stages for a line of the device", async () => {
     const fleet = new Fleet({ assigned: { a: base }, active: { a: base } });
     fleet.versions.set(newer, [base]);
