@@ -16,6 +16,7 @@ export interface MeasuredFleet {
   readonly figures: IngestFigures;
 }
 
+const rolloutPhases = ["created", "running", "paused", "aborted", "undone", "done"] as const;
 const deviceStates = ["enrolled", "revoked", "quarantined"] as const;
 
 /** Where the metrics get their values. */
@@ -193,6 +194,18 @@ function addFleetGauges(registry: Registry, { fleets }: Pick<MetricSources, "fle
       for (const { fleet, figures } of fleets()) {
         const counts = figures.devices();
         for (const state of deviceStates) this.set({ fleet, state }, counts[state] ?? 0);
+      }
+    },
+  });
+  new Gauge({
+    name: "stemma_rollouts",
+    help: "Rollouts, by phase",
+    labelNames: ["fleet", "phase"],
+    registers: [registry],
+    collect() {
+      for (const { fleet, figures } of fleets()) {
+        const counts = figures.rollouts();
+        for (const phase of rolloutPhases) this.set({ fleet, phase }, counts[phase] ?? 0);
       }
     },
   });

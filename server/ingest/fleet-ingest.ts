@@ -40,6 +40,8 @@ export interface IngestFigures {
   readonly facts: number;
   /** How many, by state; states that no device has are absent. Looks at every device. */
   devices(): Readonly<Record<string, number>>;
+  /** How many, by phase; phases that no rollout is in are absent. */
+  rollouts(): Readonly<Record<string, number>>;
 }
 
 /** Milliseconds between two checks for parked announcements and spools that have expired. */
@@ -90,6 +92,7 @@ export class FleetIngest {
       spoolBytes: spools.bytes,
       facts: this.parts.repository.journal.head().length,
       devices: () => countedBy(this.parts.repository.devices(), ({ state }) => state),
+      rollouts: () => countedBy(this.parts.repository.rollouts(), ({ phase }) => phase),
     };
   }
 

@@ -56,6 +56,7 @@ describe("the server's metrics", () => {
               spoolBytes: 0,
               facts: 11,
               devices: () => ({ enrolled: 4, quarantined: 1 }),
+              rollouts: () => ({ paused: 1 }),
             },
           },
         ],
@@ -104,12 +105,14 @@ describe("the server's metrics", () => {
     assert.equal(await valueOf("stemma_disk_free_bytes"), 5);
   });
 
-  it("contain devices by state, the journal's length and the server's problems", async (context) => {
+  it("contain devices by state, rollouts by phase, the journal's length and the server's problems", async (context) => {
     const text = await metricsOf(context).text();
     for (const line of [
       'stemma_devices{fleet="f",state="enrolled"} 4',
       'stemma_devices{fleet="f",state="revoked"} 0',
       'stemma_devices{fleet="f",state="quarantined"} 1',
+      'stemma_rollouts{fleet="f",phase="paused"} 1',
+      'stemma_rollouts{fleet="f",phase="running"} 0',
       'stemma_journal_facts{fleet="f"} 11',
       'stemma_problems{code="DISK_FULL"} 1',
     ])

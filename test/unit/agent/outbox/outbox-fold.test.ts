@@ -18,7 +18,7 @@ const activated = (number: number, line = "cam"): AgentFact => ({
   session: 1,
 });
 const forgotten = (number: number): AgentFact => ({ type: "forgotten", atMs: 0, versionId: id(number) });
-const adopted = (number: number, line: string): AgentFact => ({
+const adopted = (number: number, line: string, isStaged = false): AgentFact => ({
   type: "adopted",
   atMs: 0,
   versionId: id(number),
@@ -26,6 +26,7 @@ const adopted = (number: number, line: string): AgentFact => ({
   name: "base",
   version: number,
   tensorBytes: 10,
+  ...(isStaged ? { staged: true } : {}),
 });
 /** As a journal gives facts back: JSON. */
 const reread = (facts: readonly AgentFact[]): readonly AgentFact[] =>
@@ -54,8 +55,12 @@ function* lifeOf(versions: number, backups: boolean): Generator<AgentFact> {
 const fact = fc.oneof(
   fc.integer({ min: 1, max: 6 }).map((number) => saved(number, number > 1 ? [id(number - 1)] : [])),
   fc
-    .record({ number: fc.integer({ min: 1, max: 6 }), line: fc.constantFrom("cam", "pack") })
-    .map(({ number, line }) => adopted(number, line)),
+    .record({
+      number: fc.integer({ min: 1, max: 6 }),
+      line: fc.constantFrom("cam", "pack"),
+      isStaged: fc.boolean(),
+    })
+    .map(({ number, line, isStaged }) => adopted(number, line, isStaged)),
   fc
     .record({
       number: fc.integer({ min: 1, max: 6 }),

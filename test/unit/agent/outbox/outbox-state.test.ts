@@ -101,6 +101,30 @@ describe("the outbox's state", () => {
     ]);
     assert.deepEqual(forgettable(keptVersions(state, "stored"), 1), []);
   });
+  it("keeps the newest staged version, whatever came after it", () => {
+    const staged = (number: number): AgentFact => ({
+      type: "adopted",
+      atMs: 0,
+      versionId: id(number),
+      line: "cam",
+      name: "base",
+      version: number,
+      tensorBytes: 10,
+      staged: true,
+    });
+    const trained = [11, 12, 13].flatMap((number) => [saved(number), receipt(number, "released")]);
+    const state = foldFacts([staged(1), staged(2), ...trained]);
+    assert.deepEqual(
+      new Set(forgettable(keptVersions(state, "stored"), 1)),
+      new Set([id(1), id(11), id(12)]),
+    );
+    const run = foldFacts(
+      [{ type: "activated", atMs: 1, versionId: id(2), line: "cam", clockErrorMs: null, session: 1 }],
+      state,
+    );
+    assert.deepEqual(run.lines.get("cam")?.staged, [id(1)]);
+  });
+
   it("keeps a base's base too, which the child's transfer may be coded against", () => {
     const facts = [
       saved(1),
