@@ -84,6 +84,8 @@ export function applyEvent(state: DemoState, event: ServerEvent): DemoState {
       return update(state, event, (line) => ({
         doing: "reported how it made a model",
         saved: line.saved + 1,
+        transferred: 0,
+        transferTotal: 0,
         wireBytes: line.wireBytes + event.wireBytes,
         fullBytes: line.fullBytes + event.tensorBytes,
       }));
@@ -92,11 +94,11 @@ export function applyEvent(state: DemoState, event: ServerEvent): DemoState {
         doing: event.verdict === "proved" ? "the server proved its model" : `its model is ${event.verdict}`,
       }));
     case "stored":
-      return { ...state, names: new Map(state.names).set(event.versionId, `${event.name}:${event.version}`) };
+      return withName(state, event.versionId, `${event.name}:${event.version}`);
     case "activated":
       return update(state, event, () => ({
         doing: "runs its new model",
-        activeVersion: state.names.get(event.versionId) ?? event.versionId.slice(0, 8),
+        activeVersion: state.names.get(event.versionId) ?? shortened(event.versionId),
       }));
     case "device-event":
       return event.name.startsWith("training")
@@ -107,6 +109,20 @@ export function applyEvent(state: DemoState, event: ServerEvent): DemoState {
     default:
       return state;
   }
+}
+
+/** Names a version, also where a line runs it already: a model gets its name when it is proved. */
+function withName(state: DemoState, versionId: string, name: string): DemoState {
+  const lines = [...state.lines].map(([key, line]): [string, LineState] => [
+    key,
+    line.activeVersion === shortened(versionId) ? { ...line, activeVersion: name } : line,
+  ]);
+  return { ...state, lines: new Map(lines), names: new Map(state.names).set(versionId, name) };
+}
+
+/** Shown until the version has a name. */
+function shortened(versionId: string): string {
+  return versionId.slice(0, 8);
 }
 
 function update(

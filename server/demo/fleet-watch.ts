@@ -197,6 +197,7 @@ export class FleetWatch {
       );
     });
     this.#draw();
+    this.#screen.leave();
     this.#fleetShown = false;
   }
 

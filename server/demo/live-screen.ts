@@ -66,12 +66,17 @@ export class LiveScreen {
     this.#drawn = lines.length;
   }
 
+  /** Leaves the drawn rows where they are: whatever comes next is below them. */
+  leave(): void {
+    this.#drawn = 0;
+    this.#last = "";
+  }
+
   /** Prints a line that stays, above the live rows on a terminal. */
   printLine(line: string): void {
     if (this.isTerminal && this.#drawn > 0) {
       this.stream.write(`\u001b[${this.#drawn}A\r\u001b[J`);
-      this.#drawn = 0;
-      this.#last = "";
+      this.leave();
     }
     // Erases a progress line that may be on this line of the terminal.
     this.stream.write(this.isTerminal ? `\r\u001b[K${line}\n` : `${line}\n`);

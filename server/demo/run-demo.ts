@@ -17,18 +17,13 @@ import { findLocalServer } from "../http/local-server.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { ChildProcesses, type StartedProcess } from "./child-processes.js";
 import { findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
-import {
-  agentConfigOf,
-  demoFleet,
-  planDemo,
-  type DemoBase,
-  type DemoPlan,
-  type DemoVehicle,
-} from "./demo-plan.js";
+import { agentConfigOf, demoFleet, planDemo, type DemoPlan, type DemoVehicle } from "./demo-plan.js";
 import { FleetWatch } from "./fleet-watch.js";
 import { proveRecoveries, type Proof } from "./prove-recoveries.js";
+import { demonstrateRollouts, undoOpenRollouts } from "./demo-rollout.js";
 import { replayNewest } from "./replay-newest.js";
 import { demoRows, printDemoTable } from "./demo-table.js";
+import { trainBases } from "./train-models.js";
 
 export interface DemoOptions {
   readonly home: string;
@@ -123,16 +118,17 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   const following = watch.follow(operations, AbortSignal.any([stop.signal, options.signal]));
   // Where the stream of events breaks off, the run below fails; until then nobody waits for it.
   following.catch(() => undefined);
-  await trainBases(demo);
+  await undoOpenRollouts(demo);
+  await trainBases(demo, demo.plan);
   const agents = await startFleet(demo);
   const restart = (vehicle: DemoVehicle): StartedProcess => startAgent(processes, folders, vehicle);
-  await Promise.race([
-    watch.allDone(agents, { restart }, options.signal),
+  const rolledOut = await Promise.race([
+    watch.allDone(agents, { restart }, options.signal).then(async () => demonstrateRollouts(demo)),
     serverFailed(server, folders),
     streamFailed(following, server, folders),
     watch.agentFailed(agents, folders.logs),
   ]);
-  watch.printLine("all rounds are done; the server recovers every kind of version and compares the bits");
+  watch.printLine("the server recovers every kind of version and compares the bits");
   const proofs = await proveRecoveries(operations, folders, watch, options.signal);
   const replayed = await replayNewest(operations, options.signal);
   stop.abort();
@@ -144,6 +140,7 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
         "had arrived and were not\nsent again.",
     );
   if (replayed !== undefined) options.output.info(replayed);
+  options.output.info(rolledOut);
   return proofs;
 }
 
@@ -179,60 +176,6 @@ async function connectToServer(folders: DemoFolders): Promise<ServerOperations> 
       `The demo's server does not answer. Its log is ${folders.logs}/server.log.`,
     );
   return connectOperations({ socketPath: running.socketPath });
-}
-
-/** Trains the base models that earlier runs have not trained. */
-async function trainBases(demo: Demo): Promise<void> {
-  const { operations, plan, watch } = demo;
-  const known = new Set((await operations.models({ fleet: demoFleet })).map((model) => model.name));
-  const registered = new Set(
-    (await operations.datasets({ fleet: demoFleet })).map((dataset) => dataset.name),
-  );
-  for (const base of plan.bases) {
-    if (known.has(base.name)) {
-      watch.printLine(`base model ${base.name} was trained in an earlier run`);
-      continue;
-    }
-    await trainBase(demo, base, registered);
-  }
-}
-
-async function trainBase(
-  { operations, watch, options: { signal } }: Demo,
-  base: DemoBase,
-  registered: ReadonlySet<string>,
-): Promise<void> {
-  if (!registered.has(base.dataName))
-    await operations.addDataset({
-      fleet: demoFleet,
-      name: base.dataName,
-      kind: base.dataset.reader,
-      location: base.dataset.location ?? "",
-      parameters: base.dataset.parameters,
-    });
-  watch.printLine(`the server trains the base model ${base.name} (${base.task}) …`);
-  const { summary, result } = await operations.train(
-    {
-      fleet: demoFleet,
-      recipe: base.recipe,
-      data: base.dataName,
-      name: base.name,
-      parameters: base.parameters,
-      seed: base.seed,
-    },
-    {
-      onProgress: (progress) => {
-        watch.progress(`${base.name}: ${progress.line}`);
-      },
-      signal,
-    },
-  );
-  const { metric } = result;
-  watch.printLine(
-    `${summary.name}:${summary.version} trained in ${formatDuration(result.durationMs)}: ` +
-      `${metric?.name} ${metric?.after.toFixed(1)} ${metric?.unit} on held-out data, ` +
-      formatBytes(summary.tensorBytes),
-  );
 }
 
 async function startFleet(demo: Demo): Promise<Map<string, StartedProcess>> {
@@ -370,6 +313,7 @@ async function suggestNextSteps({ operations, folders, options }: Demo, tookMs: 
       "",
       `  ./stemma model log ${name(newest)} ${flags}`,
       `  ./stemma replay run ${name(first)} ${flags}`,
+      `  ./stemma rollout status ${flags}`,
       `  ./stemma model recover ${name(first)} --file recovered.safetensors ${flags}`,
       `  ./stemma model recover ${flags} --at ${new Date().toISOString().replace(/\.\d+Z/, "Z")}`,
       "",

@@ -247,7 +247,7 @@ export class RolloutRunner {
         isAsking: false,
         nextMs: 0,
         pauseMs: askAgainMs.first,
-        waits: "it is not connected",
+        waits: "its turn comes",
       };
       if (known === undefined) this.#asked.set(key, now);
       return { device, key, now };

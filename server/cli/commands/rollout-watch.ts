@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import type { RolloutDetailAnswer } from "../../api/rollout-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
-import { describeMember, headOfRollout } from "../rollout-text.js";
+import { changesOf, headOfRollout } from "../../rollout/rollout-text.js";
 
 /** Between two looks. */
 const lookMs = 1_000;
@@ -44,19 +44,4 @@ async function watchCommand(
       signal.throwIfAborted();
     });
   }
-}
-
-/** What is new since the last look. Pure. */
-export function changesOf(
-  before: RolloutDetailAnswer | undefined,
-  now: RolloutDetailAnswer,
-): readonly string[] {
-  const known = new Map(before?.members.map((member) => [member.device, member]));
-  const newPhase = before?.phase === now.phase ? [] : [`${now.name} is ${now.phase}`];
-  const newWave = (before?.wave ?? 0) < now.wave ? [`wave ${now.wave} of ${now.policy.waves.length}`] : [];
-  const members = now.members.filter((member) => {
-    const last = known.get(member.device);
-    return last?.verdict !== member.verdict || last.switched !== member.switched;
-  });
-  return [...newPhase, ...newWave, ...members.map(describeMember)];
 }

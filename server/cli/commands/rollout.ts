@@ -5,7 +5,7 @@ import type { RolloutAnswer, RolloutPlanAnswer } from "../../api/rollout-definit
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { parseDuration } from "../quantities.js";
-import { describeMember, headOfRollout } from "../rollout-text.js";
+import { describeMember, headOfRollout } from "../../rollout/rollout-text.js";
 import { addRolloutWatchCommand } from "./rollout-watch.js";
 
 const groupHelp = `

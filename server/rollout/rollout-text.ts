@@ -41,3 +41,20 @@ export function describeMember({
   const state = verdict === "passed" ? (switched ? "switched" : "switching") : (verdict ?? "undecided");
   return `${wave} ${device} ${state}${because === "" ? "" : `: ${because}`}`;
 }
+
+/** What is new since the last look. Pure. */
+export function changesOf(
+  before: RolloutDetailAnswer | undefined,
+  now: RolloutDetailAnswer,
+): readonly string[] {
+  const known = new Map(before?.members.map((member) => [member.device, member]));
+  const newPhase = before?.phase === now.phase ? [] : [`${now.name} is ${now.phase}`];
+  const newWave = (before?.wave ?? 0) < now.wave ? [`wave ${now.wave} of ${now.policy.waves.length}`] : [];
+  const members = now.members.filter((member) => {
+    const last = known.get(member.device);
+    return last?.verdict !== member.verdict || last.switched !== member.switched;
+  });
+  const outcomes = members.map(describeMember);
+  const isOver = now.phase !== "created" && now.phase !== "running";
+  return isOver ? [...newWave, ...outcomes, ...newPhase] : [...newPhase, ...newWave, ...outcomes];
+}

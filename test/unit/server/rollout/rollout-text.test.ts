@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { RolloutDetailAnswer } from "../../../../server/api/rollout-definitions.js";
-import { changesOf } from "../../../../server/cli/commands/rollout-watch.js";
-import { headOfRollout } from "../../../../server/cli/rollout-text.js";
+import { changesOf, headOfRollout } from "../../../../server/rollout/rollout-text.js";
 import { policyOf } from "../../../../server/rollout/policy.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 
@@ -50,8 +49,8 @@ it("prints phases, waves and devices once, when they change", () => {
   assert.deepEqual(changesOf(joined, joined), []);
   assert.deepEqual(changesOf(joined, judged), ["1 a switching: on 9 samples losses differ by -1 ± 0.1"]);
   assert.deepEqual(changesOf(judged, done), [
-    "r is done",
     "1 a switched: on 9 samples losses differ by -1 ± 0.1",
+    "r is done",
   ]);
   assert.deepEqual(headOfRollout(done), [
     "r: soh:2 to soh, done, wave 1 of 3",
