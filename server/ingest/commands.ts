@@ -59,7 +59,12 @@ export class CommandRelay {
         ),
     );
     try {
-      await this.sender.send(device, { type: "command", name, json }, correlation, Math.ceil(timeoutMs));
+      const command = { type: "command", name, json } as const;
+      if (!(await this.sender.send(device, command, correlation, Math.ceil(timeoutMs))))
+        throw new StemmaError(
+          "SERVER_UNREACHABLE",
+          `The device ${device} is not connected, or its session has only begun. Ask again when it is there: \`stemma device show ${device}\`.`,
+        );
       return await answer;
     } finally {
       cancel();

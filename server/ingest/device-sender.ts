@@ -28,14 +28,18 @@ export interface DeviceSession {
 }
 
 export interface DeviceSender {
-  /** Sends a message. A device that is offline misses it, and asks again when it is back. */
+  /**
+   * Sends a message. A device that is offline misses it, and asks again when it is back; so does one whose session was
+   * not welcomed yet, which would not believe it.
+   * @returns whether the broker took it
+   */
   send(
     device: string,
     body: Exclude<Body, Block>,
     correlation?: string,
     /** After so many milliseconds the device does not act on an order any more; default: an hour. */
     expiresMs?: number,
-  ): Promise<void>;
+  ): Promise<boolean>;
   sendBlock(device: string, transfer: string, body: Block): Promise<void>;
   refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void>;
 }
@@ -84,9 +88,10 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
     device: string,
     body: Body,
     { topic, qos, correlation = "", expiresMs = defaultExpiryMs }: PublishTarget,
-  ): Promise<void> => {
+  ): Promise<boolean> => {
     const session = sessionOf(device);
-    if (session === undefined) return;
+    if (session === undefined) return false;
+    if (session.challenge === undefined && body.type !== "refusal") return false;
     const numbered = {
       protocol: protocolVersion,
       session: session.session,
@@ -104,6 +109,7 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
               session.challenge,
             );
       await broker.publish(topic, payload, { qos });
+      return true;
     } catch (error) {
       log.warn("word-not-sent", {
         device,
@@ -111,18 +117,20 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
         message: messageOf(error),
         code: isStemmaError(error) ? error.code : undefined,
       });
+      return false;
     }
   };
   const down = (device: string): string => buildTopic({ ...names, device, kind: "down" });
   return {
     send: (device, body, correlation = "", expiresMs = defaultExpiryMs) =>
       publish(device, body, { topic: down(device), qos: 1, correlation, expiresMs }),
-    sendBlock: (device, transfer, body) =>
-      publish(device, body, {
+    sendBlock: async (device, transfer, body) => {
+      await publish(device, body, {
         topic: buildTopic({ ...names, device, kind: "block-down", transfer }),
         qos: 0,
-      }),
-    refuse: (device, { code, message, versionId, transfer, retryAfterMs }, correlation = "") => {
+      });
+    },
+    refuse: async (device, { code, message, versionId, transfer, retryAfterMs }, correlation = "") => {
       const body: Refusal = {
         type: "refusal",
         code,
@@ -132,7 +140,7 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
         retry: retryAfterMs !== undefined,
         retryAfterMs: retryAfterMs ?? 0,
       };
-      return publish(device, body, { topic: down(device), qos: 1, correlation });
+      await publish(device, body, { topic: down(device), qos: 1, correlation });
     },
   };
 }

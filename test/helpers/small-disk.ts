@@ -26,7 +26,8 @@ export async function mountSmallDisk(
     return {
       folder,
       release: async () => {
-        spawnSync("umount", [folder]);
+        // Lazily: a killed process may hold a file for a moment longer.
+        spawnSync("umount", ["-l", folder]);
         await rm(folder, { recursive: true, force: true });
       },
     };

@@ -49,7 +49,7 @@ class Fleet {
       repository,
       signer: generateKey(seededRandom("offers")),
       sender: {
-        send: () => Promise.resolve(),
+        send: () => Promise.resolve(true),
         sendBlock: () => Promise.resolve(),
         refuse: () => Promise.resolve(),
       },
