@@ -13,7 +13,7 @@ import type { LiveFleet } from "../context/operations-context.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
-import type { RolloutState } from "../repository/state/rollout-state.js";
+import { lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
 import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
@@ -122,6 +122,7 @@ export class RolloutRunner {
       for (const rollout of repository.rollouts()) {
         const { name, phase } = rollout;
         if (phase === "undone") await this.#finishUndo(repository, rollout);
+        if (phase === "done") await this.#askLate(repository, rollout);
         if (phase !== "running" || this.#stop.signal.aborted) continue;
         isRunning = true;
         await this.#advance(repository, name).catch((error: unknown) => {
@@ -148,6 +149,12 @@ export class RolloutRunner {
       });
       if (await this.#take(repository, rollout, step)) return;
     }
+  }
+
+  /** Devices that were silent until the rollout had ended, and are connected now. */
+  async #askLate(repository: FleetRepository, rollout: RolloutState): Promise<void> {
+    const late = lateMembers(repository.rollouts(), rollout);
+    if (late.length > 0) await this.#askSome(repository, rollout, late);
   }
 
   /** @returns whether the rollout has reached all devices */
@@ -286,7 +293,9 @@ export class RolloutRunner {
       else
         await this.#judging.run(async () => {
           const rollout = repository.rollout(name);
-          if (rollout.phase !== "running" || rollout.members.get(device)?.judged !== undefined) return;
+          const isWaiting =
+            rollout.phase === "running" || lateMembers(repository.rollouts(), rollout).includes(device);
+          if (!isWaiting || rollout.members.get(device)?.judged !== undefined) return;
           await this.#judged(
             repository,
             rollout,

@@ -50,6 +50,8 @@ export interface RolloutState {
   waveAtMs: number;
   /** In the order in which they joined. */
   readonly members: Map<string, RolloutMember>;
+  /** How many of them were not judged yet. */
+  undecided: number;
 }
 
 /** Rollouts that still have something to do, or whose devices wait. */
@@ -78,6 +80,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       wave: 0,
       waveAtMs: atMs,
       members: new Map(),
+      undecided: 0,
     });
     return true;
   }
@@ -93,8 +96,10 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       if (fact.wave > rollout.wave) rollout.waveAtMs = fact.atMs;
       rollout.wave = Math.max(rollout.wave, fact.wave);
       for (const device of fact.devices)
-        if (!rollout.members.has(device))
+        if (!rollout.members.has(device)) {
           rollout.members.set(device, { device, wave: fact.wave, joinedAtMs: fact.atMs });
+          rollout.undecided++;
+        }
       return true;
     case "judged": {
       const member = rollout.members.get(fact.device);
@@ -102,6 +107,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       const { atMs, verdict, before, because, compared } = fact;
       const judged = { atMs, verdict, before, because, ...(compared === undefined ? {} : { compared }) };
       rollout.members.set(fact.device, { ...member, judged });
+      rollout.undecided--;
       return true;
     }
   }
@@ -110,7 +116,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
 /** What was decided after the backup is lost, so a person has to say that a rollout goes on. */
 export function pauseRestored(rollouts: ReadonlyMap<string, RolloutState>, atMs: number): void {
   for (const rollout of rollouts.values())
-    if (rollout.phase === "running") {
+    if (rollout.phase === "running" || (rollout.phase === "done" && rollout.undecided > 0)) {
       rollout.phase = "paused";
       rollout.because = "the fleet was restored from a backup";
       rollout.phaseAtMs = atMs;
@@ -122,7 +128,7 @@ const nextPhases: Readonly<Record<RolloutState["phase"], readonly RolloutPhase[]
   running: ["paused", "aborted", "undone", "done"],
   paused: ["running", "aborted", "undone"],
   aborted: ["undone"],
-  done: ["undone"],
+  done: ["aborted", "undone"],
   undone: [],
 };
 
@@ -160,8 +166,9 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
       );
     return;
   }
+  const isRunning = phase === "running" || (phase === "done" && fact.type === "judged");
   const isKnown = fact.type === "wave" || members.get(fact.device)?.judged === undefined;
-  if (phase !== "running" || !isKnown)
+  if (!isRunning || !isKnown)
     throw new StemmaError(
       "NOT_ALLOWED",
       `The rollout ${name} is ${phase}, or was changed meanwhile. See \`stemma rollout status ${name}\`.`,
@@ -174,10 +181,31 @@ export function* stagedFor(
   rollouts: ReadonlyMap<string, RolloutState>,
   device: string,
 ): Iterable<{ readonly line: string; readonly versionId: Hash }> {
-  for (const { phase, members, line, versionId } of rollouts.values()) {
-    const member = phase === "running" ? members.get(device) : undefined;
-    if (member !== undefined && member.judged === undefined) yield { line, versionId };
+  const taken = new Set<string>();
+  for (const { phase, members, line, versionId } of [...rollouts.values()].reverse()) {
+    const member = members.get(device);
+    if (member === undefined || taken.has(line)) continue;
+    taken.add(line);
+    if ((phase === "running" || phase === "done") && member.judged === undefined) yield { line, versionId };
   }
+}
+
+/**
+ * Devices that were silent until the rollout had ended: they are asked when they are back, unless a later rollout of
+ * the line took them.
+ */
+export function lateMembers(
+  rollouts: Iterable<RolloutState>,
+  { name, line, phase, members, undecided }: RolloutState,
+): readonly string[] {
+  if (phase !== "done" || undecided === 0) return [];
+  const all = [...rollouts];
+  const later = all
+    .slice(all.findIndex((rollout) => rollout.name === name) + 1)
+    .filter((rollout) => rollout.line === line);
+  return [...members.values()]
+    .filter(({ device, judged }) => judged === undefined && !later.some((one) => one.members.has(device)))
+    .map(({ device }) => device);
 }
 
 /**
@@ -191,7 +219,10 @@ export function* versionsOfRollouts(
   const lastBefore = new Map<string, readonly [Hash, string]>();
   for (const rollout of rollouts.values()) {
     const { name, line, versionId, members, phase } = rollout;
-    if (isOpen(rollout)) yield [versionId, `given to devices by the rollout ${name}`];
+    const isAwaited = lateMembers(rollouts.values(), rollout).some(
+      (device) => devices.get(device)?.status !== "revoked",
+    );
+    if (isOpen(rollout) || isAwaited) yield [versionId, `given to devices by the rollout ${name}`];
     for (const { device, judged } of members.values()) {
       const key = `${device}/${line}`;
       if (judged?.verdict !== "passed") continue;

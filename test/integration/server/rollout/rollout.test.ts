@@ -199,6 +199,44 @@ describe("a rollout", { timeout: 120_000 }, () => {
     assert.equal(await v3.runs(), good);
   });
 
+  it("gives the version to a device that was silent until it had ended", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2", "v3"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2, v3] = devices as [Device, Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    const base = await v3.runs();
+    await v3.agent.close();
+    const silent = (name: string, select: string): Promise<unknown> =>
+      operations.createRollout({
+        fleet,
+        name,
+        model: good,
+        line,
+        select,
+        policy: { waves: ["rest"], timeoutMinutes: 0.05, minAnswered: 0 },
+        start: true,
+      });
+    await silent("aborted", "name=v3");
+    await vehicles.until("aborted", ({ phase }) => phase === "done");
+    await operations.setRollout({ fleet, rollout: "aborted", phase: "aborted", because: "a mistake" });
+    await silent("spring", "name=v2 or name=v3");
+    const done = await vehicles.until(
+      "spring",
+      ({ phase, devices: of }) => phase === "done" && of.switched === 1,
+    );
+    assert.deepEqual(verdicts(done), { v2: "passed", v3: null });
+    await assert.rejects(operations.retire({ fleet, model: good, because: "old" }), { code: "MODEL_IN_USE" });
+
+    v3.agent = await vehicles.start(v3.home, v3.enrolment, v3.log);
+    const late = await vehicles.until("spring", ({ devices: of }) => of.switched === 2);
+    assert.equal(late.phase, "done");
+    assert.deepEqual([await v2.runs(), await v3.runs()], [good, good]);
+    assert.deepEqual(verdicts(await operations.rollout({ fleet, rollout: "aborted" })), { v3: null });
+    await operations.undoRollout({ fleet, rollout: "spring" });
+    await v3.log.until("activated", 2, (fields) => fields["version"] === base);
+  });
+
   it("does not run a staged version by itself, and undoes itself where the policy says so", async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2"]);
     const { operations, devices } = vehicles;

@@ -4,7 +4,10 @@ import { describe, it } from "node:test";
 import {
   applyRollout,
   checkRollout,
+  lateMembers,
   pauseRestored,
+  stagedFor,
+  versionsOfRollouts,
   type RolloutState,
 } from "../../../../server/repository/state/rollout-state.js";
 import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
@@ -209,4 +212,38 @@ describe("the waves of a rollout", () => {
       assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
     assert.throws(() => policyOf({ level: 1 }), { code: "ROLLOUT_INVALID" });
   });
+});
+
+it("waits for silent devices after its end, until a later rollout of the line takes them", () => {
+  const rollout = new Rollout({ waves: ["rest"] });
+  rollout.wave("a", "b", "c", "d");
+  rollout.judged("passed", "a");
+  assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), [], "it still runs");
+  rollout.phase("done");
+  assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), ["b", "c", "d"]);
+  assert.deepEqual([...stagedFor(rollout.rollouts, "b")], [{ line: "a", versionId }]);
+  rollout.judged("worse", "b");
+  assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), ["c", "d"]);
+
+  const next = { rollout: "next", critical: true, line: "a", versionId, select: "all", policy: policyOf({}) };
+  rollout.apply({ type: "rollout", ...next });
+  rollout.apply({ type: "rollout-phase", rollout: "next", phase: "running", because: "" });
+  rollout.apply({ type: "wave", rollout: "next", wave: 1, devices: ["c"] });
+  assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), ["d"]);
+  assert.equal([...stagedFor(rollout.rollouts, "c")].length, 1);
+  const inUse = [...versionsOfRollouts(rollout.rollouts, new Map())].map(([, why]) => why);
+  assert.ok(inUse.includes("given to devices by the rollout r"));
+
+  pauseRestored(rollout.rollouts, 1);
+  assert.equal(rollout.state.phase, "paused", "after a restore a person decides");
+  rollout.phase("aborted");
+  assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), []);
+});
+
+it("can be aborted after its end, so that it waits for nobody any more", () => {
+  const rollout = new Rollout({ waves: ["rest"] });
+  rollout.wave("a");
+  rollout.phase("done");
+  rollout.phase("aborted");
+  assert.deepEqual([...stagedFor(rollout.rollouts, "a")], []);
 });
