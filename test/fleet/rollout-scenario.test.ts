@@ -187,12 +187,17 @@ function tensorsOf(file: Buffer): Buffer {
   return file.subarray(8 + Number(file.readBigUInt64LE(0)));
 }
 
+interface Training {
+  readonly name: string;
+  /** Whose simulated batteries it trains on; 0: the laboratory's. */
+  readonly vehicle: number;
+  readonly cells: number;
+  readonly base?: string;
+}
+
 async function train(
   operations: ServerOperations,
-  name: string,
-  vehicle: number,
-  cells: number,
-  base?: string,
+  { name, vehicle, cells, base }: Training,
 ): Promise<string> {
   const data = `cells-of-${vehicle}`;
   await operations.addDataset({
@@ -236,8 +241,13 @@ it("forty devices end on what the journal says, through every fault", { timeout:
   t.diagnostic(`STEMMA_TEST_SEED=${seed}`);
   const random = seededNumbers(seed);
   const scenario = await setUp(t);
-  const base = await train(scenario.operations, "base", 0, 3);
-  const update = await train(scenario.operations, "update", 99, 16, "base");
+  const base = await train(scenario.operations, { name: "base", vehicle: 0, cells: 3 });
+  const update = await train(scenario.operations, {
+    name: "update",
+    vehicle: 99,
+    cells: 16,
+    base: "base",
+  });
 
   for (const [index, name] of devices.entries()) {
     await scenario.add(name, index + 1, index % 6 === 0);
