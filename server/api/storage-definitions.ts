@@ -110,7 +110,18 @@ export const storageOperations = {
     // It writes to the server's disk, and has the server's private key.
     role: "admin",
     params: fleetParams,
-    body: { folder: z.string().min(1).max(4096).describe("Absolute path") },
+    body: {
+      folder: z.string().min(1).max(4096).describe("Absolute path"),
+      passphraseFile: z
+        .string()
+        .min(1)
+        .max(4096)
+        .optional()
+        .describe(
+          "Absolute path on the server's machine of a file with the passphrase that encrypts its key",
+        ),
+      plainKey: z.boolean().optional().describe("Leave the key as it is; the folder is kept as the home is"),
+    },
     output: backupReport,
     isLong: true,
   }),

@@ -3,6 +3,7 @@ import { isAbsolute } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { readPassphrase } from "./passphrase-file.js";
 import { withoutUndefined } from "./without-undefined.js";
 
 type StorageOperations = Pick<
@@ -10,7 +11,7 @@ type StorageOperations = Pick<
   "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup" | "knownDamage"
 >;
 
-export function storageOperations({ fleets, live }: OperationsContext): StorageOperations {
+export function storageOperations({ home, fleets, live }: OperationsContext): StorageOperations {
   return {
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
     check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(withoutUndefined(options)),
@@ -31,7 +32,7 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
           .find((repository) => repository.fleet === fleet)
           ?.knownDamage() ?? { packs: [], versions: [] },
       ),
-    backup: async ({ fleet, folder }) => {
+    backup: async ({ fleet, folder, passphraseFile, plainKey = false }) => {
       // A relative path would mean a folder below the server's working directory, not the caller's.
       if (!isAbsolute(folder))
         throw new StemmaError(
@@ -39,7 +40,14 @@ export function storageOperations({ fleets, live }: OperationsContext): StorageO
           `The backup's folder ${folder} is relative. Name it from the root of the file system.`,
           { folder },
         );
-      const report = await (await fleets.get(fleet)).backup(folder);
+      if ((passphraseFile !== undefined) === plainKey)
+        throw new StemmaError(
+          "USAGE",
+          "A backup has the server's private key, which devices obey. Name a file with a passphrase that encrypts it (--passphrase-file FILE, made for example by `head -c 24 /dev/urandom | base64 > FILE`), or say that the folder is kept as safe as the home (--plain-key).",
+        );
+      const passphrase =
+        passphraseFile === undefined ? undefined : await readPassphrase(home.ports.files, passphraseFile);
+      const report = await (await fleets.get(fleet)).backup(folder, passphrase);
       const liveFleet = await live?.fleet(fleet);
       if (liveFleet !== undefined && report.problems.length === 0) liveFleet.backedUp();
       return report;

@@ -497,6 +497,7 @@ export interface FleetRepository {
     /** Versions that the journal knows and the store cannot read. */
     readonly unreadable: readonly UnreadableVersion[];
   }>;
-  backup(folder: string): Promise<BackupReport>;
+  /** @param passphrase encrypts the server's key in the backup; absent: it is not encrypted */
+  backup(folder: string, passphrase?: string): Promise<BackupReport>;
   close(): Promise<void>;
 }

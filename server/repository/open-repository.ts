@@ -255,7 +255,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     }),
     knownDamage: () => knownDamage(context),
     stats: () => fleetStats(context),
-    backup: (folder) => backupFleet(context, home, folder),
+    backup: (folder, passphrase) => backupFleet(context, home, folder, passphrase),
     backedUpTo: () => backedUpTo(state),
     restores: () => state.restores,
     as: (caller) => repositoryOf({ ...context, queue: context.queue.as(caller) }, home),

@@ -43,16 +43,22 @@ export function addStorageCommands(storage: Command): void {
     .description(
       "copy a consistent state while the server serves; a second backup to the same folder copies only what is new",
     )
-    .action(async (folder: string, _: unknown, command: Command) =>
-      withContext(command, (context) => backupCommand(resolve(folder), context)),
+    .option("--passphrase-file <file>", "encrypt the server's key in it with the text of this file")
+    .option("--plain-key", "leave the server's key as it is: keep the folder as safe as the home")
+    .action(async (folder: string, choices: BackupChoices, command: Command) =>
+      withContext(command, (context) => backupCommand(resolve(folder), choices, context)),
     );
   storage
     .command("restore")
     .argument("<folder>", "a backup")
     .option("--dry-run", "check the backup, restore nothing", false)
+    .option(
+      "--passphrase-file <file>",
+      "the passphrase of the server's key, where the backup has it encrypted",
+    )
     .description("make an empty home from a backup; devices then announce again what came after it")
-    .action(async (folder: string, { dryRun }: { dryRun: boolean }, command: Command) =>
-      withContext(command, (context) => restoreCommand(resolve(folder), dryRun, context)),
+    .action(async (folder: string, choices: RestoreChoices, command: Command) =>
+      withContext(command, (context) => restoreCommand(resolve(folder), choices, context)),
     );
 }
 
@@ -231,8 +237,24 @@ async function reindexCommand({ output, operations, options }: CommandContext): 
   });
 }
 
-async function backupCommand(folder: string, { output, operations, options }: CommandContext): Promise<void> {
-  const report = await (await operations()).backup({ fleet: options.fleet, folder });
+interface BackupChoices {
+  readonly passphraseFile?: string;
+  readonly plainKey?: boolean;
+}
+
+async function backupCommand(
+  folder: string,
+  { passphraseFile, plainKey }: BackupChoices,
+  { output, operations, options }: CommandContext,
+): Promise<void> {
+  const report = await (
+    await operations()
+  ).backup({
+    fleet: options.fleet,
+    folder,
+    ...(passphraseFile !== undefined && { passphraseFile: resolve(passphraseFile) }),
+    ...(plainKey !== undefined && { plainKey }),
+  });
   const { problems } = report;
   if (problems.length > 0) process.exitCode = exitStatus.partly;
   output.print({
@@ -247,13 +269,21 @@ async function backupCommand(folder: string, { output, operations, options }: Co
   });
 }
 
+interface RestoreChoices {
+  readonly dryRun: boolean;
+  readonly passphraseFile?: string;
+}
+
 async function restoreCommand(
   folder: string,
-  isDryRun: boolean,
+  { dryRun: isDryRun, passphraseFile }: RestoreChoices,
   { output, options }: CommandContext,
 ): Promise<void> {
   const { restoreHome } = await import("../../operations/restore.js");
-  const rows = await restoreHome(folder, options.home, { dryRun: isDryRun });
+  const rows = await restoreHome(folder, options.home, {
+    dryRun: isDryRun,
+    ...(passphraseFile !== undefined && { passphraseFile: resolve(passphraseFile) }),
+  });
   const problems = rows.flatMap((row) => row.problems);
   if (problems.length > 0) process.exitCode = exitStatus.partly;
   for (const { what, id, message } of problems)

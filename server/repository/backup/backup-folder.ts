@@ -5,13 +5,12 @@
 import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Files } from "../../../shared/ports.js";
-import { loadKey } from "../../../shared/trust/keys.js";
 import { isName } from "../../../shared/wire/topics.js";
-import { keyPath } from "../home.js";
+import { publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
 import { fleetBackupFolder } from "./backup-manifest.js";
 
 /** `lost+found` is in the top folder of every ext file system, so also in an empty disk for backups. */
-const backupNames = new Set(["server-key.json", "fleets", "lost+found"]);
+const backupNames = new Set(["server-key.json", sealedKeyName, "fleets", "lost+found"]);
 const fleetNames = /^(backup\.json|packs|journal-[0-9]+)$/;
 const temporaryName = /\.tmp$/;
 
@@ -28,8 +27,8 @@ export async function refuseForeignFolder(files: Files, folder: string, publicKe
     names.find((name) => !backupNames.has(name) && !temporaryName.test(name)) ??
     (await strayInFleets(files, folder));
   if (stray !== undefined) throw foreign(folder, `is not empty and is not a backup (it contains ${stray})`);
-  if (!names.includes("server-key.json")) return;
-  if ((await loadKey(files, keyPath(folder))).publicKey !== publicKey)
+  const backedUp = await publicKeyOfBackup(files, folder);
+  if (backedUp !== undefined && backedUp !== publicKey)
     throw foreign(folder, "is the backup of another server, which has another key");
 }
 

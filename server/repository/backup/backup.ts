@@ -4,7 +4,7 @@
  * manifest is written last, so an interrupted backup leaves the previous one valid. A second backup into the
  * same folder copies only new packs.
  *
- *     server-key.json                        signs heads and receipts: keep the backup as safe as the home
+ *     server-key.sealed.json                 signs heads and receipts: encrypted (backup-key.ts)
  *     fleets/<fleet>/backup.json             manifest
  *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/: packs, and low files of tiers
  */
@@ -15,7 +15,7 @@ import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { lowFileSuffix } from "../../../shared/objects/tiers/folder-tier-files.js";
 import type { Files } from "../../../shared/ports.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
-import { saveKey, type PrivateKey } from "../../../shared/trust/keys.js";
+import type { PrivateKey } from "../../../shared/trust/keys.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import {
   fleetBackupFolder,
@@ -28,18 +28,20 @@ import { findMissing, objectProblem } from "../check-fleet.js";
 import type { RepositoryContext } from "../context.js";
 import type { BackupReport } from "../fleet-repository.js";
 import { refuseForeignFolder } from "./backup-folder.js";
+import { saveBackupKey } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
-import { keyPath } from "../home.js";
 
 /**
  * See FleetRepository.backup. Damaged packs are copied as they are, and packs that an earlier backup in this
  * folder has are kept where the store lost or damaged them.
- * @throws BACKUP_INVALID, DISK_FULL, FILE_FAILED; TIER_UNREACHABLE, and then the earlier backup stays valid
+ * @param passphrase encrypts the server's key; absent: it is not encrypted, and the folder is to be kept as the home
+ * @throws BACKUP_INVALID, USAGE, DISK_FULL, FILE_FAILED; TIER_UNREACHABLE, and then the earlier backup stays valid
  */
 export async function backupFleet(
   context: RepositoryContext,
   home: { readonly path: string; readonly signer: PrivateKey },
   folder: string,
+  passphrase?: string,
 ): Promise<BackupReport> {
   const inside = relative(home.path, folder);
   if (inside === "" || (!inside.startsWith("..") && !inside.startsWith(sep)))
@@ -55,7 +57,7 @@ export async function backupFleet(
     await makeFolderDurably(files, join(target, "packs"));
     const earlier = await readManifest(files, target);
     if (earlier !== undefined) await refuseOtherHistory(context, earlier, target);
-    await saveKey(files, keyPath(folder), home.signer);
+    await saveBackupKey(context, folder, home.signer, passphrase);
     const head = context.journal.signedHead();
     const journal = `journal-${head.length}`;
     await files.remove(join(target, journal));

@@ -15,11 +15,12 @@ import { loadSegments } from "../../../shared/journal/load-segments.js";
 import { readDamagedJournal, type SalvagedEntries } from "../../../shared/journal/salvage.js";
 import { headName } from "../../../shared/journal/open-journal.js";
 import type { Files } from "../../../shared/ports.js";
-import { loadKey, saveKey } from "../../../shared/trust/keys.js";
+import { saveKey } from "../../../shared/trust/keys.js";
 import { verifyHead } from "../../../shared/trust/signatures.js";
 import { isName } from "../../../shared/wire/topics.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
+import { loadBackupKey, publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../fleet-repository.js";
@@ -75,13 +76,23 @@ export async function verifyBackup(files: Files, folder: string): Promise<readon
   return fleets;
 }
 
+async function requirePublicKey(files: Files, folder: string): Promise<string> {
+  const publicKey = await publicKeyOfBackup(files, folder);
+  if (publicKey !== undefined) return publicKey;
+  throw new StemmaError(
+    "BACKUP_INVALID",
+    `${folder} has no key of the server that it is of. Use another backup, or copy the ${sealedKeyName} or server-key.json of a newer one into it.`,
+    { folder },
+  );
+}
+
 async function verifyFleet(
   files: Files,
   folder: string,
   from: string,
   { head, journal }: BackupManifest,
 ): Promise<SalvagedEntries | undefined> {
-  verifyHead((await loadKey(files, keyPath(folder))).publicKey, head);
+  verifyHead(await requirePublicKey(files, folder), head);
   const journalFolder = join(from, journal);
   let length: number;
   try {
@@ -102,21 +113,29 @@ async function verifyFleet(
   return undefined;
 }
 
+export interface RestoreOptions {
+  readonly dryRun?: boolean;
+  /** Of the server's key in the backup. A dry run checks it where it is given. */
+  readonly passphrase?: string | undefined;
+  readonly caller?: Caller;
+}
+
 /**
  * Restores what is whole in a backup; the reports name the rest.
  * @throws BACKUP_INVALID where the target is not empty or the folder is not a backup, JOURNAL_CORRUPT,
- * HEAD_SIGNATURE_INVALID
+ * HEAD_SIGNATURE_INVALID, KEY_INVALID where the passphrase is another one
  */
 export async function restoreBackup(
   folder: string,
   homePath: string,
   ports: HomePorts,
-  { dryRun = false, caller }: { readonly dryRun?: boolean; readonly caller?: Caller } = {},
+  { dryRun = false, passphrase, caller }: RestoreOptions = {},
 ): Promise<readonly RestoredFleet[]> {
   const { files } = ports;
   await refuseNonEmptyHome(files, homePath);
   const fleets = await verifyBackup(files, folder);
-  if (dryRun)
+  const key = dryRun && passphrase === undefined ? undefined : await loadBackupKey(files, folder, passphrase);
+  if (key === undefined || dryRun)
     return mapConcurrent(fleets, 1, async (verified) => {
       const { manifest, salvaged } = verified;
       const from = fleetBackupFolder(folder, manifest.fleet);
@@ -125,7 +144,7 @@ export async function restoreBackup(
       return reportOf(verified, versions, [...journalProblems(verified), ...problems]);
     });
   await makeFolderDurably(files, homePath);
-  await saveKey(files, keyPath(homePath), await loadKey(files, keyPath(folder)));
+  await saveKey(files, keyPath(homePath), key);
   const home = await openHome(homePath, ports);
   try {
     const restored: RestoredFleet[] = [];

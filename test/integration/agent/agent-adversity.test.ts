@@ -46,7 +46,7 @@ describe("an agent despite failures", { timeout: 60_000 }, () => {
       await log.until("released", 1, isOfVersion(versionId));
       await log.until("activated", 1, isOfVersion(versionId));
       ranAtMs.push(Date.now());
-      if (round === 1) await server.handle.operations.backup({ fleet: testFleet, folder });
+      if (round === 1) await server.handle.operations.backup({ fleet: testFleet, folder, plainKey: true });
     }
     await log.until("forgotten", 1, ({ versions }) =>
       (versions as readonly string[]).includes(trained[1] as string),

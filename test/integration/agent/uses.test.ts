@@ -106,7 +106,7 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
   assert.deepEqual(problems, []);
   const folder = await mkdtemp(join(tmpdir(), "stemma-uses-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
-  await server.handle.operations.backup({ fleet: testFleet, folder: join(folder, "backup") });
+  await server.handle.operations.backup({ fleet: testFleet, folder: join(folder, "backup"), plainKey: true });
   await restoreHome(join(folder, "backup"), join(folder, "restored"));
   const restored = await openNodeHome(join(folder, "restored"));
   const repository = await openRepository(restored, testFleet);

@@ -218,7 +218,7 @@ describe("every operation", () => {
       for (const refused of [
         () => operator.approveEngine({ fleet, archive: "AAAA" }),
         () => operator.removeEngine({ fleet, engine: "0123456789" }),
-        () => operator.backup({ fleet, folder: "/tmp/none" }),
+        () => operator.backup({ fleet, folder: "/tmp/none", plainKey: true }),
         () => operator.addToken({ name: "more", role: "admin" }),
         () => operator.tokens(),
       ])

@@ -649,7 +649,8 @@ export function steps(backupFolder: string): readonly Step[] {
     { name: "removeTier", ask: (at) => at.removeTier({ tier: "cold" }) },
     {
       name: "backup",
-      ask: async (at) => Object.keys(await at.backup({ fleet, folder: await mkdtemp(backupFolder) })),
+      ask: async (at) =>
+        Object.keys(await at.backup({ fleet, folder: await mkdtemp(backupFolder), plainKey: true })),
     },
   ];
 }

@@ -179,8 +179,10 @@ describe("the interfaces of a server", () => {
   it("backs up while it serves, to an absolute folder only", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stemma-backup-"));
     try {
-      assert.ok((await remote.backup({ fleet: testFleet, folder })).position > 0);
-      await assert.rejects(remote.backup({ fleet: testFleet, folder: "relative/folder" }), { code: "USAGE" });
+      assert.ok((await remote.backup({ fleet: testFleet, folder, plainKey: true })).position > 0);
+      await assert.rejects(remote.backup({ fleet: testFleet, folder: "relative/folder", plainKey: true }), {
+        code: "USAGE",
+      });
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

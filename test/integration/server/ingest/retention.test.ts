@@ -83,7 +83,7 @@ describe("retention during the ingest", () => {
       }
       assert.deepEqual((await operations.applyRetention({ fleet: testFleet })).retired, []);
       assert.deepEqual((await operations.forecastRetention({ fleet: testFleet })).kept, { unreleased: 2 });
-      await operations.backup({ fleet: testFleet, folder: `${held.home}-backup` });
+      await operations.backup({ fleet: testFleet, folder: `${held.home}-backup`, plainKey: true });
       for (const one of saved) await device.receipt("released", one.versionId);
       assert.deepEqual(
         (await operations.applyRetention({ fleet: testFleet })).retired.map(({ versionId }) => versionId),

@@ -304,7 +304,7 @@ describe("sessions", () => {
     await device.announce(kept);
     await device.receipt("released", kept.versionId);
     const folder = `${server.home}-backup`;
-    const { position } = await server.handle.operations.backup({ fleet: testFleet, folder });
+    const { position } = await server.handle.operations.backup({ fleet: testFleet, folder, plainKey: true });
     const lost = await device.save({ w: noiseBytes(90_000, 8) }, { sequence: 2, base: kept.versionId });
     await device.announce(lost);
     await device.receipt("released", lost.versionId);

@@ -217,7 +217,7 @@ const inputs = {
   journalHead: { fleet, from: 3 },
   proveFact: { fleet, position: 3, model, length: 4 },
   journalEntries: { fleet, from: 3, limit: 4 },
-  backup: { fleet, folder: "/b" },
+  backup: { fleet, folder: "/b", passphraseFile: "/p", plainKey: false },
 } as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };
 
 const testedBelow: Readonly<Record<string, readonly string[]>> = { applyStorage: ["plan"] };

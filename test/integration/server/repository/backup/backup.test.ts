@@ -359,3 +359,36 @@ test("a backup whose journal lost facts is salvaged; one with another history is
   await assert.rejects(restoreBackup("/backup", "/target", ports), { code: "JOURNAL_CORRUPT" });
   assert.equal(await files.stat("/target"), undefined);
 });
+
+test("a backup has the server's key encrypted with the passphrase, and gives it back for no other", async () => {
+  const { home, ports, files } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  await repository.save(modelOf(tensorsOf("base", 4)), { name: "m" });
+  const passphrase = "correct horse battery staple";
+  await repository.backup("/backup", passphrase);
+  assert.deepEqual([...(await files.list("/backup"))].sort(), ["fleets", "server-key.sealed.json"]);
+  const sealed = Buffer.from(await files.read("/backup/server-key.sealed.json")).toString();
+  assert.ok(!sealed.includes(home.signer.seed));
+
+  const restore = (options: Parameters<typeof restoreBackup>[3]): ReturnType<typeof restoreBackup> =>
+    restoreBackup("/backup", "/restored", ports, options);
+  assert.equal((await restore({ dryRun: true })).length, 1, "a dry run needs no passphrase");
+  await assert.rejects(restore({}), { code: "BACKUP_INVALID" });
+  for (const dryRun of [true, false])
+    await assert.rejects(restore({ passphrase: `${passphrase}!`, dryRun }), { code: "KEY_INVALID" });
+  assert.equal(await files.stat("/restored"), undefined, "nothing was written");
+  await restore({ passphrase });
+  const restored = await openHome("/restored", ports);
+  assert.equal(restored.signer.publicKey, home.signer.publicKey);
+  await restored.close();
+
+  // The same folder, first without a passphrase, then with another one: one form of the key is there each time.
+  await repository.backup("/backup");
+  assert.deepEqual([...(await files.list("/backup"))].sort(), ["fleets", "server-key.json"]);
+  await repository.backup("/backup", "another passphrase");
+  assert.deepEqual([...(await files.list("/backup"))].sort(), ["fleets", "server-key.sealed.json"]);
+  await restoreBackup("/backup", "/again", ports, { passphrase: "another passphrase" });
+  await assert.rejects(repository.backup("/short", "too short"), { code: "USAGE" });
+  await repository.close();
+  await home.close();
+});
