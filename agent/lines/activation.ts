@@ -6,7 +6,9 @@ import { orderOf, type Activation, type OutboxEntry, type OutboxState } from "..
 /**
  * The version that a line should switch to by itself: its newest one here that may run, if it is newer than
  * all that the line ever ran. So a late receipt of an older model changes nothing, and neither does a receipt
- * of a version that a person has switched away from. A staged version waits for the server.
+ * of a version that a person has switched away from. Where a version was chosen for the line, it runs that one
+ * until something newer is made from it: what was made from the one before, or is still being trained from it,
+ * is reported only. A staged version waits for the server.
  */
 export function nextActivation(
   state: OutboxState,

@@ -42,11 +42,12 @@ export class Activator {
   constructor(private readonly options: ActivatorOptions) {}
 
   /**
-   * Switches a line to a version of its own that is on this device.
+   * Switches a line to a version of its own that is on this device, because it was chosen: assigned, or named by a
+   * person. A training that began from the version before goes on, but the line does not run what it gives.
    * @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL
    */
   activate(line: string, versionId: Hash): Promise<void> {
-    return this.#queue.run(() => this.#activate(line, versionId));
+    return this.#queue.run(() => this.#activate(line, versionId, true));
   }
 
   /**
@@ -57,7 +58,7 @@ export class Activator {
     return this.#queue.run(async () => {
       const next = nextActivation(this.options.outbox.state, line, this.options.profile.activation);
       if (next === undefined) return undefined;
-      await this.#activate(line, next.versionId);
+      await this.#activate(line, next.versionId, false);
       return next.versionId;
     });
   }
@@ -76,7 +77,10 @@ export class Activator {
         if (wanted === undefined) continue;
         if (outbox.entry(wanted) !== undefined) await this.#install(line, wanted);
         if (linked === undefined) await current.activate(line, wanted);
-        if (recorded !== wanted) await this.#recordActivation(line, wanted);
+        if (recorded === wanted) continue;
+        // Ended between the link and the fact.
+        const next = nextActivation(outbox.state, line, this.options.profile.activation);
+        await this.#recordActivation(line, wanted, wanted !== next?.versionId);
       }
     });
   }
@@ -138,7 +142,7 @@ export class Activator {
     await this.#queue.idle();
   }
 
-  async #activate(line: string, versionId: Hash): Promise<void> {
+  async #activate(line: string, versionId: Hash, isChosen: boolean): Promise<void> {
     const { outbox, current, profile } = this.options;
     const entry = outbox.entry(versionId);
     if (entry === undefined || !entry.lines.includes(line))
@@ -156,7 +160,7 @@ export class Activator {
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.#install(line, versionId);
     await current.activate(line, versionId);
-    await this.#recordActivation(line, versionId);
+    await this.#recordActivation(line, versionId, isChosen);
   }
 
   async #install(line: string, versionId: Hash): Promise<void> {
@@ -197,9 +201,15 @@ export class Activator {
     return [{ name: optimizerFileName, chunks: safetensorsChunks(tensors, options) }];
   }
 
-  async #recordActivation(line: string, versionId: Hash): Promise<void> {
+  async #recordActivation(line: string, versionId: Hash, isChosen: boolean): Promise<void> {
     const { outbox, clock, log } = this.options;
     const entry = outbox.entry(versionId);
+    const waiting = nextActivation(outbox.state, line, "after-outbox");
+    const isTraining = outbox.state.lines.get(line)?.begun !== undefined;
+    const passedOver =
+      isChosen && (isTraining || (waiting !== undefined && waiting.versionId !== versionId))
+        ? "; what was trained from the version before, or is being trained, is reported and not run"
+        : "";
     await outbox.append({
       type: "activated",
       atMs: Math.round(clock.now()),
@@ -207,13 +217,14 @@ export class Activator {
       line,
       clockErrorMs: this.options.clockErrorMs(),
       session: this.options.session(),
+      ...(isChosen ? { chosen: true } : {}),
     });
     log.info("activated", {
       line,
       version: versionId,
       name: entry?.name,
       newest: newestVersion(outbox.state, line)?.versionId === versionId,
-      text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})`,
+      text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})${passedOver}`,
     });
   }
 }

@@ -77,6 +77,8 @@ export type AgentFact =
       readonly line: string;
       readonly clockErrorMs: number | null;
       readonly session: number;
+      /** An assignment, a command or a person chose it; absent: the line switched to its newest by itself. */
+      readonly chosen?: true;
     })
   /** The tensors were deleted here; the server holds them. */
   | (At & { readonly type: "forgotten"; readonly versionId: Hash })

@@ -97,9 +97,7 @@ export class OutboxFold {
   apply(fact: AgentFact): void {
     switch (fact.type) {
       case "saved":
-        if (fact.invocation !== undefined)
-          this.#changeBegun({ line: fact.line, invocation: fact.invocation }, () => undefined);
-        this.#addVersion(fact);
+        this.#addSaved(fact);
         break;
       case "adopted":
         this.#addVersion(fact);
@@ -153,6 +151,15 @@ export class OutboxFold {
   #change(versionId: Hash, change: (entry: OutboxEntry) => OutboxEntry): void {
     const entry = this.#entries.get(versionId);
     if (entry !== undefined) this.#entries.set(versionId, change(entry));
+  }
+
+  #addSaved(fact: FactOf<"saved">): void {
+    const line = this.#line(fact.line);
+    const { begun } = line;
+    const isOfBegun = begun !== undefined && fact.invocation === begun.invocation;
+    if (isOfBegun) line.begun = undefined;
+    this.#addVersion(fact);
+    if (isOfBegun && begun.isSuperseded === true) line.newestRun = line.arrivals;
   }
 
   #addVersion(fact: FactOf<"saved" | "adopted">): void {
@@ -213,8 +220,12 @@ export class OutboxFold {
       if (position < backedUpTo) this.#receipts.delete(versionId);
   }
 
-  #addActivation({ versionId, line: name, atMs, clockErrorMs, session }: FactOf<"activated">): void {
+  #addActivation({ versionId, line: name, atMs, clockErrorMs, session, chosen }: FactOf<"activated">): void {
     const line = this.#line(name);
+    if (chosen === true) {
+      line.newestRun = line.arrivals;
+      if (line.begun !== undefined) line.begun = { ...line.begun, isSuperseded: true };
+    }
     line.activations.push({ versionId, line: name, atMs, clockErrorMs, session });
     line.staged = line.staged.filter((staged) => staged !== versionId);
     line.newestRun = Math.max(line.newestRun, this.#entries.get(versionId)?.orders[name] ?? 0);
@@ -248,7 +259,7 @@ export class OutboxFold {
       line.trainings = Math.max(line.trainings, fact.invocation);
       line.lastTrainingMs = fact.atMs;
       line.samplesEnd = Math.max(line.samplesEnd, fact.samplesEnd);
-      line.begun = begunBy(fact);
+      line.begun = begunBy(fact, line.activations.at(-1)?.versionId);
     } else
       this.#changeBegun(fact, (begun) =>
         fact.type === "training-failed"
@@ -348,8 +359,21 @@ function emptyLine(line: string): MutableLine {
   };
 }
 
-function begunBy({ invocation, because, job }: FactOf<"training">): BegunTraining | undefined {
-  return job === undefined ? undefined : { invocation, because, job, tries: 1, isPaused: false };
+/** @param active what the line runs: another version may have been chosen since the base was */
+function begunBy(
+  { invocation, because, job }: FactOf<"training">,
+  active: Hash | undefined,
+): BegunTraining | undefined {
+  if (job === undefined) return undefined;
+  const isSuperseded = active !== undefined && active !== job.base;
+  return {
+    invocation,
+    because,
+    job,
+    tries: 1,
+    isPaused: false,
+    ...(isSuperseded ? { isSuperseded } : {}),
+  };
 }
 
 /** A training that began once more; a state that goes further than the one before is progress. */

@@ -74,6 +74,8 @@ export interface BegunTraining {
   readonly pass?: SavedProgress["pass"];
   /** The last try ended because the agent was stopped in order. */
   readonly isPaused: boolean;
+  /** Another version was chosen for the line meanwhile: the line does not run by itself what this gives. */
+  readonly isSuperseded?: true;
 }
 
 export interface LineState {
@@ -84,7 +86,10 @@ export interface LineState {
   readonly staged: readonly Hash[];
   /** How many versions the line has had here. */
   readonly arrivals: number;
-  /** The highest position among them (OutboxEntry.orders) of one that the line ran; 0: none. */
+  /**
+   * The highest position among them (OutboxEntry.orders) of one that the line ran, or that was passed over because
+   * another was chosen; 0: none.
+   */
   readonly newestRun: number;
   readonly sequence: number;
   /** Oldest first; old ones that the server must know are dropped (outbox-fold.ts). */

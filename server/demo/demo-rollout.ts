@@ -93,6 +93,22 @@ export async function undoOpenRollouts({ operations, watch }: Trainer): Promise<
   }
 }
 
+/** Whether a rollout was taken back, and the vehicle has not yet returned to what it ran before. */
+export async function awaitsReturn({ operations }: Trainer, device: string): Promise<boolean> {
+  const { assigned = {}, active } = await operations.device({ fleet: demoFleet, device });
+  return Object.entries(assigned).some(([line, { versionId, atMs, rollout }]) => {
+    const runs = active[line];
+    return rollout !== undefined && runs?.versionId !== versionId && (runs?.serverAtMs ?? 0) < atMs;
+  });
+}
+
+/** @throws TIMED_OUT */
+export async function untilNoReturn(demo: RolloutDemo, device: string): Promise<void> {
+  const deadlineMs = Date.now() + endTimeoutMs;
+  while (await awaitsReturn(demo, device))
+    await nextLook(demo, deadlineMs, `${device} has not returned to what it ran before`);
+}
+
 /** The base that is updated, the vehicle whose data it is updated on, and all vehicles of that line. */
 function updatedLine({ vehicles, bases }: DemoPlan): {
   readonly base: DemoPlan["bases"][number];

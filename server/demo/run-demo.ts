@@ -20,7 +20,7 @@ import { findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-
 import { agentConfigOf, demoFleet, planDemo, type DemoPlan, type DemoVehicle } from "./demo-plan.js";
 import { FleetWatch } from "./fleet-watch.js";
 import { proveRecoveries, type Proof } from "./prove-recoveries.js";
-import { demonstrateRollouts, undoOpenRollouts } from "./demo-rollout.js";
+import { awaitsReturn, demonstrateRollouts, undoOpenRollouts, untilNoReturn } from "./demo-rollout.js";
 import { replayNewest } from "./replay-newest.js";
 import { demoRows, printDemoTable } from "./demo-table.js";
 import { trainBases } from "./train-models.js";
@@ -193,17 +193,34 @@ async function startFleet(demo: Demo): Promise<Map<string, StartedProcess>> {
     else await enrol(operations, vehicle, home);
     await watch.countEarlierRounds(operations, vehicle);
     await writeFile(join(home, "profile.json"), JSON.stringify(await demoProfile(vehicle), null, 2));
-    await writeFile(
-      join(home, "agent.json"),
-      JSON.stringify(
-        agentConfigOf(vehicle, plan.rounds + watch.roundsBefore(vehicle.device), join(home, "profile.json")),
-        null,
-        2,
-      ),
-    );
+    const earlier = watch.roundsBefore(vehicle.device);
+    if (await awaitsReturn(demo, vehicle.device)) await returnVehicle(demo, vehicle, earlier);
+    await writeAgentConfig(home, vehicle, plan.rounds + earlier);
     agents.set(vehicle.device, startAgent(processes, folders, vehicle));
   }
   return agents;
+}
+
+async function writeAgentConfig(home: string, vehicle: DemoVehicle, rounds: number): Promise<void> {
+  const config = agentConfigOf(vehicle, rounds, join(home, "profile.json"));
+  await writeFile(join(home, "agent.json"), JSON.stringify(config, null, 2));
+}
+
+/** Runs an agent until its vehicle has left the version of an interrupted rollout: the rounds do not train from it. */
+async function returnVehicle(demo: Demo, vehicle: DemoVehicle, rounds: number): Promise<void> {
+  const { processes, folders } = demo;
+  await writeAgentConfig(join(folders.agents, vehicle.device), vehicle, rounds);
+  const agent = startAgent(processes, folders, vehicle);
+  const failed = agent.ended.then((status) => {
+    throw new StemmaError(
+      "CHECK_FAILED",
+      `The agent of ${agent.name} ended (${status}) while it was needed. Its log is ${folders.logs}/${agent.name}.log.`,
+    );
+  });
+  await Promise.race([untilNoReturn(demo, vehicle.device), failed]);
+  failed.catch(() => undefined);
+  agent.kill("SIGTERM");
+  await agent.ended;
 }
 
 async function enrol(operations: ServerOperations, vehicle: DemoVehicle, home: string): Promise<void> {

@@ -71,10 +71,11 @@ export class Offers {
       const assigned = repository.assignment(device, line);
       if (assigned === undefined) continue;
       const named = this.#reported.get(device)?.get(line);
-      const active = [known.active[line]?.versionId, named].filter((id) => id !== undefined);
-      if (active.includes(assigned)) continue;
+      // What the device names is newer than what the journal holds: its report may still be on the way.
+      const active = named ?? known.active[line]?.versionId;
+      if (active === assigned) continue;
       if (repository.isAssignmentAnswered(device, line)) {
-        if (active.some((id) => this.#isInLineageOf(id, assigned))) continue;
+        if (active !== undefined && this.#isInLineageOf(active, assigned)) continue;
         if (named !== undefined && !isKnown(repository, named)) {
           this.#undecided.add(device);
           continue;

@@ -23,6 +23,25 @@ const activated = (number: number): AgentFact => ({
   clockErrorMs: null,
   session: 1,
 });
+const chosen = (number: number): AgentFact => ({ ...activated(number), chosen: true }) as AgentFact;
+const training = (invocation: number, base: number): AgentFact => ({
+  type: "training",
+  atMs: invocation,
+  line: "cam",
+  invocation,
+  because: "clock",
+  samplesEnd: 0,
+  job: {
+    base: id(base),
+    recipe: "r",
+    parameters: {},
+    dataset: { reader: "images-generated", parameters: {} },
+    seed: "1",
+    samples: null,
+  },
+});
+const trained = (number: number, base: number): AgentFact =>
+  ({ ...saved(number, [id(base)]), invocation: number }) as AgentFact;
 const next = (
   facts: readonly AgentFact[],
   when: "after-receipt" | "after-outbox" = "after-receipt",
@@ -56,6 +75,21 @@ describe("activation", () => {
     assert.equal(next([...facts, staged(2)]), undefined);
     assert.equal(next([...facts, saved(3, [id(0)]), receipt(3, "recorded")]), id(3));
     assert.equal(next([...facts, activated(1), saved(3, [id(1)]), receipt(3, "recorded")]), id(3));
+  });
+  it("runs what was chosen, not what was trained from the version before", () => {
+    const facts = [adopted(0), activated(0), training(1, 0)];
+    const isRecorded = [receipt(1, "recorded")];
+    assert.equal(next([...facts, trained(1, 0), ...isRecorded]), id(1), "nothing was chosen");
+    const during = [...facts, adopted(9), chosen(9), trained(1, 0), ...isRecorded];
+    assert.equal(next(during), undefined, "chosen while it trained");
+    assert.equal(next([...during, training(2, 9), trained(2, 9), receipt(2, "recorded")]), id(2));
+    const waiting = [...facts, trained(1, 0), adopted(9), chosen(9), ...isRecorded];
+    assert.equal(next(waiting), undefined, "chosen while the server had not answered");
+    const back = [adopted(0), adopted(9), chosen(9), training(1, 9), chosen(0), trained(1, 9), ...isRecorded];
+    assert.equal(next(back), undefined, "the training began from what a rollout had given");
+    const between = [adopted(0), chosen(0), adopted(9), chosen(9), training(1, 0), trained(1, 0)];
+    assert.equal(next([...between, ...isRecorded]), undefined, "chosen between its base and its begin");
+    assert.equal(next([...during, chosen(1)]), undefined);
   });
   it("reports activations that the server does not know, oldest first, and none before the receipt", () => {
     const facts = [

@@ -71,6 +71,24 @@ const fact = fc.oneof(
     .map(({ number, kind, position, backup }) => receipt(number, kind as "recorded", position, backup)),
   fc.nat(20).map((position): AgentFact => ({ type: "restored", atMs: 0, position })),
   fc.integer({ min: 1, max: 6 }).map((number) => activated(number)),
+  fc.integer({ min: 1, max: 6 }).map((number) => ({ ...activated(number), chosen: true }) as AgentFact),
+  fc.integer({ min: 1, max: 6 }).map((invocation): AgentFact => ({
+    type: "training",
+    atMs: 0,
+    line: "cam",
+    invocation,
+    because: "clock",
+    samplesEnd: 0,
+    job: {
+      base: id(invocation),
+      recipe: "r",
+      parameters: {},
+      dataset: { reader: "images-generated", parameters: {} },
+      seed: "1",
+      samples: null,
+    },
+  })),
+  fc.integer({ min: 1, max: 6 }).map((number) => ({ ...saved(number), invocation: number }) as AgentFact),
   fc.integer({ min: 1, max: 6 }).map(forgotten),
 );
 

@@ -22,7 +22,7 @@ const line = "cam";
 async function openTrainer(
   t: TestContext,
   diskUse: () => DiskUse = () => freeDisk,
-  shouldFail: () => boolean = () => false,
+  beforeTraining: () => Promise<void> = () => Promise.resolve(),
 ) {
   const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
   const files = nodeFiles();
@@ -62,8 +62,10 @@ async function openTrainer(
     activator,
     random: nodeRandom(),
     commandOwner: process.getuid?.(),
-    train: (job, options) =>
-      shouldFail() ? Promise.reject(new Error("fails as the test demands")) : train(job, options),
+    train: async (job, options) => {
+      await beforeTraining();
+      return await train(job, options);
+    },
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
     version: "test",
@@ -96,17 +98,22 @@ async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined
     samples: null,
     environment: { backend: "none" },
   });
-  await outbox.append({
+  await outbox.append({ ...receiptOf(seed), versionId });
+  return versionId;
+}
+
+/** The server's receipt, without its version. */
+function receiptOf(seed: string) {
+  const number = Number(seed);
+  return {
     type: "receipt",
     atMs: 0,
     kind: "recorded",
-    versionId,
-    position: Number(seed),
+    position: number,
     backedUpTo: 0,
     name: "m",
-    version: Number(seed),
-  });
-  return versionId;
+    version: number,
+  } as const;
 }
 
 /** Who began the training of a version, by its provenance. */
@@ -130,6 +137,26 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await log.until("trained");
     assert.equal(jobs[0]?.base?.versionId, second);
     assert.equal(activeVersion(outbox.state, line), second);
+  });
+
+  it("is not run where another model was chosen while it trained, and the next one starts from that", async (t) => {
+    const choose: (() => Promise<void>)[] = [];
+    const { outbox, activator, trainer, jobs } = await openTrainer(t, undefined, async () => {
+      await choose.pop()?.();
+    });
+    const other = await saveRecorded(outbox, "1", undefined);
+    const first = await saveRecorded(outbox, "2", undefined);
+    await activator.activateNewest(line);
+    choose.push(() => activator.activate(line, other));
+    const { versionId } = await trainer.request(line);
+    await outbox.append({ ...receiptOf("3"), versionId });
+    assert.equal(await activator.activateNewest(line), undefined);
+    assert.equal(activeVersion(outbox.state, line), other);
+    await trainer.request(line);
+    assert.deepEqual(
+      jobs.map(({ base }) => base?.versionId),
+      [first, other],
+    );
   });
 
   it("starts from the model as it was made, also where a bit of the installed file has flipped", async (t) => {
@@ -161,7 +188,9 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
 
   it("that failed is the reason why its line stands still, until a training succeeds", async (t) => {
     let isFailing = true;
-    const opened = await openTrainer(t, undefined, () => isFailing);
+    const opened = await openTrainer(t, undefined, () =>
+      isFailing ? Promise.reject(new Error("fails as the test demands")) : Promise.resolve(),
+    );
     const { outbox, activator, trainer, log } = opened;
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);

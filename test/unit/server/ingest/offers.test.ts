@@ -140,4 +140,8 @@ describe("what is assigned", () => {
     // Trained since, and not announced yet.
     assert.deepEqual(await fleet.born({ a: newer }), []);
   });
+  it("is offered where the device names another version than it reported last", async () => {
+    const fleet = new Fleet({ assigned: { a: base }, active: { a: base } });
+    assert.deepEqual(await fleet.born({ a: version("other") }), [offerOfBase]);
+  });
 });
