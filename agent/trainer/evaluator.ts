@@ -11,7 +11,8 @@ import type { SampleSet } from "../../shared/train/datasets/dataset.js";
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import type { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { firstSamples, metricValue, taskMetrics } from "../../shared/train/evaluation.js";
-import { maxEvaluated, outputsFile } from "../../shared/train/evaluation-job.js";
+import { maxEvaluated, outputsFile, type InferenceCost } from "../../shared/train/evaluation-job.js";
+import { outputChange } from "../../shared/train/output-change.js";
 import { pairLosses, sampleLosses, type PairedLosses } from "../../shared/train/sample-losses.js";
 import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
 import type { Activator } from "../lines/activator.js";
@@ -44,6 +45,8 @@ export interface EvaluatedVersion {
     readonly value: number | null;
   };
   readonly durationMs: number;
+  /** Time of one sample and memory of the process; only beside another version. */
+  readonly inference?: InferenceCost | undefined;
 }
 
 export interface LineEvaluation {
@@ -54,6 +57,11 @@ export interface LineEvaluation {
   readonly datasetHash: Hash;
   /** The first version beside the second; null for one version, and where their losses cannot be told by sample. */
   readonly paired: PairedLosses | null;
+  /**
+   * How far their outputs lie apart: the share of samples with another class, or the mean absolute difference of
+   * numbers. Null as `paired`, but also told for several targets.
+   */
+  readonly change: number | null;
 }
 
 export class Evaluator {
@@ -92,14 +100,18 @@ export class Evaluator {
       throw new StemmaError("USAGE", `The limit takes a whole number from 1 to ${maxEvaluated}.`);
     const { dataset } = await datasetOf(this.options, line, this.options.config.lines[line]?.dataset);
     const measured: Measured[] = [];
-    for (const versionId of asked) measured.push(await this.#measure(line, versionId, { dataset, limit }));
+    const inference = asked.length > 1;
+    for (const versionId of asked)
+      measured.push(await this.#measure(line, versionId, { dataset, limit, inference }));
     const [first, second] = measured as [Measured, Measured | undefined];
     return {
       line,
       versions: measured.map(({ version }) => version),
       samples: first.samples,
       datasetHash: first.datasetHash,
-      paired: second === undefined ? null : await this.#pair(first, second, dataset),
+      ...(second === undefined
+        ? { paired: null, change: null }
+        : await this.#compare(first, second, dataset)),
     };
   }
 
@@ -117,7 +129,7 @@ export class Evaluator {
   async #measure(
     line: string,
     versionId: Hash,
-    { dataset, limit }: { readonly dataset: DatasetReference; readonly limit: number | undefined },
+    { dataset, limit, inference }: Measurement,
   ): Promise<Measured> {
     const { activator, files, home, profile, evaluate } = this.options;
     const workFolder = join(home, "work", `evaluate-${line}`);
@@ -130,7 +142,7 @@ export class Evaluator {
       const result = await evaluate(
         {
           format: jobFormat,
-          evaluate: { ...(limit === undefined ? {} : { limit }), outputs: true },
+          evaluate: { ...(limit === undefined ? {} : { limit }), outputs: true, inference },
           dataset,
           base: { folder, versionId },
           memoryLimitMb,
@@ -145,6 +157,7 @@ export class Evaluator {
           versionId,
           metric: { ...metric, value: Number.isFinite(value) ? value : null },
           durationMs: Math.round(result.durationMs),
+          ...(result.inference === undefined ? {} : { inference: result.inference }),
         },
         samples: result.samples,
         datasetHash: result.datasetHash,
@@ -156,11 +169,25 @@ export class Evaluator {
     }
   }
 
-  async #pair(first: Measured, second: Measured, dataset: DatasetReference): Promise<PairedLosses | null> {
+  async #compare(
+    first: Measured,
+    second: Measured,
+    dataset: DatasetReference,
+  ): Promise<Pick<LineEvaluation, "paired" | "change">> {
     const { set } = await loadDataset({ ...dataset, hash: first.datasetHash }, this.options.files);
     const [a, b] = [first, second].map((each) => lossesOf(set, each));
-    return a === undefined || b === undefined ? null : pairLosses(a, b);
+    return {
+      paired: a === undefined || b === undefined ? null : pairLosses(a, b),
+      change: outputChange(set, first.samples.evaluated, [first.outputs, second.outputs]) ?? null,
+    };
   }
+}
+
+interface Measurement {
+  readonly dataset: DatasetReference;
+  readonly limit: number | undefined;
+  /** Whether time and memory are measured. */
+  readonly inference: boolean;
 }
 
 interface Measured {

@@ -152,6 +152,13 @@ export const deviceEvaluation = z
           value: z.number().nullable().describe("Null where it is not finite"),
         }),
         durationMs: z.number(),
+        inference: z
+          .object({
+            milliseconds: z.number().min(0).describe("Median time of one sample"),
+            peakBytes: count.describe("Most memory of the process that measured it"),
+          })
+          .exactOptional()
+          .describe("Of two models"),
       }),
     ),
     samples: z.object({ evaluated: count, heldOut: count }),
@@ -169,6 +176,14 @@ export const deviceEvaluation = z
       })
       .nullable()
       .describe("Null for one model, and where losses cannot be told by sample"),
+    change: z
+      .number()
+      .min(0)
+      .nullable()
+      .exactOptional()
+      .describe(
+        "How far the outputs of two models lie apart: the share of samples with another class, or the mean absolute difference of numbers",
+      ),
   })
   .meta({ id: "DeviceEvaluation" });
 

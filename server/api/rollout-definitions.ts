@@ -45,10 +45,30 @@ const policyMembers = {
   onFailure: z.enum(["pause", "undo"]),
   atOnce: z.number().int().min(1).max(10_000).describe("Devices that fetch and measure at the same time"),
   samples: z.number().int().min(1).describe("Held-out samples that a device measures by; absent: all"),
+  maxSlowdown: z
+    .number()
+    .positive()
+    .describe("Gate: how many times as long a sample may take as with what the device runs; absent: any"),
+  maxMoreMemoryMb: z
+    .number()
+    .min(0)
+    .describe("Gate: MiB of memory that it may need more than what the device runs; absent: any"),
+  maxChange: z
+    .number()
+    .min(0)
+    .describe(
+      "Gate: share of samples that may get another class, or mean difference of the outputs' numbers; absent: any",
+    ),
 };
 
-const { samples, ...always } = policyMembers;
-const policy = z.object({ ...always, samples: samples.exactOptional() });
+const { samples, maxSlowdown, maxMoreMemoryMb, maxChange, ...always } = policyMembers;
+const policy = z.object({
+  ...always,
+  samples: samples.exactOptional(),
+  maxSlowdown: maxSlowdown.exactOptional(),
+  maxMoreMemoryMb: maxMoreMemoryMb.exactOptional(),
+  maxChange: maxChange.exactOptional(),
+});
 
 const counts = z.object({
   undecided: count.describe("In a wave, not judged yet"),
@@ -98,6 +118,17 @@ const rolloutDevice = z.object({
   switched: z.boolean().describe("Whether it ran the version since it passed"),
   before: text.nullable().describe("What it ran when it was judged, as name:version"),
   compared: comparedLosses.exactOptional(),
+  trial: z
+    .object({
+      slowdown: z.number().exactOptional().describe("Median time of one sample, as a multiple"),
+      moreBytes: z.number().exactOptional().describe("Of memory; negative: less"),
+      change: z
+        .number()
+        .exactOptional()
+        .describe("Share of samples with another class, or mean difference of the outputs"),
+    })
+    .exactOptional()
+    .describe("The version beside what the device ran"),
 });
 const rolloutDetail = z
   .object({

@@ -82,6 +82,7 @@ export function rolloutOperations(
           switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
           before: nameOf(repository, judged?.before ?? null),
           ...(judged?.compared === undefined ? {} : { compared: judged.compared }),
+          ...(judged?.trial === undefined ? {} : { trial: judged.trial }),
         })),
       };
 

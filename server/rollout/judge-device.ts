@@ -4,18 +4,20 @@
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
-import type { ComparedLosses, RolloutVerdict } from "../../shared/journal/fact.js";
+import type { ComparedLosses, RolloutTrial, RolloutVerdict } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
+import { throughGates, trialOf } from "./gates.js";
 
 export interface Judgement {
   readonly verdict: RolloutVerdict;
   readonly before: Hash | null;
   readonly because: string;
   readonly compared?: ComparedLosses;
+  readonly trial?: RolloutTrial;
 }
 
 /** What a device measured, or why it cannot be judged; `waits`: it is asked again later. */
@@ -26,6 +28,7 @@ interface Compared {
   /** Whether the device trained what it runs. */
   readonly isOwn: boolean;
   readonly losses: ComparedLosses;
+  readonly trial: RolloutTrial;
 }
 
 /** Errors after which the same question may be answered later. */
@@ -69,16 +72,27 @@ export async function measureOnDevice(
     because,
   });
   try {
-    const { paired } = await operations.evaluateOnDevice({
+    const evaluation = await operations.evaluateOnDevice({
       fleet: repository.fleet,
       device,
       line,
       models: [versionId, before],
       ...(policy.samples === undefined ? {} : { limit: policy.samples }),
     });
-    if (paired === null || paired.samples === 0)
-      return unmeasured("its samples do not tell sample by sample how wrong a model is");
-    return { compared: { before, isOwn: runs.record.device === device, losses: lossesOf(paired) } };
+    const { paired } = evaluation;
+    const trial = trialOf(evaluation, versionId, before);
+    const gates = throughGates(policy, trial);
+    if (gates !== undefined && "failed" in gates)
+      return { verdict: "failed", before, because: gates.failed, trial };
+    if (gates !== undefined) return { ...unmeasured(gates.unmeasured), trial };
+    if (paired !== null && paired.samples > 0)
+      return {
+        compared: { before, isOwn: runs.record.device === device, losses: lossesOf(paired), trial },
+      };
+    // Where losses cannot be told by sample, the outputs can still be compared with those of what it runs.
+    return policy.maxChange !== undefined && trial.change !== undefined
+      ? { verdict: "passed", before, because: `its outputs differ by ${trial.change.toPrecision(3)}`, trial }
+      : { ...unmeasured("its samples do not tell sample by sample how wrong a model is"), trial };
   } catch (error) {
     if (!isStemmaError(error)) throw error;
     if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version" };
@@ -97,12 +111,15 @@ function lossesOf({
 }
 
 /** The verdict on what a device compared, by what those before it spent of the level. */
-export function judge({ policy, members }: RolloutState, { before, isOwn, losses }: Compared): Judgement {
+export function judge(
+  { policy, members }: RolloutState,
+  { before, isOwn, losses, trial }: Compared,
+): Judgement {
   const order = 1 + [...members.values()].filter(({ judged }) => judged?.compared !== undefined).length;
   const by = `on ${losses.samples} samples losses differ by ${losses.meanDifference.toPrecision(3)} ± ${losses.standardError.toPrecision(2)}`;
   if (evidenceOnDevice(losses, policy.margin) >= deviceThreshold(policy.level, order))
-    return { verdict: "worse", before, because: by, compared: losses };
+    return { verdict: "worse", before, because: by, compared: losses, trial };
   if (policy.own === "keep" && isOwn && losses.meanDifference > 0)
-    return { verdict: "kept", before, because: by, compared: losses };
-  return { verdict: "passed", before, because: by, compared: losses };
+    return { verdict: "kept", before, because: by, compared: losses, trial };
+  return { verdict: "passed", before, because: by, compared: losses, trial };
 }

@@ -53,6 +53,12 @@ export interface RolloutPolicy {
   readonly atOnce: number;
   /** Held-out samples that a device measures by; absent: all. */
   readonly samples?: number;
+  /** Gates; absent: none. How many times as long a sample may take as with what the device runs. */
+  readonly maxSlowdown?: number;
+  /** MiB of memory that an inference may need more. */
+  readonly maxMoreMemoryMb?: number;
+  /** How far outputs may move: the share of samples with another class, or the mean difference of numbers. */
+  readonly maxChange?: number;
 }
 
 export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
@@ -68,6 +74,16 @@ export interface ComparedLosses {
   readonly samples: number;
   readonly meanDifference: number;
   readonly standardError: number;
+}
+
+/** What a device measured of a version beside what it ran; what it did not measure is absent. */
+export interface RolloutTrial {
+  /** Median time of one sample, as a multiple. */
+  readonly slowdown?: number;
+  /** Bytes of memory that it needed more; negative: less. */
+  readonly moreBytes?: number;
+  /** Share of samples with another class, or mean absolute difference of the outputs. */
+  readonly change?: number;
 }
 
 export type Fact =
@@ -210,6 +226,7 @@ export type Fact =
       readonly because: string;
       /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
       readonly compared?: ComparedLosses;
+      readonly trial?: RolloutTrial;
     })
   /** The server has sent this generation of the device every byte of the version that it had not already. */
   | (Timed & {

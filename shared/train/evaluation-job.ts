@@ -16,6 +16,8 @@ export interface EvaluationJob {
     readonly limit?: number | undefined;
     /** Also write the model's outputs, into the file `outputsFile`. */
     readonly outputs?: boolean | undefined;
+    /** Also measure how long a sample takes, and the memory of the process. */
+    readonly inference?: boolean | undefined;
   };
   readonly dataset: DatasetReference;
   /** The model's folder: model.safetensors with leaves named "layer/weight", and architecture.json. */
@@ -33,6 +35,14 @@ export interface EvaluationResult {
   readonly samples: { readonly evaluated: number; readonly heldOut: number };
   readonly datasetHash: Hash;
   readonly durationMs: number;
+  /** Where the job asks for it. */
+  readonly inference?: InferenceCost | undefined;
+}
+
+/** What it costs to run a model: the median time of one sample, and the most memory that the process had. */
+export interface InferenceCost {
+  readonly milliseconds: number;
+  readonly peakBytes: number;
 }
 
 /** The outputs in the result folder: float32, little-endian, one row for each evaluated sample. */

@@ -10,7 +10,8 @@ import { outputShape } from "./datasets/target-form.js";
 import { firstSamples, type Evaluation } from "./evaluation.js";
 import { defaultLosses } from "./default-losses.js";
 import { evaluateModel } from "./evaluation-pass.js";
-import type { EvaluationJob, EvaluationResult } from "./evaluation-job.js";
+import type { EvaluationJob, EvaluationResult, InferenceCost } from "./evaluation-job.js";
+import { inferenceTime } from "./inference-time.js";
 import type { StoredModel } from "./recipes/recipe.js";
 import type { TensorFlow } from "./tensorflow.js";
 import { buildTrainable } from "./trainable.js";
@@ -21,6 +22,8 @@ export interface EvaluationPorts extends Pick<TrainingPorts, "engine" | "backend
   readonly tf: TensorFlow;
   readonly files: DatasetFiles;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
+  /** The most memory that this process had so far, in bytes. */
+  peakBytes(): number;
   /** Called with the outputs, count × width numbers, where the job requests them. */
   onOutputs?(outputs: Float32Array): Promise<void>;
 }
@@ -50,6 +53,7 @@ export async function runEvaluation(
   const built = buildTrainable(ports.tf, model.architecture, model.tensors);
   const outputs: (readonly Float32Array[])[] = [];
   let evaluation: Evaluation;
+  let inference: InferenceCost | undefined;
   try {
     evaluation = await evaluateModel(
       { tf: ports.tf, model: built, samples: set, loss: defaultLosses(set) },
@@ -66,6 +70,11 @@ export async function runEvaluation(
         },
       },
     );
+    if (job.evaluate.inference === true)
+      inference = {
+        milliseconds: inferenceTime({ tf: ports.tf, model: built, samples: set }, part, ports.monotonic),
+        peakBytes: ports.peakBytes(),
+      };
   } finally {
     built.dispose();
   }
@@ -78,6 +87,7 @@ export async function runEvaluation(
     samples: { evaluated: part.count, heldOut: set.heldOut.count },
     datasetHash: hash,
     durationMs: Math.round(ports.monotonic() - started),
+    ...(inference === undefined ? {} : { inference }),
   };
 }
 

@@ -4,7 +4,7 @@ import { formatBytes, formatTime, type Column } from "../../../shared/cli/output
 import type { RolloutAnswer, RolloutPlanAnswer } from "../../api/rollout-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
-import { parseDuration } from "../quantities.js";
+import { parseBytes, parseDuration } from "../quantities.js";
 import { describeMember, headOfRollout } from "../../rollout/rollout-text.js";
 import { addRolloutWatchCommand } from "./rollout-watch.js";
 
@@ -36,6 +36,9 @@ interface RolloutChoices {
   readonly onFailure?: "pause" | "undo";
   readonly atOnce?: number;
   readonly samples?: number;
+  readonly maxSlowdown?: number;
+  readonly maxMoreMemory?: number;
+  readonly maxChange?: number;
   readonly start?: boolean;
 }
 
@@ -122,13 +125,20 @@ function withChoices(command: Command): Command {
     )
     .option("--at-once <devices>", "that fetch and measure at the same time (default: 50)", parseNumber)
     .option("--samples <n>", "held-out samples that a device measures by (default: all)", parseNumber)
+    .option("--max-slowdown <times>", "that a sample may take as long as before (default: any)", parseNumber)
+    .option("--max-more-memory <size>", "that it may need, such as 16MiB (default: any)", parseMebibytes)
+    .option(
+      "--max-change <share>",
+      "of samples with another class, or of numbers (default: any)",
+      parseNumber,
+    )
     .addHelpText("after", createHelp);
 }
 
 function bodyOf(
   name: string,
   model: string,
-  { line, on, soak, waveTimeout, start: _, ...policy }: RolloutChoices,
+  { line, on, soak, waveTimeout, maxMoreMemory, start: _, ...policy }: RolloutChoices,
 ): Omit<OperationInput<"planRollout">, "fleet"> {
   return {
     name,
@@ -138,6 +148,7 @@ function bodyOf(
     policy: {
       ...policy,
       ...(policy.waves === undefined ? {} : { waves: [...policy.waves] }),
+      ...(maxMoreMemory === undefined ? {} : { maxMoreMemoryMb: maxMoreMemory }),
       ...(soak === undefined ? {} : { soakMinutes: soak }),
       ...(waveTimeout === undefined ? {} : { timeoutMinutes: waveTimeout }),
     },
@@ -146,6 +157,10 @@ function bodyOf(
 
 function parseMinutes(text: string): number {
   return text === "0" ? 0 : parseDuration(text) / 60_000;
+}
+
+function parseMebibytes(text: string): number {
+  return text === "0" ? 0 : parseBytes(text) / 2 ** 20;
 }
 
 function parseNumber(text: string): number {

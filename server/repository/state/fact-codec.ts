@@ -51,6 +51,9 @@ const rolloutPolicy = z.looseObject({
   onFailure: z.enum(["pause", "undo"]),
   atOnce: count.min(1),
   samples: count.min(1).optional(),
+  maxSlowdown: z.number().positive().optional(),
+  maxMoreMemoryMb: z.number().min(0).optional(),
+  maxChange: z.number().min(0).optional(),
 });
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;
@@ -144,6 +147,13 @@ const factSchemas = {
     because: text,
     compared: z
       .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
+      .optional(),
+    trial: z
+      .looseObject({
+        slowdown: z.number().min(0).optional(),
+        moreBytes: z.number().optional(),
+        change: z.number().min(0).optional(),
+      })
       .optional(),
   },
   given: { ...at, device: text, generation, versionId: hash },

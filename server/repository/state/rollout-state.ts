@@ -9,6 +9,7 @@ import type {
   Fact,
   RolloutPhase,
   RolloutPolicy,
+  RolloutTrial,
   RolloutVerdict,
 } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -27,6 +28,7 @@ export interface RolloutMember {
     readonly before: Hash | null;
     readonly because: string;
     readonly compared?: ComparedLosses;
+    readonly trial?: RolloutTrial;
   };
 }
 
@@ -104,8 +106,15 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
     case "judged": {
       const member = rollout.members.get(fact.device);
       if (member === undefined || member.judged !== undefined) return false;
-      const { atMs, verdict, before, because, compared } = fact;
-      const judged = { atMs, verdict, before, because, ...(compared === undefined ? {} : { compared }) };
+      const { atMs, verdict, before, because, compared, trial } = fact;
+      const judged = {
+        atMs,
+        verdict,
+        before,
+        because,
+        ...(compared === undefined ? {} : { compared }),
+        ...(trial === undefined ? {} : { trial }),
+      };
       rollout.members.set(fact.device, { ...member, judged });
       rollout.undecided--;
       return true;

@@ -39,7 +39,12 @@ const training = z.strictObject({
 const count = z.number().int().min(1).max(maxEvaluated).optional();
 const evaluation = z.strictObject({
   format: z.literal(jobFormat),
-  evaluate: z.strictObject({ top: count, limit: count, outputs: z.boolean().optional() }),
+  evaluate: z.strictObject({
+    top: count,
+    limit: count,
+    outputs: z.boolean().optional(),
+    inference: z.boolean().optional(),
+  }),
   dataset,
   base,
   memoryLimitMb,

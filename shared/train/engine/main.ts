@@ -236,14 +236,16 @@ async function evaluateInto(
   job: EvaluationJob,
   jobFolder: string,
   resultFolder: string,
-  ports: EvaluationPorts,
+  ports: Omit<EvaluationPorts, "peakBytes">,
 ): Promise<void> {
   const { model } = await readModel(job.base.folder, jobFolder);
+  // maxRSS is in KiB.
+  const peakBytes = (): number => 1024 * process.resourceUsage().maxRSS;
   const onOutputs = (outputs: Float32Array): Promise<void> =>
     writeFile(join(resultFolder, outputsFile), outputs);
   await writeFile(
     join(resultFolder, "evaluation.json"),
-    `${JSON.stringify(await runEvaluation(job, model, { ...ports, onOutputs }), undefined, 2)}\n`,
+    `${JSON.stringify(await runEvaluation(job, model, { ...ports, onOutputs, peakBytes }), undefined, 2)}\n`,
   );
 }
 

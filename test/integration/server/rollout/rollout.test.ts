@@ -151,6 +151,7 @@ describe("a rollout", { timeout: 120_000 }, () => {
     );
     assert.deepEqual([await v2.runs(), await v3.runs(), await v4.runs()], [good, good, own]);
     assert.ok(done.members.every(({ compared }) => (compared?.samples ?? 0) > 10));
+    assert.ok(done.members.every(({ trial }) => (trial?.slowdown ?? 0) > 0 && (trial?.change ?? 0) > 0));
 
     // What devices return to cannot be retired meanwhile.
     await assert.rejects(operations.retire({ fleet, model: base, because: "old" }), { code: "MODEL_IN_USE" });
@@ -207,6 +208,13 @@ describe("a rollout", { timeout: 120_000 }, () => {
     const good = await train(vehicles, v1);
     const base = await v3.runs();
     await v3.agent.close();
+    // Its outputs differ, as those of every version that learned something do.
+    const gated = { fleet, name: "gated", model: good, line, select: "name=v2", start: true };
+    await operations.createRollout({ ...gated, policy: { waves: ["rest"], maxChange: 0 } });
+    const stopped = await vehicles.until("gated", ({ phase }) => phase === "paused");
+    assert.match(stopped.because, /v2 failed: its outputs differ by \S+ from what it runs, more than 0/u);
+    assert.equal(await v2.runs(), base);
+    await operations.setRollout({ fleet, rollout: "gated", phase: "aborted", because: "seen" });
     const silent = (name: string, select: string): Promise<unknown> =>
       operations.createRollout({
         fleet,

@@ -56,6 +56,9 @@ const rolloutPolicy = {
   onFailure: "undo",
   atOnce: 4,
   samples: 5,
+  maxSlowdown: 1.5,
+  maxMoreMemoryMb: 6,
+  maxChange: 0.4,
 } as const;
 
 /** A value that is not the default for every field. */

@@ -147,11 +147,13 @@ describe("declared targets", () => {
       Buffer.concat(model.tensors.map((tensor) => tensor.bytes));
     assert.deepEqual(bytes(second), bytes(first));
     const evaluated = await runEvaluation(
-      { format: jobFormat, evaluate: {}, dataset: reference(), base: { folder: "" } },
+      { format: jobFormat, evaluate: { inference: true }, dataset: reference(), base: { folder: "" } },
       first.model,
-      ports(await filesWith(lines(60))),
+      { ...ports(await filesWith(lines(60))), peakBytes: () => 4096 },
     );
     assert.deepEqual(evaluated.evaluation, after);
+    assert.equal(evaluated.inference?.peakBytes, 4096);
+    assert.ok((evaluated.inference?.milliseconds ?? -1) >= 0);
   });
 
   it("have losses and weights by name: an output of weight 0 is not learned", async () => {

@@ -102,6 +102,7 @@ test("facts of every kind are decoded as they were encoded", () => {
       before: id,
       because: "x",
       compared: { samples: 3, meanDifference: -0.5, standardError: 0 },
+      trial: { slowdown: 1.5, moreBytes: -4096, change: 0.25 },
     },
     { type: "data", atMs: 1, name: "n", kind: "k", location: "", hash: null },
     { type: "backup", atMs: 1, position: 3, location: "/b" },
