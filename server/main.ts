@@ -41,6 +41,9 @@ import { ReplayRunner } from "./replay/replay-runner.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
 import { RolloutRunner } from "./rollout/rollout-runner.js";
+import { journalOfFleet } from "./webhooks/next-delivery.js";
+import { postFacts } from "./webhooks/post-facts.js";
+import { WebhookRunner } from "./webhooks/webhook-runner.js";
 
 export interface ServerHandle {
   readonly mqttUrl: string;
@@ -214,6 +217,14 @@ async function startHttp(
     },
     fleetOf: (fleet) => ingests.get(fleet),
   });
+  const webhooks = new WebhookRunner({
+    ...home.ports,
+    home: home.path,
+    signer: home.signer,
+    log: log.child({ part: "webhooks" }),
+    post: postFacts,
+    journalOf: async (fleet) => journalOfFleet(await fleets.get(fleet)),
+  });
   const live: LiveServer = {
     mqttUrl: broker.url,
     httpUrl: () => listening.url,
@@ -226,6 +237,7 @@ async function startHttp(
     events,
     replays,
     rollouts,
+    webhooks,
     fleet: (fleet: string) => ingests.get(fleet),
   };
   const operationsAs = (caller?: Caller): ServerOperations =>
@@ -244,9 +256,11 @@ async function startHttp(
   closing.add(
     () => replays.close(),
     () => rollouts.close(),
+    () => webhooks.close(),
   );
   replays.wake();
   rollouts.start();
+  webhooks.start();
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(

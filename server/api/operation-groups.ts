@@ -18,6 +18,7 @@ const groups = {
   server: async () => (await import("./server-definitions.js")).serverOperations,
   storage: async () => (await import("./storage-definitions.js")).storageOperations,
   tiers: async () => (await import("./tier-definitions.js")).tierOperations,
+  webhooks: async () => (await import("./webhook-definitions.js")).webhookOperations,
   training: async () => (await import("./training-definitions.js")).trainingOperations,
 };
 
@@ -31,6 +32,11 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   tokens: "server",
   addToken: "server",
   removeToken: "server",
+  webhooks: "webhooks",
+  addWebhook: "webhooks",
+  moveWebhook: "webhooks",
+  testWebhook: "webhooks",
+  removeWebhook: "webhooks",
   devices: "devices",
   device: "devices",
   labelDevices: "devices",

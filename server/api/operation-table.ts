@@ -17,11 +17,13 @@ import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
 import { tierOperations } from "./tier-definitions.js";
 import { trainingOperations } from "./training-definitions.js";
+import { webhookOperations } from "./webhook-definitions.js";
 
 /** The operations in the order and under the headings of the API description. */
 export const operationGroups = {
   "The server": serverOperations,
   "The journal of a fleet": journalOperations,
+  "Facts for other programs": webhookOperations,
   "Devices of a fleet": deviceOperations,
   "Rollouts of a fleet": rolloutOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
@@ -38,6 +40,7 @@ export const operationGroups = {
 export const operationTable = {
   ...serverOperations,
   ...journalOperations,
+  ...webhookOperations,
   ...deviceOperations,
   ...rolloutOperations,
   ...modelOperations,

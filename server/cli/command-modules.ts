@@ -184,6 +184,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "webhook",
+    about: "send the facts of a fleet to an address, signed, in order and at least once",
+
+    load: async () => (await import("./commands/webhook.js")).addWebhookCommands,
+    isGroup: true,
+  },
+  {
     name: "bench",
     about: "measure this machine: ratios against a floor taken in the same run (times alone mean little)",
     takes: "[name] [arguments...]",

@@ -73,6 +73,21 @@ export interface LiveRollouts {
   waits(fleet: string, rollout: string, device: string): string | undefined;
 }
 
+/** How the deliveries of a webhook go since the server started; absent members: nothing to say. */
+export interface WebhookState {
+  readonly deliveredAtMs?: number;
+  readonly failures?: number;
+  readonly because?: string;
+  readonly againAtMs?: number;
+}
+
+/** What sends facts to webhooks. */
+export interface LiveWebhooks {
+  stateOf(name: string): WebhookState;
+  /** A webhook was moved or removed: it is tried at once. */
+  forget(name: string): void;
+}
+
 export interface LiveServer {
   readonly mqttUrl: string;
   /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
@@ -81,6 +96,7 @@ export interface LiveServer {
   readonly events: EventHub;
   readonly replays: LiveReplays;
   readonly rollouts: LiveRollouts;
+  readonly webhooks: LiveWebhooks;
   fleet(fleet: string): Promise<LiveFleet>;
 }
 

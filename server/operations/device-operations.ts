@@ -11,7 +11,7 @@ import type { DeviceSummary, FleetRepository, VersionSummary } from "../reposito
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
-import { withoutTokenHash } from "./without-secrets.js";
+import { withoutTokenHash } from "../context/without-secrets.js";
 
 type DeviceOperations = Pick<
   ServerOperations,

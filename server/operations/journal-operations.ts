@@ -5,7 +5,7 @@ import type { ListedFact } from "../api/journal-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { withoutTokenHash } from "./without-secrets.js";
+import { withoutTokenHash } from "../context/without-secrets.js";
 
 const defaultLimit = 100;
 /** Facts of one answer with whole entries, and their bytes, at most. */

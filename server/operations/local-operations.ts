@@ -23,6 +23,7 @@ import { rolloutOperations } from "./rollout-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { tierOperations } from "./tier-operations.js";
 import { tokenOperations } from "./token-operations.js";
+import { webhookOperations } from "./webhook-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -81,6 +82,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       ),
     ...journalOperations(context),
     ...tokenOperations(context),
+    ...webhookOperations(context),
     ...devices,
     ...rolloutOperations(context, devices),
     ...modelOperations(context),

@@ -76,6 +76,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/http",
     "server/context",
     "server/data",
+    "server/webhooks",
     "server/ingest",
     "server/evaluation",
     "server/training",

@@ -7,8 +7,9 @@ import { currentUser } from "../../../shared/adapters/current-user.js";
 import { formatTime, parseTime, type Column } from "../../../shared/cli/output.js";
 import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
 import type { ListedFact } from "../../api/journal-schemas.js";
-import { exitStatus, StemmaError } from "../../../shared/errors.js";
+import { exitStatus } from "../../../shared/errors.js";
 import type { SalvageReport } from "../../repository/salvage-journal.js";
+import { wholeNumber } from "../whole-number.js";
 import { withContext, type CommandContext } from "../context.js";
 import { addJournalProofCommands } from "./journal-proofs.js";
 import { addJournalVerifyCommand } from "./journal-verify.js";
@@ -166,16 +167,6 @@ async function listCommand(
     table: { rows: page.facts, columns: factColumns, empty: "no facts" },
     text: `${page.facts.length} of ${page.length} facts`,
   });
-}
-
-/** @throws USAGE */
-function wholeNumber(option: string, text: string): number {
-  if (!/^\d{1,15}$/.test(text))
-    throw new StemmaError(
-      "USAGE",
-      `${option} ${text} is not a whole number. Give one, such as ${option} 100.`,
-    );
-  return Number(text);
 }
 
 async function salvageCommand(dryRun: boolean, { output, options }: CommandContext): Promise<void> {

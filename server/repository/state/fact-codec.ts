@@ -269,6 +269,9 @@ function isKnownCritical(value: object): boolean {
   return type === "rollout" || (type === "recorded" && claim === true);
 }
 
+/** The types of facts that this release knows. */
+export const factTypes: readonly string[] = Object.keys(factSchemas);
+
 export const factCodec: FactCodec<Fact> = {
   encode: (fact) => utf8.encode(JSON.stringify(checkFact(fact), shortenHashes)),
   decode(bytes) {

@@ -55,7 +55,8 @@ const partial: ReadonlySet<OperationName> = new Set([
 function comparable(name: OperationName, answer: unknown): unknown {
   const ids = new Map<string, string>();
   const plain = (value: unknown, key = ""): unknown => {
-    if (typeof value === "number" && /(Ms|Us|Bytes)$|^position|^bytes|^packBytes/.test(key)) return "number";
+    if (typeof value === "number" && /(Ms|Us|Bytes)$|^position|^behind|^bytes|^packBytes/.test(key))
+      return "number";
     if (typeof value === "string") {
       // A server reads versions back and releases them in the background.
       if (/^by$|By$/.test(key)) return "caller";

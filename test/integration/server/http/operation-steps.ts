@@ -29,6 +29,8 @@ export interface Step {
   readonly fails?: string;
 }
 
+/** The discard port of this machine, where nothing listens. */
+const nobodyListens = "http://127.0.0.1:9/";
 const noHash = "0".repeat(64) as Hash;
 
 /** A head without what differs between two homes. */
@@ -580,6 +582,20 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "NAME_INVALID",
     },
     { name: "removeToken", ask: (at) => at.removeToken({ name: "ci" }) },
+    {
+      name: "addWebhook",
+      ask: (at) => at.addWebhook({ name: "ops", fleet, url: nobodyListens, types: ["restored"], from: 1 }),
+    },
+    {
+      name: "addWebhook",
+      shows: "a position that no fact has",
+      ask: (at) => at.addWebhook({ name: "late", fleet, url: nobodyListens, from: 1_000_000 }),
+      fails: "NOT_FOUND",
+    },
+    { name: "moveWebhook", ask: (at) => at.moveWebhook({ name: "ops", from: 2 }) },
+    { name: "webhooks", ask: (at) => at.webhooks() },
+    { name: "testWebhook", ask: (at) => at.testWebhook({ name: "ops" }) },
+    { name: "removeWebhook", ask: (at) => at.removeWebhook({ name: "ops" }) },
     {
       name: "approveEngine",
       shows: "something else",

@@ -1,0 +1,86 @@
+/** Operations on the webhooks of a home. Without a server they are only configured and tested. */
+import { StemmaError } from "../../shared/errors.js";
+import type { CallOutput, ServerOperations } from "../api/server-operations.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { cursorAt, journalOfFleet, type ReadJournal } from "../webhooks/next-delivery.js";
+import { postFacts } from "../webhooks/post-facts.js";
+import { messageId, webhookHeaders } from "../webhooks/sign-webhook.js";
+import { factsBody } from "../webhooks/webhook-runner.js";
+import {
+  addWebhook,
+  moveCursor,
+  readCursor,
+  readWebhooks,
+  removeWebhook,
+  requireWebhook,
+  type Webhook,
+} from "../webhooks/webhook-store.js";
+import { withoutUndefined } from "./without-undefined.js";
+
+type WebhookOperations = Pick<
+  ServerOperations,
+  "webhooks" | "addWebhook" | "moveWebhook" | "testWebhook" | "removeWebhook"
+>;
+
+export function webhookOperations({
+  home,
+  fleets,
+  live,
+}: Pick<OperationsContext, "home" | "fleets" | "live">): WebhookOperations {
+  const { files, clock } = home.ports;
+  const journalOf = async (fleet: string): Promise<ReadJournal> => journalOfFleet(await fleets.get(fleet));
+  const shown = async (webhook: Webhook): Promise<CallOutput<"addWebhook">> => {
+    const { length } = (await journalOf(webhook.fleet)).head();
+    const position = (await readCursor(files, home.path, webhook.name))?.position ?? 0;
+    return withoutUndefined({
+      ...webhook,
+      position,
+      behind: Math.max(0, length - position),
+      ...live?.webhooks.stateOf(webhook.name),
+    });
+  };
+  const list = async (): Promise<CallOutput<"webhooks">> =>
+    Promise.all((await readWebhooks(files, home.path)).map(shown));
+  return {
+    webhooks: list,
+    addWebhook: async ({ name, fleet, url, types, from }) => {
+      const journal = await journalOf(fleet);
+      const { length } = journal.head();
+      requirePosition(length, from ?? length);
+      const webhook = withoutUndefined({ name, fleet, url, types, madeAtMs: Math.round(clock.now()) });
+      await addWebhook(files, home.path, webhook, await cursorAt(journal, from ?? length));
+      return shown(webhook);
+    },
+    moveWebhook: async ({ name, from }) => {
+      const webhook = requireWebhook(await readWebhooks(files, home.path), name);
+      const journal = await journalOf(webhook.fleet);
+      requirePosition(journal.head().length, from);
+      await moveCursor(files, home.path, name, await cursorAt(journal, from));
+      live?.webhooks.forget(name);
+      return shown(webhook);
+    },
+    testWebhook: async ({ name }, { signal } = {}) => {
+      const { fleet, url } = requireWebhook(await readWebhooks(files, home.path), name);
+      const { length } = (await journalOf(fleet)).head();
+      const body = factsBody(fleet, length, length, []);
+      const id = messageId(fleet, length, length);
+      const headers = webhookHeaders(home.signer, { id, body, atMs: clock.now() });
+      return postFacts(url, headers, body, signal ?? new AbortController().signal);
+    },
+    removeWebhook: async ({ name }) => {
+      await removeWebhook(files, home.path, name);
+      live?.webhooks.forget(name);
+      return list();
+    },
+  };
+}
+
+/** @throws NOT_FOUND */
+function requirePosition(length: number, from: number): void {
+  if (from > length)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `The journal has ${length} facts, so nothing can begin with fact ${from}. Name a position up to ${length}.`,
+      { length },
+    );
+}
