@@ -4,6 +4,7 @@
  */
 import { StemmaError } from "../errors.js";
 import type { DType } from "../tensor/dtype.js";
+import { memberRuns } from "./member-runs.js";
 import type { Architecture, LeafLayer, Names } from "./model.js";
 
 export interface ManifestWeight {
@@ -31,11 +32,17 @@ const manifestDtypes: Readonly<Partial<Record<DType, string>>> = {
   C64: "complex64",
 };
 
-/** Names of layers for a model that has no names: `conv2d_3`, with the layer's index as the number. */
+/**
+ * Names of layers for a model that has no names: `conv2d_3`, with the layer's index as the number; in an ensemble
+ * `member_0_conv2d_3`.
+ */
 export function defaultLayerNames(architecture: Architecture): readonly string[] {
-  return architecture.layers.map(
-    ({ className }, i) => `${className.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()}_${i}`,
-  );
+  const runs = memberRuns(architecture) ?? [];
+  return architecture.layers.map(({ className }, i) => {
+    const member = runs.findIndex(({ first, end }) => i >= first && i <= end);
+    const name = `${className.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()}_${i}`;
+    return member < 0 ? name : `member_${member}_${name}`;
+  });
 }
 
 /** Names of an architecture's leaves as tfjs would call them: `layer/weight`. */

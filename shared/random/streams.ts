@@ -187,6 +187,7 @@ export class Streams {
   readonly seed: string;
   readonly invocation: number;
   readonly #streams = new Map<string, Stream>();
+  readonly #following = new Map<number, Streams>();
 
   /**
    * @param seed decimal string of an unsigned 64-bit number
@@ -221,17 +222,34 @@ export class Streams {
     return stream;
   }
 
+  /**
+   * The streams of the invocation that follows this one by `offset`, for member `offset` of an ensemble. Their counts
+   * are among those of these streams, as "member/<offset>/<name>".
+   */
+  following(offset: number): Streams {
+    let following = this.#following.get(offset);
+    if (following === undefined) {
+      following = new Streams(this.seed, this.invocation + offset);
+      this.#following.set(offset, following);
+    }
+    return following;
+  }
+
   /** Counts of all streams, sorted by name: for the provenance record, and to continue from a checkpoint. */
   counts(): Readonly<Record<string, number>> {
-    return Object.fromEntries(
-      [...this.#streams.values()]
-        .map((stream) => [stream.name, stream.count] as const)
-        .sort(([a], [b]) => (a < b ? -1 : 1)),
+    const own = [...this.#streams.values()].map((stream) => [stream.name, stream.count] as const);
+    const following = [...this.#following].flatMap(([offset, streams]) =>
+      Object.entries(streams.counts()).map(([name, count]) => [`member/${offset}/${name}`, count] as const),
     );
+    return Object.fromEntries([...own, ...following].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
   /** Continues all streams from recorded counts. */
   restore(counts: Readonly<Record<string, number>>): void {
-    for (const [name, count] of Object.entries(counts)) this.stream(name).seek(count);
+    for (const [name, count] of Object.entries(counts)) {
+      const [, offset, rest] = /^member\/(\d{1,6})\/(.+)$/.exec(name) ?? [];
+      if (offset === undefined || rest === undefined) this.stream(name).seek(count);
+      else this.following(Number(offset)).restore({ [rest]: count });
+    }
   }
 }

@@ -16,7 +16,19 @@ export interface OutputLoss {
   readonly weight: number;
 }
 
+/** How the members of an ensemble are trained (ensembles/fit-ensemble.ts). */
+export interface EnsemblePlan {
+  readonly kind: "bagging" | "random-subspaces";
+  readonly members: number;
+  /** Training samples that are drawn with replacement for each member; undefined: each sees all of them. */
+  readonly drawn: number | undefined;
+  /** The plan of each member alone. */
+  readonly member: FitPlan;
+}
+
 export interface FitPlan {
+  /** Absent for a single model. */
+  readonly ensemble?: EnsemblePlan | undefined;
   /** `k-means`: centres are moved to the means of their samples (fit-clusters.ts). Absent: gradients (fit.ts). */
   readonly method?: "k-means" | undefined;
   /** Maximum number of passes over the training part. */

@@ -34,13 +34,21 @@ export function lossTermsFor(
   });
 }
 
-/** Whether an output of the model is that of an activation. */
-export function endsIn(model: Trainable, output: number, activation: "softmax" | "sigmoid"): boolean {
-  const { layers, outputs } = model.architecture;
-  const last = layers[outputs[output]?.layer ?? -1];
-  return (
-    (activation === "softmax" && last?.className === "Softmax") || last?.config["activation"] === activation
-  );
+/** Whether an output of the model is that of an activation, or the mean of such outputs. */
+export function endsIn(
+  { architecture: { layers, outputs } }: Pick<Trainable, "architecture">,
+  output: number,
+  activation: "softmax" | "sigmoid",
+): boolean {
+  const isFrom = (at: number | undefined): boolean => {
+    const layer = layers[at ?? -1];
+    if (layer?.className === "Average") return layer.inputs.every((input) => isFrom(input.layer));
+    return (
+      (activation === "softmax" && layer?.className === "Softmax") ||
+      layer?.config["activation"] === activation
+    );
+  };
+  return isFrom(outputs[output]?.layer);
 }
 
 /** The evaluation counts the samples of at most so many clusters. */

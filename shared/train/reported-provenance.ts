@@ -48,6 +48,9 @@ export function provenanceOf(
     ...(plan.method === undefined
       ? { optimizer: optimizerProvenance(plan, resume) }
       : { method: plan.method }),
+    ...(plan.ensemble === undefined
+      ? {}
+      : { ensemble: { kind: plan.ensemble.kind, members: plan.ensemble.members } }),
     frozenLayers: plan.frozenLayers,
     earlyStopping: plan.patience === 0 ? null : { patience: plan.patience },
     loss: plan.loss,

@@ -10,7 +10,8 @@ import type { DatasetFiles, SampleSet } from "./datasets/dataset.js";
 import { metricValue, taskMetrics, type Evaluation } from "./evaluation.js";
 import { evaluateModel, type EvaluatedModel, type PassState } from "./evaluation-pass.js";
 import type { FitPlan } from "./fit-plan.js";
-import { fit, type FitOutcome } from "./fit.js";
+import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
+import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
 import type { OptimizerState } from "./optimizers.js";
 import type { StoredModel, Parameters as RecipeParameters, Recipe } from "./recipes/recipe.js";
@@ -70,6 +71,8 @@ export interface TrainingPorts {
   onProgress?(progress: TrainingProgress): Promise<void> | void;
   onCheckpoint?(checkpoint: Checkpoint): Promise<void>;
   readonly states?: TrainingStates | undefined;
+  /** Trains members of ensembles at the same time; they are trained here when absent. */
+  readonly startMemberPool?: StartPool | undefined;
 }
 
 /** The base model and, where it was kept, the optimiser's state with the SHA-256 of its file. */
@@ -128,7 +131,10 @@ export async function runTraining(
       saved === undefined
         ? await evaluateHeldOut(measured, passes.state({ stage: "before", iteration: 0, samplesBefore: 0 }))
         : saved.before;
-    const outcome = await (plan.method === "k-means" ? fitClusters : fit)({
+    const outcome = await fitterOf(
+      plan,
+      ports,
+    )({
       tf: ports.tf,
       model,
       samples: set,
@@ -185,6 +191,15 @@ export async function runTraining(
   } finally {
     model.dispose();
   }
+}
+
+/** The loop that trains as the plan says. */
+function fitterOf(
+  { method, ensemble }: FitPlan,
+  { startMemberPool }: TrainingPorts,
+): (inputs: FitInputs) => Promise<FitOutcome> {
+  if (ensemble !== undefined) return (inputs) => fitEnsemble(inputs, ensemble, startMemberPool);
+  return method === "k-means" ? fitClusters : fit;
 }
 
 /** What was spent on a training, by the processes before this one and by this one. */
@@ -313,7 +328,9 @@ function withoutStopping(plan: FitPlan, set: SampleSet, { parameters }: Training
         "of the data.",
       { parameter: "patience" },
     );
-  return { ...plan, patience: 0 };
+  const { ensemble } = plan;
+  const members = ensemble && { ...ensemble, member: { ...ensemble.member, patience: 0 } };
+  return { ...plan, patience: 0, ensemble: members };
 }
 
 export interface FinishedTraining {
@@ -335,8 +352,9 @@ function resultOf(
   finished: FinishedTraining,
   ports: TrainingPorts,
 ): Omit<TrainingResult, "files" | "durationMs"> {
-  const { recipe, set, outcome, before, after } = finished;
-  const metric = recipe.task === "any" ? taskMetrics[set.task] : recipe.metric;
+  const { recipe, parameters, set, outcome, before, after } = finished;
+  const metric =
+    recipe.metricOf?.(parameters) ?? (recipe.task === "any" ? taskMetrics[set.task] : recipe.metric);
   return {
     format: 1,
     engine: ports.engine,

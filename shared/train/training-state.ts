@@ -4,6 +4,7 @@
  * is saved. Pure.
  */
 import type { Evaluation } from "./evaluation.js";
+import type { FitOutcome } from "./fit.js";
 import type { OptimizerState } from "./optimizers.js";
 import type { Measurement } from "./training.js";
 
@@ -23,7 +24,14 @@ export interface FitPosition {
   /** The epoch with the lowest validation loss so far; loss null before the first. */
   readonly best: { readonly epoch: number; readonly loss: number | null };
   readonly measurements: readonly Measurement[];
+  /** Of an ensemble: where each member is; null for one that waits. */
+  readonly members?: readonly (MemberPosition | null)[];
 }
+
+/** A member that is being trained, or is trained. Its arrays are named "MEMBER/" and what follows. */
+export type MemberPosition =
+  | { readonly position: FitPosition; readonly optimizer: OptimizerNumbers }
+  | { readonly outcome: Omit<FitOutcome, "optimizer">; readonly streams: Readonly<Record<string, number>> };
 
 /** The optimizer's state without its arrays. */
 type OptimizerNumbers = Pick<OptimizerState, "name" | "iterations" | "shared">;

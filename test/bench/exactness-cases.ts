@@ -86,6 +86,18 @@ export function exactnessCases(folder: string): readonly ExactnessCase[] {
       dataset: table({ task: "anomaly", ignored: "class,odd,large" }),
       parameters: { epochs: 5, clusters: 6 },
     },
+    {
+      family: "ensemble for classes (bagging, by workers)",
+      recipe: "bagging",
+      dataset: table({ task: "classification", ignored: "sum,odd,large" }),
+      parameters: { members: 10, epochs: 7 },
+    },
+    {
+      family: "ensemble for numbers (random subspaces)",
+      recipe: "random-subspaces",
+      dataset: table({ targets: "sum", ignored: "class,odd,large" }),
+      parameters: { inner: "linear-regression", members: 3, shareThousandths: 667 },
+    },
   ];
 }
 

@@ -26,9 +26,12 @@ import { runTraining, type TrainedModel, type TrainingBase, type TrainingPorts }
 import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { StoredModel } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
-import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
 import { knownAnswer } from "../known-answer.js";
 import { parseJob } from "./job-schema.js";
+import { memberPools } from "./member-pool.js";
+import { isMemberWorker, runMemberWorker } from "./member-worker.js";
+import { modelFile, optimizerFile, readModelFiles, readOptimizerFile } from "./model-files.js";
+import { plainDetails } from "./plain-details.js";
 import { TrainingFolder } from "./training-folder.js";
 
 /** Within a phase, progress is reported about this often. */
@@ -202,7 +205,17 @@ async function main(jobFolder: string, resultFolder: string): Promise<void> {
   };
   await ("evaluate" in job
     ? evaluateInto(job, jobFolder, resultFolder, ports)
-    : trainInto(job, jobFolder, resultFolder, { ...ports, environment: machineFacts(threads) }));
+    : trainInto(job, jobFolder, resultFolder, {
+        ...ports,
+        environment: machineFacts(threads),
+        startMemberPool: memberPools({
+          script: new URL(import.meta.url),
+          folder: engineFolder,
+          threads,
+          memoryLimitMb: job.memoryLimitMb,
+          stateEverySeconds: job.state?.everySeconds ?? (job.state === undefined ? undefined : Infinity),
+        }),
+      }));
   backend.close();
 }
 
@@ -290,36 +303,33 @@ async function trainInto(
   );
 }
 
-/** The details that can be sent as JSON; not the cause. */
-function plainDetails(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(details).filter(
-      ([name, value]) => name !== "cause" && ["string", "number", "boolean"].includes(typeof value),
-    ),
-  );
+async function runAsProcess(): Promise<void> {
+  process.stdin
+    .on("end", () => process.exit(3))
+    .on("error", () => process.exit(3))
+    .resume();
+  const [, , jobFolder, resultFolder] = process.argv;
+  try {
+    if (jobFolder === "--known-answer") await printKnownAnswer();
+    else if (jobFolder === undefined || resultFolder === undefined)
+      throw new StemmaError("USAGE", "The engine needs two arguments: a job folder and a result folder.");
+    else await main(jobFolder, resultFolder);
+    process.stdin.destroy();
+  } catch (error) {
+    const known = isStemmaError(error);
+    const message = messageOf(error);
+    send({
+      type: "error",
+      code: known ? error.code : "INTERNAL",
+      message: known ? message : `The training engine failed: ${message}. Report this with the job.`,
+      details: known ? plainDetails(error.details) : {},
+    });
+    if (!known && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+    process.exitCode = 1;
+    process.stdin.destroy();
+  }
 }
 
-process.stdin
-  .on("end", () => process.exit(3))
-  .on("error", () => process.exit(3))
-  .resume();
-const [, , jobFolder, resultFolder] = process.argv;
-try {
-  if (jobFolder === "--known-answer") await printKnownAnswer();
-  else if (jobFolder === undefined || resultFolder === undefined)
-    throw new StemmaError("USAGE", "The engine needs two arguments: a job folder and a result folder.");
-  else await main(jobFolder, resultFolder);
-  process.stdin.destroy();
-} catch (error) {
-  const known = isStemmaError(error);
-  const message = messageOf(error);
-  send({
-    type: "error",
-    code: known ? error.code : "INTERNAL",
-    message: known ? message : `The training engine failed: ${message}. Report this with the job.`,
-    details: known ? plainDetails(error.details) : {},
-  });
-  if (!known && error instanceof Error) process.stderr.write(`${error.stack}\n`);
-  process.exitCode = 1;
-  process.stdin.destroy();
-}
+// Workers that train members of an ensemble run this program too.
+if (isMemberWorker()) await runMemberWorker();
+else await runAsProcess();

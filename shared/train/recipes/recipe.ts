@@ -34,6 +34,8 @@ export interface Recipe {
   /** `any`: every kind of data. */
   readonly task: SampleSet["task"] | "any";
   readonly metric: Metric;
+  /** The metric of a training with these parameters, where it is another one. */
+  readonly metricOf?: ((parameters: Parameters) => Metric) | undefined;
   /** In the order of the help text. Base training and fine-tuning can have different defaults. */
   parameterInfo(fineTuning: boolean): readonly ParameterInfo[];
   /**

@@ -1,6 +1,7 @@
 /** All recipes by name. Jobs and records only name a recipe; its code is part of the engine. */
 import { StemmaError } from "../../errors.js";
 import { batterySoh, batterySohGru } from "./battery-soh.js";
+import { bagging, randomSubspaces } from "./ensembles.js";
 import { factorizationClassification, factorizationRegression } from "./factorization-machine.js";
 import { fineTune } from "./fine-tune.js";
 import { imageClassify, imageMobileNet } from "./image-classify.js";
@@ -25,6 +26,8 @@ export const recipes: readonly Recipe[] = [
   classifierChains,
   anomalyDetect,
   kMeans,
+  bagging,
+  randomSubspaces,
   fineTune,
 ];
 

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { it } from "node:test";
+import { it, type TestContext } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { savedProgress } from "../../../../shared/train/saved-progress.js";
@@ -17,7 +17,7 @@ import { testSeed } from "../../../helpers/crash-states.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 
 const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 2));
-const job: TrainingJob = {
+const single: TrainingJob = {
   format: jobFormat,
   recipe: "battery-soh",
   parameters: { epochs: 4, patience: 2, checkpointEveryEpochs: 2, keepOptimizer: true, batchSize: 4 },
@@ -26,14 +26,31 @@ const job: TrainingJob = {
   invocation: 1,
 };
 
+/** Members one after the other; the engine trains more steps than these in workers. */
+const ensemble: TrainingJob = {
+  format: jobFormat,
+  recipe: "bagging",
+  parameters: { inner: "sequence-regression", members: 3, epochs: 3, patience: 2, batchSize: 4, units: 6 },
+  dataset: { reader: "battery-simulated", parameters: { vehicle: 1, cells: 1 } },
+  seed: "3",
+  invocation: 1,
+};
 const filesOf = async (outcome: TrainingOutcome): Promise<readonly string[]> =>
   Promise.all(
-    [outcome.modelFile, outcome.optimizerFile as string, ...outcome.checkpoints.map(({ file }) => file)].map(
-      async (file) => (await readFile(file)).toString("base64"),
-    ),
+    [
+      outcome.modelFile,
+      ...(outcome.optimizerFile === undefined ? [] : [outcome.optimizerFile]),
+      ...outcome.checkpoints.map(({ file }) => file),
+    ].map(async (file) => (await readFile(file)).toString("base64")),
   );
 
-it("continues over processes that are killed", { timeout: 300_000 }, async (t) => {
+it("continues over processes that are killed", { timeout: 300_000 }, (t) => isContinued(single, t));
+
+it("continues in the middle of a member of an ensemble", { timeout: 300_000 }, (t) =>
+  isContinued(ensemble, t),
+);
+
+async function isContinued(job: TrainingJob, t: TestContext): Promise<void> {
   const seed = testSeed();
   console.log(`# ${kills} kills, STEMMA_TEST_SEED=${seed}`);
   const random = seededNumbers(seed);
@@ -46,7 +63,7 @@ it("continues over processes that are killed", { timeout: 300_000 }, async (t) =
     // Steps further than the last state, leaving some for the kills that follow.
     const target = done + 1 + Math.floor(random() * ((total - done) / (kills - kill + 1)));
     const notices: EngineNotice[] = [];
-    await assert.rejects(killedAt(target, { workFolder, notices }), (error) =>
+    await assert.rejects(killedAt(target, { job, workFolder, notices }), (error) =>
       isStemmaError(error, "TRAINING_STOPPED"),
     );
     assert.deepEqual(
@@ -61,12 +78,16 @@ it("continues over processes that are killed", { timeout: 300_000 }, async (t) =
   assert.equal(rest.result.continuations, kills);
   assert.deepEqual(await filesOf(rest), await filesOf(whole));
   assert.deepEqual(rest.result.measurements, whole.result.measurements);
-});
+}
 
 /** Kills the engine as soon as the state of this step is on the disk; it saves one after every step. */
 async function killedAt(
   target: number,
-  { workFolder, notices }: { readonly workFolder: string; readonly notices: EngineNotice[] },
+  {
+    job,
+    workFolder,
+    notices,
+  }: { readonly job: TrainingJob; readonly workFolder: string; readonly notices: EngineNotice[] },
 ): Promise<void> {
   const stop = new AbortController();
   const watch = async (): Promise<void> => {
