@@ -5,6 +5,7 @@
 import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
+import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { Offer, Receipt } from "../shared/wire/messages.js";
 import { BackgroundTasks } from "./background-tasks.js";
 import {
@@ -235,6 +236,8 @@ export class Agent {
           },
           activate: (line, versionId) => this.activate(line, versionId),
           evaluate: (line, request) => this.evaluate(line, request),
+          setSettings: (settings) => this.#setSettings(settings),
+          recentEvents: (query) => this.parts.recent.page(query),
         }),
       onTrained: (line) => {
         this.#tasks.run(async () => {
@@ -245,6 +248,18 @@ export class Agent {
         this.#report(name, text, line);
       },
     };
+  }
+
+  async #setSettings(settings: unknown): Promise<DeviceSettings> {
+    const { served, log } = this.parts;
+    const before = served.values;
+    const after = await served.replace(settings);
+    if (after !== before)
+      log.info("settings-changed", {
+        ...after,
+        text: `the server has set: ${Object.keys(after).length === 0 ? "nothing any more" : JSON.stringify(after)}`,
+      });
+    return after;
   }
 
   async #onReceipt(line: string, kind: Receipt["kind"]): Promise<void> {

@@ -13,6 +13,7 @@ import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
 import { CurrentStore } from "./current/current-store.js";
 import { Intake } from "./intake/intake.js";
+import type { RecentEvents } from "./logs/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
 import { Link } from "./link/link.js";
@@ -33,6 +34,7 @@ import { Conversation } from "./session/conversation.js";
 import { ServerMessages } from "./session/server-messages.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
+import type { ServedSettings } from "./settings/served-settings.js";
 import { Evaluator } from "./trainer/evaluator.js";
 import { Trainer } from "./trainer/trainer.js";
 
@@ -46,6 +48,10 @@ export interface AgentParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /** The newest events of the log. */
+  readonly recent: RecentEvents;
+  /** What the server has set. */
+  readonly served: ServedSettings;
   readonly train: typeof trainInChild;
   readonly evaluate: typeof evaluateInChild;
   readonly runtime: string;
@@ -159,6 +165,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     commandOwner: parts.commandOwner,
     train: parts.train,
     isOnline: () => conversation.isWelcomed,
+    isSwitchedOff: () => !parts.served.trains,
     utcOffsetMinutes: parts.utcOffsetMinutes,
     onTrained: (line) => {
       reactions.onTrained(line);
@@ -174,6 +181,9 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   });
   const evaluator = new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
   const saver = new FileSaver({ ...common, random: parts.random });
+  parts.served.onChange(() => {
+    trainer.wake();
+  });
   return {
     outbox,
     current,
@@ -270,9 +280,9 @@ function composeUploads(
   link: Link,
   diskUse: () => Promise<DiskUse>,
 ): Uploads {
-  const { files, profile, clock, log } = parts;
+  const { files, profile, clock, log, served } = parts;
   const { objects } = outbox;
-  const pacer = new Pacer(profile.link.bytesPerSecond, clock.monotonic());
+  const pacer = new Pacer(() => served.bytesPerSecond(profile.link.bytesPerSecond), clock.monotonic());
   const coding = new UploadCoding({
     objects,
     files,

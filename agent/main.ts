@@ -24,9 +24,11 @@ import { controlHandler, modelsHandler, samplesHandler } from "./control/local-s
 import { JsonLineServer } from "./control/json-line-server.js";
 import { checkCommand, checkSettingsFile } from "./external/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
+import { RecentEvents, recentLog } from "./logs/recent-log.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
 import { loadProfile, parseProfile, profileOfDevice, type Profile } from "./settings/profile.js";
+import { ServedSettings } from "./settings/served-settings.js";
 import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
@@ -41,8 +43,11 @@ export interface AgentOptions {
   readonly config?: string | Readonly<Record<string, unknown>> | undefined;
   /** Profile by name, absolute path or content; else the one in the settings, else the enrolment's. */
   readonly profile?: string | Readonly<Record<string, unknown>> | undefined;
-  /** A log, or how to open one at the level that the settings ask for. */
-  readonly log?: Log | ((configuredLevel: LogLevel) => Log) | undefined;
+  /** Another log than the one on standard error. It gets every event, unless the server has set a level. */
+  readonly log?: Log | undefined;
+  readonly logForm?: LogForm | undefined;
+  /** The level on standard error while the server has set none; that of the settings when absent. */
+  readonly logLevel?: LogLevel | undefined;
 }
 
 /** Ports that a test or another host supplies instead of those of this machine. */
@@ -108,10 +113,10 @@ export async function startAgent(
   const settings = await readSettings(files, home, options);
   checkRecipes(settings.config, ports.checkRecipe ?? (await builtInRecipes()));
   await checkTrainers(settings);
-  const log = openAgentLog(options.log, settings.config);
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
   try {
+    const log = await openAgentLog(options, { files, home, clock: ports.clock ?? nodeClock(), settings });
     const allPorts = {
       files,
       clock: ports.clock ?? nodeClock(),
@@ -178,9 +183,33 @@ async function checkTrainers({ config, commandOwner, configFile }: Settings): Pr
       await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: commandOwner });
 }
 
-function openAgentLog(log: AgentOptions["log"], config: AgentConfig): Log {
-  if (typeof log === "function") return log(config.log.level);
-  return log ?? openLog({ form: "plain", level: config.log.level });
+/** The log, with what the server has set of it and of the rest; the agent's home must be open. */
+interface AgentLog {
+  readonly log: Log;
+  readonly recent: RecentEvents;
+  readonly served: ServedSettings;
+}
+
+async function openAgentLog(
+  { log, logForm = "plain", logLevel }: Pick<AgentOptions, "log" | "logForm" | "logLevel">,
+  {
+    files,
+    home,
+    clock,
+    settings,
+  }: {
+    readonly files: Files;
+    readonly home: string;
+    readonly clock: Clock;
+    readonly settings: Pick<Settings, "config">;
+  },
+): Promise<AgentLog> {
+  const served = await ServedSettings.open(files, home);
+  const recent = new RecentEvents(clock);
+  const base = log ?? openLog({ form: logForm, level: "debug" });
+  const own = logLevel ?? (log === undefined ? settings.config.log.level : "debug");
+  const level = (): LogLevel => served.logLevel ?? own;
+  return { log: recentLog(base, recent, level), recent, served };
 }
 
 /** Starts the agent and its sockets in a home that this process has locked. */
@@ -188,9 +217,10 @@ async function startInHome(
   home: string,
   settings: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
-  log: Log,
+  opened: AgentLog,
 ): Promise<AgentHandle> {
   const { files, clock } = ports;
+  const { log } = opened;
   const runFolder = await makeRunFolder(home);
   const sockets = {
     control: join(runFolder, "control.sock"),
@@ -201,7 +231,7 @@ async function startInHome(
   const failed = new Promise<StemmaError>((resolveFailed) => {
     fail = resolveFailed;
   });
-  const agent = await Agent.open(partsOf(home, settings, ports, { log, onFatal: fail }));
+  const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, onFatal: fail }));
   const servers: JsonLineServer[] = [];
   const close = async (): Promise<void> => {
     for (const server of servers) await server.close();
@@ -247,7 +277,7 @@ function partsOf(
   home: string,
   { enrolment, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
-  { log, onFatal }: Pick<AgentParts, "log" | "onFatal">,
+  { log, recent, served, onFatal }: Pick<AgentParts, "log" | "recent" | "served" | "onFatal">,
 ): AgentParts {
   return {
     enrolment,
@@ -257,6 +287,8 @@ function partsOf(
     ...ports,
     home,
     log,
+    recent,
+    served,
     version: programVersion(),
     onFatal,
     runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
@@ -276,10 +308,10 @@ export async function saveWithoutAgent(
   const home = resolve(options.home);
   const files = nodeFiles();
   const settings = await readSettings(files, home, options);
-  const log = openAgentLog(options.log, settings.config);
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
   try {
+    const opened = await openAgentLog(options, { files, home, clock: nodeClock(), settings });
     const ports = {
       files,
       clock: nodeClock(),
@@ -287,7 +319,7 @@ export async function saveWithoutAgent(
       train: trainInChild,
       evaluate: evaluateInChild,
     };
-    const agent = await Agent.open(partsOf(home, settings, ports, { log, onFatal: () => undefined }));
+    const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, onFatal: () => undefined }));
     try {
       return await agent.save(line, request);
     } finally {
@@ -298,24 +330,15 @@ export async function saveWithoutAgent(
   }
 }
 
-export interface RunOptions extends Omit<AgentOptions, "log"> {
-  readonly logForm: LogForm;
-  /** Overrides the level in the agent's settings. */
-  readonly logLevel?: LogLevel | undefined;
-}
-
 /** Runs an agent until a signal ends it; resolves with the exit status. */
-export async function runAgent({ logForm, logLevel, ...options }: RunOptions): Promise<number> {
+export async function runAgent(options: Omit<AgentOptions, "log">): Promise<number> {
   const stopped = new Promise<string>((resolveSignal) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
       process.once(signal, () => {
         resolveSignal(signal);
       });
   });
-  const handle = await startAgent({
-    ...options,
-    log: (configuredLevel) => openLog({ form: logForm, level: logLevel ?? configuredLevel }),
-  });
+  const handle = await startAgent(options);
   const { log } = handle;
   const end = await Promise.race([stopped, handle.failed]);
   if (typeof end === "string")

@@ -1,10 +1,13 @@
-/** The commands that the server sends to a device: report, train, activate, evaluate. */
+/** The commands that the server sends to a device: report, train, activate, evaluate, settings, logs. */
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
 import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
+import { logLevels } from "../shared/adapters/log-forms.js";
+import type { DeviceSettings } from "../shared/wire/device-settings.js";
+import type { LogPage, LogQuery } from "./logs/recent-log.js";
 import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -17,10 +20,17 @@ export interface CommandTarget {
   activate(line: string, versionId: Hash): Promise<void>;
   /** @throws LINE_UNKNOWN, MODEL_NOT_FOUND, TRAINING_REFUSED while a training runs, DATASET_EMPTY */
   evaluate(line: string, request: EvaluationRequest): Promise<LineEvaluation>;
+  /** Replaces what the server has set on this device. @throws SETTING_INVALID, FILE_FAILED, DISK_FULL */
+  setSettings(settings: unknown): Promise<DeviceSettings>;
+  /** The newest events of the log. */
+  recentEvents(query: LogQuery): LogPage;
 }
 
 /** A report has to fit into one message: it names this many of the newest versions of each line. */
 const reportedVersions = 8;
+/** The events of one answer, as JSON. */
+const maxLogBytes = 40 * 1024;
+const maxLogEvents = 500;
 
 /** Runs a command. A training is answered when it is requested, not when it is done. */
 export async function runServerCommand(command: Command, target: CommandTarget): Promise<CommandResult> {
@@ -62,15 +72,30 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       });
       return resultOf(evaluated);
     }
+    case "settings":
+      return resultOf({ settings: await target.setSettings(body["settings"]) });
+    case "logs":
+      return resultOf(target.recentEvents(logQueryOf(body)));
     default:
       return {
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate and evaluate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings and logs, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }
+}
+
+/** What is asked for, within what one answer can contain. */
+function logQueryOf({ before, limit, level }: Readonly<Record<string, unknown>>): LogQuery {
+  const most = typeof limit === "number" && limit >= 1 ? Math.floor(limit) : maxLogEvents;
+  return {
+    before: typeof before === "number" ? before : undefined,
+    limit: Math.min(most, maxLogEvents),
+    level: logLevels.find((known) => known === level),
+    maxBytes: maxLogBytes,
+  };
 }
 
 /** @throws USAGE where the body is not a JSON object */

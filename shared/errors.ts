@@ -165,6 +165,7 @@ const agentCodes = {
   CONFIG_INVALID: usage,
   PROFILE_INVALID: usage,
   LABEL_INVALID: usage,
+  SETTING_INVALID: usage,
   SELECTION_INVALID: usage,
   ROLLOUT_UNKNOWN: notFound,
   ROLLOUT_INVALID: usage,

@@ -187,7 +187,7 @@ export class Link {
       const isNews = refusedByBroker && !this.#refused;
       if (refusedByBroker) {
         this.#refused = true;
-        this.#lastError = `the server does not admit this device (${this.#lastError}): it was revoked, enrolled again, or is quarantined because two copies of its enrolment were in use. Ask who runs the server, or enrol it again with \`stemma device enroll\`; everything is kept until then`;
+        this.#lastError = `the server does not admit this device (${this.#lastError}): it was revoked, enrolled again, or is quarantined: by a person, or because two copies of its enrolment were in use. Ask who runs the server, or enrol it again with \`stemma device enroll\`; everything is kept until then`;
       }
       this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError, isNews);
     });

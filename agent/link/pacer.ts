@@ -6,24 +6,26 @@ export class Pacer {
   #availableBytes: number;
   #atMs: number;
 
-  /** @param bytesPerSecond null: no limit */
+  /** @param bytesPerSecond asked at each booking; null: no limit */
   constructor(
-    private readonly bytesPerSecond: number | null,
+    private readonly bytesPerSecond: () => number | null,
     nowMs: number,
   ) {
-    this.#availableBytes = bytesPerSecond ?? 0;
+    this.#availableBytes = bytesPerSecond() ?? 0;
     this.#atMs = nowMs;
   }
 
   /** Books `bytes` at monotonic time `nowMs` and returns the milliseconds to wait before sending them. */
   book(bytes: number, nowMs: number): number {
-    if (this.bytesPerSecond === null) return 0;
-    this.#availableBytes = Math.min(
-      this.bytesPerSecond,
-      this.#availableBytes + ((nowMs - this.#atMs) * this.bytesPerSecond) / 1000,
-    );
+    const rate = this.bytesPerSecond();
+    const elapsedMs = nowMs - this.#atMs;
     this.#atMs = nowMs;
-    this.#availableBytes -= bytes;
-    return this.#availableBytes >= 0 ? 0 : Math.ceil((-this.#availableBytes * 1000) / this.bytesPerSecond);
+    if (rate === null) {
+      // A limit that comes later starts without debt.
+      this.#availableBytes = 0;
+      return 0;
+    }
+    this.#availableBytes = Math.min(rate, this.#availableBytes + (elapsedMs * rate) / 1000) - bytes;
+    return this.#availableBytes >= 0 ? 0 : Math.ceil((-this.#availableBytes * 1000) / rate);
   }
 }

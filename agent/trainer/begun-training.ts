@@ -32,6 +32,8 @@ export interface AgainInput {
   /** Minutes that local time is ahead of UTC. */
   readonly utcOffsetMinutes: number;
   readonly disk: DiskVerdict;
+  /** The server has set that no training begins by itself. */
+  readonly isSwitchedOff: boolean;
   /** A user or the server requested a training of the line, which this one precedes. */
   readonly isRequested: boolean;
 }
@@ -72,8 +74,8 @@ export function decideAgain(input: AgainInput): AgainDecision {
       ),
     };
   if (!input.disk.allowed) return { do: "wait" };
-  if (isScheduled && !input.isRequested && !onDuty(training.dutyHours, nowMs, utcOffsetMinutes))
-    return { do: "wait" };
+  const mayBegin = !input.isSwitchedOff && onDuty(training.dutyHours, nowMs, utcOffsetMinutes);
+  if (isScheduled && !input.isRequested && !mayBegin) return { do: "wait" };
   const unpausedTries = isUncounted ? 0 : begun.tries;
   return {
     do: "again",

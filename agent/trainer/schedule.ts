@@ -33,6 +33,8 @@ export interface ScheduleInput {
   readonly awaitsActivation: boolean;
   /** The last scheduled training failed, or a newer model could not be activated, and its pause is not over. */
   readonly pausesAfterFailure: boolean;
+  /** The server has set that no training begins by itself. */
+  readonly isSwitchedOff: boolean;
   /** A user or the server requested this training. */
   readonly requested: boolean;
 }
@@ -53,6 +55,7 @@ export type ScheduleDecision =
         | "no-base"
         | "disk"
         | "off-duty"
+        | "switched-off"
         | "rounds-done"
         | "receipt"
         | "activation"
@@ -100,6 +103,12 @@ function dueBecause(input: ScheduleInput): "clock" | "samples" | undefined {
 export function decideTraining(input: ScheduleInput): ScheduleDecision {
   const due = input.requested ? "asked" : dueBecause(input);
   if (due === undefined) return { train: false, because: "not-due", text: "not due yet" };
+  if (!input.requested && input.isSwitchedOff)
+    return {
+      train: false,
+      because: "switched-off",
+      text: "the server has switched trainings off (the setting training)",
+    };
   if (!input.requested && input.schedule.rounds !== undefined && input.trainings >= input.schedule.rounds)
     return {
       train: false,

@@ -22,6 +22,8 @@ export interface TrainerOptions extends TrainingRunsOptions {
    */
   readonly isOnline: () => boolean;
   readonly utcOffsetMinutes: () => number;
+  /** Whether the server has set that no training begins by itself. */
+  readonly isSwitchedOff: () => boolean;
 }
 
 /** Other work that is done between two trainings. */
@@ -270,6 +272,7 @@ export class Trainer {
       nowMs: clock.now(),
       utcOffsetMinutes: utcOffsetMinutes(),
       disk,
+      isSwitchedOff: this.options.isSwitchedOff(),
       isRequested,
     });
     if (decision.do === "wait") {
@@ -346,6 +349,7 @@ export class Trainer {
       hasBase: activator.base(line) !== undefined,
       disk,
       requested,
+      isSwitchedOff: this.options.isSwitchedOff(),
       pausesAfterFailure: clock.monotonic() < (this.#failures.get(line)?.retryAtMs ?? 0),
       awaitsActivation: nextActivation(outbox.state, line, profile.activation) !== undefined,
       awaitsReceipt:

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
+import { settingsSummary } from "./device-upkeep-schemas.js";
 import { count, ended, hash, shortText, timeMs } from "./fields.js";
 
 const text = z.string();
@@ -14,6 +15,9 @@ const deviceMembers = {
   enrolledAtMs: timeMs,
   enrolledBy: text.exactOptional().describe("The caller that enrolled this generation"),
   revoked: ended.exactOptional(),
+  quarantined: ended.exactOptional().describe("Not served for now, which a person can take back"),
+  removed: ended.exactOptional(),
+  settings: settingsSummary.exactOptional().describe("Absent: nobody has set anything on it"),
   assigned: z
     .record(
       text,
@@ -72,6 +76,19 @@ export const labelledDevice = z
 export const shownDevice = deviceSummary
   .extend({
     ...liveMembers,
+    runs: z.record(text, text).describe("What each line runs, as name:version where it is known here"),
+    heads: z
+      .array(
+        z.object({
+          line: text,
+          versionId: hash,
+          name: text,
+          version: count,
+          sequence: count.describe("Counts the line's models"),
+          state: text,
+        }),
+      )
+      .describe("The newest model that this generation of the device reported of each line"),
     versions: count.describe("Versions that it made, retired ones too"),
     claims: z
       .object({

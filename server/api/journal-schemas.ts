@@ -6,7 +6,7 @@ import type { ValueOf } from "./operation.js";
 /** Max facts in one answer. */
 export const maxListedFacts = 10_000;
 
-const listedFact = z
+export const listedFact = z
   .looseObject({ position: count, type: z.string(), atMs: timeMs.describe("By the server's clock") })
   .meta({
     id: "ListedFact",

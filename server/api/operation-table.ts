@@ -6,6 +6,7 @@
 import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
+import { deviceUpkeepOperations } from "./device-upkeep-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
 import { journalOperations } from "./journal-definitions.js";
 import { lineageOperations } from "./lineage-definitions.js";
@@ -24,7 +25,7 @@ export const operationGroups = {
   "The server": serverOperations,
   "The journal of a fleet": journalOperations,
   "Facts for other programs": webhookOperations,
-  "Devices of a fleet": deviceOperations,
+  "Devices of a fleet": { ...deviceOperations, ...deviceUpkeepOperations },
   "Rollouts of a fleet": rolloutOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
@@ -42,6 +43,7 @@ export const operationTable = {
   ...journalOperations,
   ...webhookOperations,
   ...deviceOperations,
+  ...deviceUpkeepOperations,
   ...rolloutOperations,
   ...modelOperations,
   ...lineageOperations,

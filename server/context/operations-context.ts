@@ -16,6 +16,8 @@ export interface LiveFleet {
   readonly onlineCount: number;
   /** A version was assigned: it is offered now, or when the device connects next. */
   assigned(device: string): Promise<void>;
+  /** Something was set on the device: it is told now, where it is connected. */
+  settingsChanged(device: string): void;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -27,6 +27,7 @@ import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
 import { Receipts } from "./receipts.js";
+import { SettingsSync } from "./settings-sync.js";
 import { openSpoolFolder, type SpoolFolder } from "./spool.js";
 import { UploadScheduler } from "./upload-scheduler.js";
 
@@ -71,6 +72,7 @@ export interface IngestServices {
   readonly activations: ActivationReports;
   readonly quota: DeviceQuota;
   readonly doubts: DeviceDoubts;
+  readonly settings: SettingsSync;
   readonly claims: Claims;
 }
 
@@ -130,6 +132,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     },
   });
   const confirmations = composeConfirmations(parts, receipts);
+  const commands = new CommandRelay(sender, clock, random);
   return {
     sessions,
     sender,
@@ -144,7 +147,8 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     doubts: new DeviceDoubts(),
     claims,
     admission: composeAdmission(parts, sessions, quota),
-    commands: new CommandRelay(sender, clock, random),
+    commands,
+    settings: new SettingsSync({ repository, commands, clock, log }),
     downloads: new Downloads({
       repository,
       sender,

@@ -157,6 +157,10 @@ export class FleetIngest {
   async assigned(device: string): Promise<void> {
     if (this.isOnline(device)) await this.services.offers.offerAll(device);
   }
+  /** See LiveFleet. */
+  settingsChanged(device: string): void {
+    if (this.isOnline(device)) this.#bringSettings(device);
+  }
   command(
     device: string,
     name: string,
@@ -305,6 +309,14 @@ export class FleetIngest {
     };
     await sender.send(device, welcome, challenge);
     await offers.offerAll(device);
+    this.#bringSettings(device);
+  }
+
+  /** Not awaited: the answer comes behind other messages of the device. */
+  #bringSettings(device: string): void {
+    this.services.settings.bring(device).catch((error: unknown) => {
+      this.parts.log.error("settings-failed", { device, message: messageOf(error) });
+    });
   }
 
   /** The device believes this server only if a restore explains it, which it has not seen yet. */

@@ -1,7 +1,7 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { byOf } from "../../shared/journal/caller.js";
-import { isErrorCode, StemmaError } from "../../shared/errors.js";
+import { StemmaError } from "../../shared/errors.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateToken, hashToken } from "../../shared/trust/token.js";
@@ -12,6 +12,7 @@ import type { CallOutput, OperationInput, ServerOperations } from "../api/server
 import type { OperationsContext } from "../context/operations-context.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
+import { messageOfResult, refusedBy, requireDevice } from "./required-device.js";
 
 type DeviceOperations = Pick<
   ServerOperations,
@@ -30,17 +31,6 @@ type DeviceOperations = Pick<
 
 const defaultMqttUrl = "mqtt://127.0.0.1:1883";
 
-function requireDevice(repository: FleetRepository, device: string): DeviceSummary {
-  const found = repository.device(device);
-  if (found === undefined)
-    throw new StemmaError(
-      "DEVICE_UNKNOWN",
-      `The fleet ${repository.fleet} has no device "${device}". See \`stemma device list\`, or enrol it with \`stemma device enroll\`.`,
-      { device },
-    );
-  return found;
-}
-
 function runsOf(repository: FleetRepository, { active }: DeviceSummary): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(active).map(([line, { versionId }]) => {
@@ -48,6 +38,26 @@ function runsOf(repository: FleetRepository, { active }: DeviceSummary): Readonl
       return [line, version === undefined ? versionId.slice(0, 12) : `${version.name}:${version.version}`];
     }),
   );
+}
+
+/** The newest model of each line that this generation of the device reported. */
+function headsOf(
+  repository: FleetRepository,
+  { device, lines, generation }: DeviceSummary,
+): CallOutput<"device">["heads"] {
+  return lines.flatMap((line) => {
+    const head = repository
+      .versions({ device, line, includeRetired: true })
+      .filter((version) => version.generation === generation)
+      .reduce<VersionSummary | undefined>(
+        (newest, version) =>
+          newest === undefined || version.record.sequence > newest.record.sequence ? version : newest,
+        undefined,
+      );
+    if (head === undefined) return [];
+    const { versionId, name, version, state, record } = head;
+    return [{ line, versionId, name, version, sequence: record.sequence, state }];
+  });
 }
 
 function checkName(what: string, name: string): void {
@@ -115,6 +125,8 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       return {
         ...withoutTokenHash(requireDevice(repository, device)),
         ...(await liveState(fleet, device)),
+        runs: runsOf(repository, requireDevice(repository, device)),
+        heads: headsOf(repository, requireDevice(repository, device)),
         versions: repository.versions({ device, includeRetired: true }).length,
         claims: claimsOf(repository, device),
       };
@@ -194,19 +206,6 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
 
 /** How long a device may measure its models. */
 const evaluationTimeoutMs = 300_000;
-
-/** What the device answered instead of a result, with its code where this server knows it. */
-function refusedBy(device: string, code: string, result: unknown): StemmaError {
-  const message = `The device ${device} did not do it: ${messageOfResult(result) ?? code}`;
-  return new StemmaError(isErrorCode(code) ? code : "NOT_ALLOWED", message, { device });
-}
-
-/** What a device's answer to a command says; undefined where it contains no message. */
-function messageOfResult(result: unknown): string | undefined {
-  if (typeof result === "string") return result;
-  if (typeof result === "object" && result !== null && "message" in result) return String(result.message);
-  return undefined;
-}
 
 /** The version that a line starts from. It must have its tensors, so it must not be retired. */
 function assignable(

@@ -10,6 +10,7 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
+import { deviceUpkeep } from "./device-upkeep.js";
 import { engineOperations } from "./engine-operations.js";
 import { journalOperations } from "./journal-operations.js";
 import { lineageOperations } from "./lineage-operations.js";
@@ -84,6 +85,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...tokenOperations(context),
     ...webhookOperations(context),
     ...devices,
+    ...deviceUpkeep(context, devices),
     ...rolloutOperations(context, devices),
     ...modelOperations(context),
     ...lineageOperations(context),

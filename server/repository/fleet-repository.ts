@@ -6,6 +6,7 @@ import type { Architecture } from "../../shared/model/model.js";
 import type { NearestVersion } from "./prefix-keeper.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
+import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
@@ -173,6 +174,11 @@ export interface DeviceSummary {
   readonly enrolledAtMs: number;
   readonly enrolledBy?: string;
   readonly revoked?: Ended;
+  readonly quarantined?: Ended;
+  /** Revoked, and not listed any more. */
+  readonly removed?: Ended;
+  /** Absent: nobody has set anything on it. */
+  readonly settings?: SettingsSummary;
   /** The version that each line was given last, where it was given one. */
   readonly assigned?: Readonly<Record<string, Assignment>>;
   readonly state: "enrolled" | "revoked" | "quarantined";
@@ -195,6 +201,17 @@ export interface DeviceSummary {
       }
     >
   >;
+}
+
+/** What a device is to have, and what it says it has. */
+export interface SettingsSummary {
+  readonly desired: DeviceSettings;
+  /** When it was changed last. */
+  readonly desiredAtMs?: number;
+  readonly by?: string;
+  /** Null: this generation has not said. */
+  readonly reported: DeviceSettings | null;
+  readonly reportedAtMs?: number;
 }
 
 /** A version that was given to a line of a device. */
@@ -396,6 +413,7 @@ export interface FleetRepository {
   backedUpTo(): number;
   /** The restores of this fleet, oldest first; empty where it was never restored. */
   restores(): readonly Readonly<RestoreState>[];
+  /** Without those that were removed. */
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */

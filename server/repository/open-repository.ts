@@ -345,7 +345,8 @@ function lookups(context: RepositoryContext): Lookups {
         );
       return fleetAsOf(state, atMs, clock.now());
     },
-    devices: () => [...state.devices.values()].map(deviceSummary),
+    devices: () =>
+      [...state.devices.values()].filter(({ removed }) => removed === undefined).map(deviceSummary),
     device: (name) => {
       const device = state.devices.get(name);
       return device === undefined ? undefined : deviceSummary(device);

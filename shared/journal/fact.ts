@@ -176,7 +176,24 @@ export type Fact =
       readonly lines: readonly string[];
     })
   | (Caused & { readonly type: "revoked"; readonly device: string; readonly because: string })
-  | (Timed & { readonly type: "quarantined"; readonly device: string; readonly because: string })
+  /** By the server, where two copies of an enrolment are in use; or by a person. */
+  | (Caused & { readonly type: "quarantined"; readonly device: string; readonly because: string })
+  | (Caused & { readonly type: "unquarantined"; readonly device: string; readonly because: string })
+  /** A revoked device is not listed any more; its models and facts stay, and its name may be enrolled again. */
+  | (Caused & { readonly type: "device-removed"; readonly device: string; readonly because: string })
+  /** Settings that a device is to have, by key (shared/wire/device-settings.ts); null removes one. */
+  | (Caused & {
+      readonly type: "settings";
+      readonly device: string;
+      readonly settings: Readonly<Record<string, string | number | null>>;
+    })
+  /** All settings that this generation of a device says it has from the server. */
+  | (Timed & {
+      readonly type: "settings-reported";
+      readonly device: string;
+      readonly generation: number;
+      readonly settings: Readonly<Record<string, string | number>>;
+    })
   | (Timed & { readonly type: "session"; readonly device: string; readonly session: number })
   /** A server model given to a device's line as its initial model or update. */
   | (Caused & {

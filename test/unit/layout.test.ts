@@ -47,6 +47,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
   ],
   agent: [
     "agent/current",
+    "agent/logs",
     "agent/settings",
     "agent/control",
     "agent/intake",

@@ -1,4 +1,4 @@
-/** `stemma device list|show|enroll|revoke|label|assign|rollback|train|evaluate`: the devices of a fleet. */
+/** `stemma device`: the devices of a fleet. Further commands are in files of their own. */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
@@ -13,7 +13,10 @@ import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { addEvaluateCommand } from "./device-evaluate.js";
 import { addLabelCommand, describeLabels } from "./device-label.js";
+import { addLookCommands } from "./device-look.js";
 import { addRollbackCommand } from "./device-rollback.js";
+import { addSetCommand, describeDeviceSettings } from "./device-settings.js";
+import { addStandingCommands } from "./device-standing.js";
 import { describeBy, describeEnd, nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
@@ -102,7 +105,10 @@ export function addDeviceCommands(device: Command): void {
     .action(async (name: string, choices: RevokeChoices, command: Command) =>
       withContext(command, (context) => revokeCommand(name, choices, context)),
     );
+  addStandingCommands(device);
   addLabelCommand(device);
+  addSetCommand(device);
+  addLookCommands(device);
   addLineCommands(device);
 }
 
@@ -193,12 +199,23 @@ function describeSeen({ online, seenAtMs }: Pick<CallOutput<"device">, "online" 
   return seenAtMs === undefined ? "never" : formatTime(seenAtMs);
 }
 
+/** The newest model that the device reported of a line. */
+function describeHead({
+  line,
+  name,
+  version,
+  sequence,
+  state,
+}: CallOutput<"device">["heads"][number]): string {
+  return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
+}
+
 async function showCommand(name: string, { output, operations, options }: CommandContext): Promise<void> {
   const found = await (await operations()).device({ fleet: options.fleet, device: name });
   const active = Object.entries(found.active).map(([line, run]) => {
     const clockError =
       run.deviceClockErrorMs === null ? " (device clock error unknown)" : ` ± ${run.deviceClockErrorMs} ms`;
-    return `  ${line}: ${run.versionId} since ${formatTime(run.deviceAtMs)}${clockError}, server clock ${formatTime(run.serverAtMs)}`;
+    return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${formatTime(run.deviceAtMs)}${clockError}, server clock ${formatTime(run.serverAtMs)}`;
   });
   output.print({
     data: found,
@@ -214,6 +231,9 @@ async function showCommand(name: string, { output, operations, options }: Comman
       `connected last: ${describeSeen(found)}`,
       `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
       ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
+      ...(found.quarantined === undefined ? [] : [`quarantined: ${describeEnd(found.quarantined)}`]),
+      ...(found.settings === undefined ? [] : describeDeviceSettings(found.settings)),
+      ...found.heads.map(describeHead),
       ...Object.entries(found.assigned ?? {}).map(
         ([line, { versionId, atMs, by }]) =>
           `given to ${line}: ${versionId} at ${formatTime(atMs)}${describeBy(by)}`,

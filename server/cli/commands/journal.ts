@@ -4,13 +4,12 @@
  */
 import type { Command } from "commander";
 import { currentUser } from "../../../shared/adapters/current-user.js";
-import { formatTime, parseTime, type Column } from "../../../shared/cli/output.js";
-import { describeCaller, type Caller } from "../../../shared/journal/caller.js";
-import type { ListedFact } from "../../api/journal-schemas.js";
+import { parseTime } from "../../../shared/cli/output.js";
 import { exitStatus } from "../../../shared/errors.js";
 import type { SalvageReport } from "../../repository/salvage-journal.js";
 import { wholeNumber } from "../whole-number.js";
 import { withContext, type CommandContext } from "../context.js";
+import { factColumns } from "../fact-columns.js";
 import { addJournalProofCommands } from "./journal-proofs.js";
 import { addJournalVerifyCommand } from "./journal-verify.js";
 
@@ -115,39 +114,6 @@ async function declareCommand(
 interface ListChoices {
   readonly from?: string;
   readonly limit: string;
-}
-
-const factColumns: readonly Column<ListedFact>[] = [
-  { title: "POSITION", value: (row) => row.position, align: "right" },
-  { title: "TIME", value: (row) => formatTime(row.atMs) },
-  { title: "FACT", value: (row) => row.type },
-  { title: "ABOUT", value: describeSubject },
-  // A fact that a device, a rule or the server itself caused has nobody.
-  {
-    title: "BY",
-    value: (row) => (row["by"] === undefined ? "-" : describeCaller(row["by"] as Caller | string)),
-  },
-];
-
-/** What a fact is about: the name or device, the version, and the reason. */
-function describeSubject(fact: ListedFact): string {
-  const members = fact as Readonly<Record<string, unknown>>;
-  const { name, version, tag, device, line, versionId, engineId, engine, wave } = members;
-  const subject = [
-    textOr(members["rollout"]),
-    typeof device === "string" ? (typeof line === "string" ? `${device}/${line}` : device) : undefined,
-    typeof name === "string"
-      ? `${name}${typeof version === "number" ? `:${version}` : typeof tag === "string" ? `:${tag}` : ""}`
-      : undefined,
-    ...[versionId, engineId ?? engine].map((id) => (typeof id === "string" ? id.slice(0, 12) : undefined)),
-    typeof wave === "number" ? `wave ${wave}` : undefined,
-    ...["rule", "location", "phase", "verdict", "because"].map((member) => textOr(members[member])),
-  ].filter((text) => text !== undefined);
-  return subject.join(", ");
-}
-
-function textOr(value: unknown): string | undefined {
-  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
 async function listCommand(

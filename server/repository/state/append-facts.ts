@@ -7,6 +7,7 @@ import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Draft } from "../commit-queue.js";
 import type { RepositoryContext } from "../context.js";
+import { checkSetting } from "../../../shared/wire/device-settings.js";
 import { checkLabels } from "./device-labels.js";
 import { checkFact } from "./fact-codec.js";
 import { nextGeneration } from "./device-state.js";
@@ -24,6 +25,8 @@ import { versionsInUse, type FactOf, type FleetState, type VersionState } from "
 const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "retired",
   "enrolled",
+  "unquarantined",
+  "device-removed",
   "succeeded",
   "rollout",
   "rollout-phase",
@@ -93,6 +96,23 @@ function requireDevice(state: FleetState, device: string): void {
     );
 }
 
+/** A device leaves quarantine only from there, and is removed only after it was revoked. @throws NOT_ALLOWED */
+function requireStatus(
+  state: FleetState,
+  { type, device }: FactOf<"unquarantined" | "device-removed">,
+): void {
+  const { status } = state.devices.get(device) ?? {};
+  const needed = type === "unquarantined" ? "quarantined" : "revoked";
+  if (status === needed) return;
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    type === "unquarantined"
+      ? `${device} is not quarantined; it is ${status}. Nothing was changed.`
+      : `${device} is ${status}, and only a revoked device can be removed. Revoke it first: stemma device revoke ${device} --because TEXT.`,
+    { device },
+  );
+}
+
 function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: Fact): void {
   switch (fact.type) {
     case "recorded":
@@ -154,12 +174,21 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "judged":
       requireDevice(state, fact.device);
       return checkRollout(state.rollouts, fact);
+    case "unquarantined":
+    case "device-removed":
+      requireDevice(state, fact.device);
+      return requireStatus(state, fact);
+    case "settings":
+      requireDevice(state, fact.device);
+      for (const [key, value] of Object.entries(fact.settings)) if (value !== null) checkSetting(key, value);
+      return;
     case "labelled":
       requireDevice(state, fact.device);
       return checkLabels(state.devices.get(fact.device)?.labels ?? {}, fact);
     // A device may report an activation before its version is recorded here, so the version is not checked.
     case "revoked":
     case "quarantined":
+    case "settings-reported":
     case "session":
     case "given":
     case "activated":

@@ -6,6 +6,7 @@
 import { byOf } from "../../../shared/journal/caller.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { settingsAfter, type DeviceSettings } from "../../../shared/wire/device-settings.js";
 import type { Assignment, Ended } from "../fleet-repository.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
@@ -19,6 +20,18 @@ export interface ActivationState {
   readonly deviceClockErrorMs: number | null;
   readonly serverAtMs: number;
   readonly session: number;
+}
+
+export interface DesiredSettings {
+  readonly values: DeviceSettings;
+  /** When one of them was changed last. */
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+export interface ReportedSettings {
+  readonly values: DeviceSettings;
+  readonly atMs: number;
 }
 
 export interface Generation {
@@ -37,7 +50,6 @@ export interface DeviceState {
   publicKey: string;
   tokenHash: string;
   status: "enrolled" | "revoked" | "quarantined";
-  because: string;
   /** Highest session of the current generation; 0: none. */
   session: number;
   /** When it last connected or reported what it runs, by the server's clock; undefined: never. */
@@ -49,6 +61,14 @@ export interface DeviceState {
   /** Line → its last activation, of any generation. */
   readonly lastActivation: Map<string, ActivationState>;
   revoked: Ended | undefined;
+  /** Since when it is quarantined, and why; undefined: it is not. */
+  quarantined: Ended | undefined;
+  /** Revoked, and not listed any more. */
+  removed: Ended | undefined;
+  /** What it is to have, whatever the generation; undefined: nobody has set anything. */
+  settings: DesiredSettings | undefined;
+  /** What this generation says it has; undefined: it has not said. */
+  reportedSettings: ReportedSettings | undefined;
   /** Line → version that the server assigned to it. */
   readonly assignments: Map<string, Assignment>;
   /** Lines that did not activate what was assigned to them since; without what an enrolment assigned. */
@@ -100,8 +120,10 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     publicKey: fact.publicKey,
     tokenHash: fact.tokenHash,
     status: "enrolled" as const,
-    because: "",
     revoked: undefined,
+    quarantined: undefined,
+    removed: undefined,
+    reportedSettings: undefined,
     session: 0,
     given: new Set<Hash>(),
   };
@@ -119,6 +141,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     unanswered: new Set(),
     seenAtMs: undefined,
     labels: {},
+    settings: undefined,
     ...fields,
   });
 }
@@ -126,6 +149,46 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
 export function applySession(device: DeviceState, { session, atMs }: FactOf<"session">): void {
   device.session = Math.max(device.session, session);
   device.seenAtMs = Math.max(device.seenAtMs ?? atMs, atMs);
+}
+
+type StandingFact = FactOf<"revoked" | "quarantined" | "unquarantined" | "device-removed">;
+
+/** Whether the device is served, and why not. */
+export function applyStanding(device: DeviceState, fact: StandingFact): void {
+  const ended = { atMs: fact.atMs, because: fact.because, ...byOf(fact) };
+  switch (fact.type) {
+    case "revoked":
+      device.status = "revoked";
+      device.revoked = ended;
+      return;
+    case "quarantined":
+      if (device.status !== "enrolled") return;
+      device.status = "quarantined";
+      device.quarantined = ended;
+      return;
+    case "unquarantined":
+      if (device.status !== "quarantined") return;
+      device.status = "enrolled";
+      device.quarantined = undefined;
+      return;
+    case "device-removed":
+      if (device.status !== "revoked") return;
+      device.removed = ended;
+      device.labels = {};
+      device.settings = undefined;
+  }
+}
+
+export function applySettings(device: DeviceState, fact: FactOf<"settings" | "settings-reported">): void {
+  const { atMs } = fact;
+  if (fact.type === "settings")
+    device.settings = {
+      values: settingsAfter(device.settings?.values ?? {}, fact.settings),
+      atMs,
+      ...byOf(fact),
+    };
+  else if (fact.generation === currentGeneration(device).generation)
+    device.reportedSettings = { values: fact.settings, atMs };
 }
 
 export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): void {

@@ -22,6 +22,9 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     enrolledAtMs,
     ...(by === undefined ? {} : { enrolledBy: by }),
     ...(device.revoked === undefined ? {} : { revoked: device.revoked }),
+    ...(device.quarantined === undefined ? {} : { quarantined: device.quarantined }),
+    ...(device.removed === undefined ? {} : { removed: device.removed }),
+    ...settingsOf(device),
     ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),
     ...(Object.keys(device.labels).length === 0 ? {} : { labels: device.labels }),
     ...(device.seenAtMs === undefined ? {} : { seenAtMs: device.seenAtMs }),
@@ -30,5 +33,18 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     publicKey: device.publicKey,
     tokenHash: device.tokenHash,
     active,
+  };
+}
+
+function settingsOf({ settings, reportedSettings }: DeviceState): Pick<DeviceSummary, "settings"> {
+  if (settings === undefined && reportedSettings === undefined) return {};
+  return {
+    settings: {
+      desired: settings?.values ?? {},
+      ...(settings === undefined ? {} : { desiredAtMs: settings.atMs }),
+      ...(settings?.by === undefined ? {} : { by: settings.by }),
+      reported: reportedSettings?.values ?? null,
+      ...(reportedSettings === undefined ? {} : { reportedAtMs: reportedSettings.atMs }),
+    },
   };
 }

@@ -36,6 +36,7 @@ const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
+const settingValue = z.union([text, z.number()]);
 const share = z.number().min(0).max(1);
 const minutes = z.number().min(0).max(1e6);
 const rolloutPolicy = z.looseObject({
@@ -117,7 +118,11 @@ const factSchemas = {
   },
   labelled: { ...at, device: text, labels: z.record(text, text.nullable()), ...by },
   revoked: { ...at, device: text, because: text, ...by },
-  quarantined: { ...at, device: text, because: text },
+  quarantined: { ...at, device: text, because: text, ...by },
+  unquarantined: { ...at, device: text, because: text, ...by },
+  "device-removed": { ...at, device: text, because: text, ...by },
+  settings: { ...at, device: text, settings: z.record(text, settingValue.nullable()), ...by },
+  "settings-reported": { ...at, device: text, generation, settings: z.record(text, settingValue) },
   session: { ...at, device: text, session: count },
   assigned: { ...at, device: text, line: text, versionId: hash, rollout: text.optional(), ...by },
   rollout: {

@@ -20,6 +20,8 @@ import {
   applyAssigned,
   applyEnrolled,
   applySession,
+  applySettings,
+  applyStanding,
   currentGeneration,
   generationFloor,
   lastActivations,
@@ -199,6 +201,10 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     case "revoked":
     case "quarantined":
+    case "unquarantined":
+    case "device-removed":
+    case "settings":
+    case "settings-reported":
     case "session":
     case "given":
     case "assigned":
@@ -292,18 +298,30 @@ function applyToVersion(
 
 function applyToDevice(
   state: FleetState,
-  fact: FactOf<"revoked" | "quarantined" | "session" | "given" | "assigned" | "labelled">,
+  fact: FactOf<
+    | "revoked"
+    | "quarantined"
+    | "unquarantined"
+    | "device-removed"
+    | "settings"
+    | "settings-reported"
+    | "session"
+    | "given"
+    | "assigned"
+    | "labelled"
+  >,
 ): void {
   changeDevice(state, fact.device, (device) => {
     switch (fact.type) {
       case "revoked":
-        device.status = "revoked";
-        device.because = fact.because;
-        device.revoked = { atMs: fact.atMs, because: fact.because, ...byOf(fact) };
-        return;
       case "quarantined":
-        if (device.status === "enrolled") device.status = "quarantined";
-        device.because = fact.because;
+      case "unquarantined":
+      case "device-removed":
+        applyStanding(device, fact);
+        return;
+      case "settings":
+      case "settings-reported":
+        applySettings(device, fact);
         return;
       case "session":
         applySession(device, fact);

@@ -47,6 +47,7 @@ function scheduled(profile: Profile): string {
     awaitsReceipt: false,
     awaitsActivation: false,
     pausesAfterFailure: false,
+    isSwitchedOff: false,
     requested: false,
   }).because;
 }
@@ -220,7 +221,7 @@ const fields: Readonly<
   "link.bytesPerSecond": [
     10_000,
     null,
-    (profile) => new Pacer(profile.link.bytesPerSecond, 0).book(50_000, 0),
+    (profile) => new Pacer(() => profile.link.bytesPerSecond, 0).book(50_000, 0),
   ],
   "link.coding": ["always", "never", decided],
   "link.metered": [

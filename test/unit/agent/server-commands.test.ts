@@ -9,6 +9,8 @@ const untouched: CommandTarget = {
   train: () => assert.fail("no training was requested"),
   activate: () => assert.fail("no activation was requested"),
   evaluate: () => assert.fail("no evaluation was requested"),
+  setSettings: () => assert.fail("no settings were sent"),
+  recentEvents: () => assert.fail("no log was requested"),
 };
 
 for (const [what, json] of [

@@ -82,11 +82,13 @@ const factsOfOperations = [
   "assigned",
   "backup",
   "data",
+  "device-removed",
   "engine-approved",
   "enrolled",
   "evaluated",
   "held",
   "labelled",
+  "quarantined",
   "recorded",
   "redacted",
   "retention",
@@ -94,9 +96,11 @@ const factsOfOperations = [
   "revoked",
   "rollout",
   "rollout-phase",
+  "settings",
   "succeeded",
   "tagged",
   "unheld",
+  "unquarantined",
 ];
 
 /** Facts that the server itself appends in the background: it reads versions back and releases them. */

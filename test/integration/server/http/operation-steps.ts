@@ -4,6 +4,7 @@ import { mkdtemp } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { operationTable } from "../../../../server/api/operation-table.js";
 import type {
+  CallOutput,
   DataStream,
   RecoveryStream,
   ServerOperations,
@@ -117,6 +118,11 @@ const rollout = { name: "r", model: "tiny:2", line: "line", select: "all" };
 
 function withoutTimes<Answer extends RolloutAnswer>(answer: Answer): Answer {
   return { ...answer, createdAtMs: 0, phaseAtMs: 0 };
+}
+
+/** A device without what has the time of a change. */
+function withoutSettings({ settings: _, quarantined: __, ...device }: CallOutput<"device">): object {
+  return device;
 }
 
 export const tiny = { fleet, model: "tiny:1" };
@@ -402,8 +408,49 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.command({ ...car, name: "report", body: {} }),
       fails: "SERVER_UNREACHABLE",
     },
+    {
+      name: "setDevices",
+      ask: async (at) =>
+        (await at.setDevices({ ...car, settings: { training: "off" } })).map((each) => ({
+          ...each,
+          settings: { ...each.settings, desiredAtMs: 0 },
+        })),
+    },
+    {
+      name: "setDevices",
+      shows: "what no server may change",
+      ask: (at) => at.setDevices({ ...car, settings: { "lines.soh.recipe": "x" } }),
+      fails: "SETTING_INVALID",
+    },
+    {
+      name: "deviceEvents",
+      ask: async (at) => {
+        const { facts, next } = await at.deviceEvents({ ...car, limit: 4 });
+        assert.equal(typeof next, "number");
+        return { facts: facts.map(({ type }) => ({ type, position: 0, atMs: 0 })), next: 0 };
+      },
+    },
+    { name: "deviceLogs", ask: (at) => at.deviceLogs(car), fails: "SERVER_UNREACHABLE" },
+    {
+      name: "removeDevice",
+      shows: "one that is enrolled",
+      ask: (at) => at.removeDevice(car),
+      fails: "NOT_ALLOWED",
+    },
+    {
+      name: "quarantineDevice",
+      ask: async (at) =>
+        withoutSettings(await at.quarantineDevice({ ...car, quarantined: true, because: "odd" })),
+    },
+    {
+      name: "quarantineDevice",
+      shows: "served again",
+      ask: async (at) => withoutSettings(await at.quarantineDevice({ ...car, quarantined: false })),
+    },
     { name: "asOf", ask: (at) => at.asOf({ fleet, at: 4e12 }) },
     { name: "revoke", ask: (at) => at.revoke({ ...car, because: "sold" }) },
+    { name: "removeDevice", ask: (at) => at.removeDevice({ ...car, because: "sold" }) },
+    { name: "device", shows: "a removed one", ask: (at) => at.device(car), fails: "DEVICE_UNKNOWN" },
     {
       name: "addDataset",
       ask: (at) =>

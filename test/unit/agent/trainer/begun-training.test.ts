@@ -81,6 +81,7 @@ const input: AgainInput = {
   nowMs: 23 * 3_600_000,
   utcOffsetMinutes: 0,
   disk: { allowed: true, left: 1, reason: "" },
+  isSwitchedOff: false,
   isRequested: false,
 };
 const noon = 12 * 3_600_000;

@@ -29,6 +29,7 @@ const base: ScheduleInput = {
   awaitsReceipt: false,
   awaitsActivation: false,
   pausesAfterFailure: false,
+  isSwitchedOff: false,
   requested: false,
 };
 const why = (input: Partial<ScheduleInput>): string => decideTraining({ ...base, ...input }).because;

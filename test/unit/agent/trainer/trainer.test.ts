@@ -70,6 +70,7 @@ async function openTrainer(
     intakes: new Map(),
     version: "test",
     isOnline: () => true,
+    isSwitchedOff: () => false,
     utcOffsetMinutes: () => 0,
     onTrained: () => undefined,
     onEvent: (name, text) => {

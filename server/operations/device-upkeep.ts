@@ -1,0 +1,89 @@
+/** Operations by which people look after devices: settings, events, log, quarantine, removal. */
+import { StemmaError } from "../../shared/errors.js";
+import { logPage } from "../api/device-upkeep-schemas.js";
+import type { CallOutput, ServerOperations } from "../api/server-operations.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { deviceOperations } from "./device-operations.js";
+import { refusedBy, requireDevice } from "./required-device.js";
+
+type DeviceUpkeep = Pick<
+  ServerOperations,
+  "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "removeDevice"
+>;
+
+export function deviceUpkeep(
+  { fleets, live, home }: OperationsContext,
+  devices: Pick<ReturnType<typeof deviceOperations>, "devices" | "device" | "command">,
+): DeviceUpkeep {
+  const { clock } = home.ports;
+  return {
+    setDevices: async ({ fleet, device, select, settings, dryRun }) => {
+      const repository = await fleets.get(fleet);
+      if ((device === undefined) === (select === undefined))
+        throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
+      const named =
+        device === undefined
+          ? (await devices.devices({ fleet, select })).map((each) => each.device)
+          : [requireDevice(repository, device).device];
+      const { setDevices } = await import("./device-settings.js");
+      return setDevices(repository, await live?.fleet(fleet), named, { settings, dryRun, atMs: clock.now() });
+    },
+    deviceEvents: async ({ fleet, device, before, limit = 100 }) => {
+      const repository = await fleets.get(fleet);
+      requireDevice(repository, device);
+      const { factsAbout } = await import("./device-events.js");
+      return factsAbout(repository, device, { before, limit });
+    },
+    deviceLogs: async ({ fleet, device, before, limit = 100, level, timeoutMs = 30_000 }) => {
+      const { code, result } = await devices.command({
+        fleet,
+        device,
+        name: "logs",
+        body: { before, limit, level },
+        timeoutMs,
+      });
+      if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
+      return checkedLog(device, result);
+    },
+    quarantineDevice: async ({ fleet, device, quarantined, because = "by hand" }) => {
+      const repository = await fleets.get(fleet);
+      refuseStanding(repository, device, quarantined);
+      const type = quarantined ? "quarantined" : "unquarantined";
+      await repository.append({ type, atMs: clock.now(), device, because });
+      if (quarantined) await (await live?.fleet(fleet))?.cutOff(device);
+      return devices.device({ fleet, device });
+    },
+    removeDevice: async ({ fleet, device, because = "", dryRun = false }) => {
+      const repository = await fleets.get(fleet);
+      const { state } = requireDevice(repository, device);
+      if (dryRun && state !== "revoked")
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `${device} is ${state}, and only a revoked device can be removed. Revoke it first: stemma device revoke ${device} --because TEXT.`,
+          { device },
+        );
+      if (dryRun) return;
+      await repository.append({ type: "device-removed", atMs: clock.now(), device, because });
+    },
+  };
+}
+
+/** @throws DEVICE_UNKNOWN, NOT_ALLOWED where only an enrolled device can be quarantined and this one is not */
+function refuseStanding(repository: FleetRepository, device: string, quarantined: boolean): void {
+  const { state } = requireDevice(repository, device);
+  if (!quarantined || state === "enrolled") return;
+  throw new StemmaError("NOT_ALLOWED", `${device} is ${state} already. Nothing was changed.`, { device });
+}
+
+/** What a device answered, checked as everything that a device says. @throws ENVELOPE_MALFORMED */
+function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
+  const read = logPage.safeParse(answer);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new StemmaError(
+    "ENVELOPE_MALFORMED",
+    `The device ${device} answered with something that is not a log (${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}). Update its agent.`,
+    { device },
+  );
+}
