@@ -5,7 +5,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
-import { loadDeltaCodec } from "../../shared/delta/load.js";
+import { sharedDeltaCodec } from "../../shared/delta/load.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { MovedLowBytes } from "../../shared/objects/tiers/low-bytes-moves.js";
@@ -63,7 +63,6 @@ export function openArchive(ports: ArchivePorts): Archive {
 class FleetArchive implements Archive {
   /** Fleets whose storage is being planned or rewritten. */
   readonly #busyFleets = new Set<string>();
-  #codec: Promise<DeltaCodec> | undefined;
 
   constructor(private readonly ports: ArchivePorts) {}
 
@@ -134,7 +133,7 @@ class FleetArchive implements Archive {
   }
 
   #loadCodec(): Promise<DeltaCodec> {
-    return (this.#codec ??= loadDeltaCodec());
+    return sharedDeltaCodec();
   }
 
   /** The rates that were measured on this machine before; undefined where there are none. */

@@ -4,7 +4,7 @@
  * recovered bit for bit like any others. They are stored in the scheme's compact form. Tensors that the
  * scheme does not change are shared with the exact model.
  */
-import { loadDeltaCodec } from "../../shared/delta/load.js";
+import { sharedDeltaCodec } from "../../shared/delta/load.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Leaf, ModelSource } from "../../shared/model/model.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
@@ -26,7 +26,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { ReduceReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 
-type Codec = Awaited<ReturnType<typeof loadDeltaCodec>>;
+type Codec = Awaited<ReturnType<typeof sharedDeltaCodec>>;
 
 /** One leaf as it will be stored. */
 interface ReducedLeaf {
@@ -64,7 +64,7 @@ export async function reduceOnServer(
   );
   await requireDiskSpace(context.home);
   const model = await repository.recover(version.versionId);
-  const codec = await loadDeltaCodec();
+  const codec = await sharedDeltaCodec();
   const reducer: Reducer = {
     codec,
     storedBytesOf: (tensor) => repository.objects.encodingOf(tensor)?.storedBytes,

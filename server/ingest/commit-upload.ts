@@ -1,4 +1,5 @@
 /** Writes everything of an announced version into one pack: record, small objects, tensors, streams. */
+import { availableParallelism } from "node:os";
 import { Turns } from "../../shared/concurrency/turns.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { LeafTable } from "../../shared/model/model.js";
@@ -21,10 +22,11 @@ export interface UploadContent {
 }
 
 /**
- * Of uploads with much to hash or to decode: each takes some tens of MB, and a whole fleet may report at the same
- * moment. One that takes long, as a device could make them all, gives up its turn.
+ * Of uploads with much to hash or to decode: each takes some tens of MB, those of the thread that decodes included,
+ * and a whole fleet may report at the same moment. More of them than cores are not done earlier. One that takes
+ * long, as a device could make them all, gives up its turn.
  */
-const largeUploads = new Turns({ count: 4, turnMs: 10_000 });
+const largeUploads = new Turns({ count: Math.min(4, Math.max(2, availableParallelism())), turnMs: 10_000 });
 const largeBytes = 2 * 1024 * 1024;
 
 /**

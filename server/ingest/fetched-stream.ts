@@ -27,6 +27,12 @@ export interface FetchedStream {
   readonly sized: readonly ObjectRef[];
 }
 
+/**
+ * Of a tensor, at once. Links are slower than the disk, so each of many downloads holds a piece, and the next one, for
+ * as long as it takes to send it.
+ */
+const readBytes = 512 * 1024;
+
 type Repository = Pick<FleetRepository, "objects" | "leaves">;
 
 /**
@@ -62,7 +68,7 @@ export async function fetchedStream(
     if (leaf !== undefined)
       objects.push({
         byteLength: tensorByteLength(leaf.dtype, leaf.shape),
-        chunks: () => repository.objects.openTensor(id, { verify: false }).chunks(),
+        chunks: () => repository.objects.openTensor(id, { verify: false, pieceBytes: readBytes }).chunks(),
       });
     else if (known !== undefined && known === kind) objects.push(await openObject(repository, known, id));
     else

@@ -8,7 +8,7 @@ import { listReferences } from "../../shared/delta/links.js";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
-import { loadDeltaCodec } from "../../shared/delta/load.js";
+import { sharedDeltaCodec } from "../../shared/delta/load.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Leaf } from "../../shared/model/model.js";
@@ -144,7 +144,7 @@ async function fixedPlanesReader(
 ): Promise<WeightReader> {
   const tensors = [];
   for (const { tensor } of leaves) tensors.push(await tensorOfSource(repository.objects.openTensor(tensor)));
-  return fixedReader(tensors, await loadDeltaCodec());
+  return fixedReader(tensors, await sharedDeltaCodec());
 }
 
 function storedWeightsReader({ objects }: FleetRepository, leaves: readonly Leaf[]): WeightReader {

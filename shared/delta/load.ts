@@ -23,3 +23,12 @@ export async function loadDeltaKernels(): Promise<DeltaKernels> {
 export async function loadDeltaCodec(): Promise<DeltaCodec> {
   return createDeltaCodec(await loadDeltaKernels());
 }
+
+let ofThread: Promise<DeltaCodec> | undefined;
+/**
+ * One codec for everything that codes in this thread. A codec's memory grows with the largest tensor that it had (to
+ * eight times that) and never shrinks; its calls do not wait in the middle, so all can share one.
+ */
+export function sharedDeltaCodec(): Promise<DeltaCodec> {
+  return (ofThread ??= loadDeltaCodec());
+}

@@ -77,6 +77,11 @@ export interface ReadOptions {
    * True: read and decode the stored bytes now, without any cache, to prove what is on the disk.
    */
   readonly fromDisk?: boolean;
+  /**
+   * Max bytes of one piece of a raw tensor's stream, for a reader who is slow and holds each piece for long; the next
+   * one is read meanwhile. Default 4 MiB. A store in memory may give larger ones.
+   */
+  readonly pieceBytes?: number;
 }
 
 export interface StoredTensorSource extends TensorSource {

@@ -13,7 +13,7 @@ import type { TensorEntry } from "./stored-tensors.js";
 import type { TensorReading } from "./tensor-reading.js";
 import { inPieces, storedSource, verifiedPieces } from "./tensor-stream.js";
 
-const pieceBytes = 4 * 1024 * 1024;
+const defaultPieceBytes = 4 * 1024 * 1024;
 /** Raw tensors up to this size are read in one piece; larger ones are hashed while they are read. */
 const maxReadAllBytes = 16 * 1024 * 1024;
 
@@ -61,6 +61,7 @@ export class TensorOpening {
    */
   async *chunks(id: Hash, options: ReadOptions = {}): AsyncIterable<Uint8Array> {
     const { entry } = this.#tensors.locateTensor(id);
+    const { pieceBytes = defaultPieceBytes } = options;
     if (entry.encodingCode !== rawEncodingCode) {
       yield* inPieces(() => this.#reading.bytes(id, options));
       return;

@@ -192,6 +192,8 @@ interface Reading {
 /** Limits of the reads that run concurrently: their count, and the bytes read and decoded for all of them. */
 const maxConcurrentReads = 1024;
 const maxConcurrentBytes = 96 * 1024 * 1024;
+/** Of a read from the disk, which proves models in the background of a server that does other things meanwhile. */
+const maxConcurrentBytesFromDisk = 16 * 1024 * 1024;
 /** Reads that start in one turn of the event loop. */
 const startsPerTurn = 16;
 
@@ -210,6 +212,7 @@ async function readVerified(
   const done = new Map<Hash, TensorSource>();
   const running = new Set<Promise<void>>();
   const failed: { position: number; error?: unknown } = { position: unique.length };
+  const maxBytes = how.fromDisk ? maxConcurrentBytesFromDisk : maxConcurrentBytes;
   let bytes = 0;
   let started = 0;
   /** Never rejects. */
@@ -226,7 +229,7 @@ async function readVerified(
   };
   for (const { leaf, workBytes } of longestFirst(how.store, unique)) {
     const position = positions.get(leaf.tensor) as number;
-    while (running.size >= maxConcurrentReads || (running.size > 0 && bytes >= maxConcurrentBytes))
+    while (running.size >= maxConcurrentReads || (running.size > 0 && bytes >= maxBytes))
       await Promise.race(running);
     if (failed.position < position) continue;
     bytes += workBytes;

@@ -5,7 +5,7 @@
 import type { DeltaCodec } from "../../delta/codec.js";
 import { isEncodingCode, noReferences, type References } from "../../delta/encoded.js";
 import type { NeededReferences } from "../../delta/links.js";
-import { loadDeltaCodec } from "../../delta/load.js";
+import { sharedDeltaCodec } from "../../delta/load.js";
 import { StemmaError } from "../../errors.js";
 import { decodeScheme } from "../../schemes/decode-scheme.js";
 import { isSchemeCode } from "../../schemes/scheme.js";
@@ -44,7 +44,7 @@ function unknown(code: number): StemmaError {
 let loading: Promise<TensorDecoder> | undefined;
 /** The decoder, loaded on the first call; all stores of this process share it and its workspace. */
 export function tensorDecoder(): Promise<TensorDecoder> {
-  return (loading ??= loadDeltaCodec().then(decoderOf));
+  return (loading ??= sharedDeltaCodec().then(decoderOf));
 }
 
 function decoderOf(delta: DeltaCodec): TensorDecoder {

@@ -10,7 +10,7 @@ import {
   type References,
 } from "../../delta/encoded.js";
 import { listReferences } from "../../delta/links.js";
-import { loadDeltaCodec } from "../../delta/load.js";
+import { sharedDeltaCodec } from "../../delta/load.js";
 import type { Tensor, TensorHeader } from "../../tensor/tensor.js";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
 
@@ -68,8 +68,6 @@ function encodingWeight({ dtype }: TensorHeader, { lowRank, general, layout }: E
   return lowRank === true ? weights.lowRank : 1;
 }
 
-let inlineCodec: Promise<DeltaCodec> | undefined;
-
 /** @param totalBytes sum of the raw bytes that will be encoded or decoded */
 export function openTensorCoder(totalBytes: number): TensorCoder {
   return totalBytes <= inlineBytes ? new InlineCoder() : new ThreadCoder();
@@ -110,7 +108,7 @@ class InlineCoder implements TensorCoder {
     return (this.#thread ??= new ThreadCoder());
   }
   async #run<T>(action: (codec: DeltaCodec) => T): Promise<T> {
-    const codec = await (inlineCodec ??= loadDeltaCodec());
+    const codec = await sharedDeltaCodec();
     await new Promise((resolve) => {
       setImmediate(resolve);
     });
