@@ -1,12 +1,10 @@
 /** What `stemma bench flows` says of its measurements: tables for the terminal, a report in Markdown, charts. */
 import { formatBytes, renderTable } from "../../shared/cli/output.js";
-import {
-  recoverMs,
-  saveMs,
-  type DepthFigures,
-  type FlowFigures,
-  type UseCaseFigures,
-} from "./flows-standard.js";
+import type { CodedStoreFigures } from "./flows-coded.js";
+import { codedMarkdown, codedText } from "./flows-coded-report.js";
+import type { DepthFigures } from "./flows-depth.js";
+import { recoverMs } from "./flows-home.js";
+import { saveMs, type FlowFigures, type UseCaseFigures } from "./flows-standard.js";
 import type { ProvenanceFigures } from "./flows-provenance.js";
 import { provenanceMarkdown, provenanceText } from "./flows-provenance-report.js";
 import { lineChart, type Line, type LinePanel } from "./line-chart.js";
@@ -17,8 +15,12 @@ import { median } from "./save-floors.js";
 export interface FlowResults {
   readonly rounds: number;
   readonly flows: readonly FlowFigures[];
+  /** Recoveries from encoded stores, measured once. */
+  readonly coded: readonly CodedStoreFigures[];
   readonly depths: readonly (DepthFigures & { readonly update: string })[];
   readonly provenance?: ProvenanceFigures;
+  /** First and last day of the measurement; absent: today. */
+  readonly days?: readonly string[];
 }
 
 /**
@@ -210,6 +212,7 @@ export function flowsText(results: FlowResults): string {
   return [
     renderTable(results.flows.map(rowOf), flowColumns),
     "",
+    ...(results.coded.length === 0 ? [] : [codedText(results.coded)]),
     renderTable(reachesOf(results), reachColumns),
     "",
     ...(results.provenance === undefined ? [] : [provenanceText(results.provenance)]),
@@ -224,8 +227,11 @@ export function flowsMarkdown(results: FlowResults, charts: ReadonlyMap<string, 
   return `# MMlib's evaluation flow
 
 \`\`\`sh
-./stemma bench flows --markdown docs/flows.md
+./stemma bench flows --resume flows.jsonl --markdown docs/flows.md
 \`\`\`
+
+All rounds together take hours. What has ended is kept in the file of \`--resume\`: the command can be stopped at any
+time, and the same command goes on in another quiet hour, on the same machine and commit.
 
 The standard flow of MMlib's evaluation (§4.1): U1 is an initial model with seeded weights; four fine-tunes follow from
 it, each from the one before (U3-1-1 to U3-1-4); U2 is trained from U1; four fine-tunes follow from that. An update
@@ -234,8 +240,8 @@ small learning rate does. *Snapshot* keeps each model whole in a home of its own
 the model before.
 
 *Stored* counts all files that a save adds, without those of its base (MM6); *coded* is what the codec makes of the
-changed tensors: what a device sends and a server keeps. Times are of a store that is not coded; coded chains are
-measured by \`./stemma bench save-recover\`. The time to save is extract and persist, the time to recover
+changed tensors: what a device sends and a server keeps. Times are of a store that is not coded; those of one that is
+are [below](#from-a-coded-store). The time to save is extract and persist, the time to recover
 load, rebuild, check and verify. The *ratio* is to a floor of the same run: to save, SHA-256 of all bytes and one
 fsynced write of those that are stored (MMlib does not fsync); to recover, a cached read and SHA-256. A recovery
 reads tensors while it hashes others, so it can take less than its floor, which does one after the other. Medians of
@@ -247,7 +253,7 @@ ${markdownTable(results.flows.map(rowOf), [...flowColumns, firstToLast])}
 
 ${markdownTable(reachesOf(results), reachColumns)}
 
-## MMlib's figures
+${results.coded.length === 0 ? "" : `${codedMarkdown(results.coded)}\n\n`}## MMlib's figures
 
 Bytes at a U3 as published; times as multiples of the same floors, measured again with MMlib on one thread and without
 its check of the environment. The paper's own times contain more than a second of that check, so its recovery of the
@@ -269,7 +275,7 @@ ${results.provenance === undefined ? "" : `${provenanceMarkdown(results.provenan
 
 ${markdownTable(steps, stepColumns)}
 
-${machineLine()}
+${machineLine(results.days)}
 `;
 }
 

@@ -1,23 +1,23 @@
 /** The standard flow of one network, saved and recovered by each approach, for `stemma bench flows`. */
-import { open, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { FleetRepository, SaveReport } from "../../server/repository/fleet-repository.js";
-import { openNodeHome } from "../../server/repository/node-home.js";
-import { openRepository } from "../../server/repository/open-repository.js";
 import { loadDeltaCodec } from "../../shared/delta/load.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { fineTuned, weights } from "../helpers/related-tensors.js";
-import { bytesBelow } from "./bytes-below.js";
+import { measureCodedStore, type CodedStoreFigures } from "./flows-coded.js";
+import { medianSteps, openHomeAt, writeCached, type OpenedHome, type RecoveryFigures } from "./flows-home.js";
 import { flowSteps, standardFlow, updateSize, type FlowStep } from "./flows-plan.js";
-import { shapesOf, type BenchModel } from "./model-shapes.js";
+import { byteLengthOf, shapesOf, type BenchModel } from "./model-shapes.js";
+import type { SavedParts } from "./saved-parts.js";
 import { median, recoverFloor, saveFloor, type Named } from "./save-floors.js";
 
 export type UpdateKind = "full" | "partial";
 export type Approach = "snapshot" | "update";
 
-export interface UseCaseFigures {
+export interface UseCaseFigures extends RecoveryFigures {
   readonly useCase: string;
   readonly depth: number;
   /** Bytes of all files that the save added to the disk. */
@@ -29,8 +29,6 @@ export interface UseCaseFigures {
   /** Milliseconds, medians over the rounds. */
   readonly save: SaveReport["steps"];
   readonly saveFloorMs: number;
-  readonly recover: RecoveredModel["steps"];
-  readonly recoverFloorMs: number;
 }
 
 export interface FlowFigures {
@@ -43,10 +41,8 @@ export interface FlowFigures {
 }
 
 export const saveMs = ({ save }: UseCaseFigures): number => save.extractMs + save.persistMs;
-export const recoverMs = ({ recover }: UseCaseFigures): number =>
-  recover.loadMs + recover.rebuildMs + recover.checkEnvironmentMs + recover.verifyMs;
 
-interface FlowModel {
+export interface FlowModel {
   readonly step: FlowStep;
   readonly tensors: readonly Named[];
   /** The tensors that differ from those of the model it was trained from; all of U1. */
@@ -75,7 +71,7 @@ export function flowModels(
   return models;
 }
 
-interface FlowRequest {
+export interface FlowRequest {
   readonly model: BenchModel;
   readonly update: UpdateKind;
   readonly rounds: number;
@@ -83,27 +79,42 @@ interface FlowRequest {
   readonly folder: string;
   /** How many of the first models the codec encodes; absent: all. */
   readonly coded?: number;
+  /** Where finished rounds are kept. */
+  readonly saved: SavedParts;
 }
 
-/** Both approaches on the same models. */
-export async function measureStandardFlow(request: FlowRequest): Promise<readonly FlowFigures[]> {
-  const { model, update, rounds, folder, coded: codedCount = Infinity } = request;
-  const models = flowModels(model, update, flowSteps(standardFlow));
-  const coded = await codedBytesOf(models.slice(0, codedCount));
-  const figures: FlowFigures[] = [];
+/** Both approaches on the same models, then recoveries from a store that was encoded. */
+export async function measureStandardFlow(request: FlowRequest): Promise<{
+  readonly flows: readonly FlowFigures[];
+  readonly coded: CodedStoreFigures;
+}> {
+  const { model, update, rounds, folder, saved, coded: codedCount = Infinity } = request;
+  const steps = flowSteps(standardFlow);
+  // Made only where something is left to measure: the largest take seconds and gigabytes.
+  let made: readonly FlowModel[] | undefined;
+  const models = (): readonly FlowModel[] => (made ??= flowModels(model, update, steps));
+  const part = <Result>(name: string, measure: () => Promise<Result>): Promise<Result> =>
+    saved.part(`${model}, ${update}, ${name}`, measure);
+  const codedBytes = await part("bytes by the codec", () => codedBytesOf(models().slice(0, codedCount)));
+  const flows: FlowFigures[] = [];
   for (const approach of ["snapshot", "update"] as const) {
     const measured: UseCaseFigures[][] = [];
     for (let round = 0; round < rounds; round++)
-      measured.push(await measureRound(models, approach, join(folder, `${approach}-${round}`)));
-    const useCases = models.map(({ step }, index) => {
+      measured.push(
+        await part(`${approach}, round ${round + 1}`, () =>
+          measureRound(models(), approach, join(folder, `${approach}-${round}`)),
+        ),
+      );
+    const useCases = steps.map(({ from }, index) => {
       const own = measured.map((each) => each[index] as UseCaseFigures);
-      const codedBytes = approach === "snapshot" || step.from === undefined ? undefined : coded[index];
-      return { ...medianOf(own), codedBytes };
+      const bytes = approach === "snapshot" || from === undefined ? undefined : codedBytes[index];
+      return { ...medianOf(own), codedBytes: bytes };
     });
-    const modelBytes = (models[0] as FlowModel).tensors.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    figures.push({ model, update, approach, modelBytes, useCases });
+    const modelBytes = shapesOf(model).reduce((sum, shape) => sum + byteLengthOf(shape), 0);
+    flows.push({ model, update, approach, modelBytes, useCases });
   }
-  return figures;
+  const measured = await part("coded store", () => measureCodedStore(models(), join(folder, "coded")));
+  return { flows, coded: { model, update, ...measured } };
 }
 
 /** What the codec makes of each model's changed tensors, against the model it was trained from. */
@@ -120,7 +131,7 @@ async function codedBytesOf(models: readonly FlowModel[]): Promise<readonly numb
 }
 
 /** Each snapshot is kept in a home of its own, so that it shares nothing; updates share one. */
-async function measureRound(
+export async function measureRound(
   models: readonly FlowModel[],
   approach: Approach,
   folder: string,
@@ -193,11 +204,8 @@ async function measureRecovery(
   versionId: Hash,
   { tensors }: FlowModel,
   folder: string,
-): Promise<Pick<UseCaseFigures, "recover" | "recoverFloorMs">> {
-  const cached = join(folder, "cached");
-  const file = await open(cached, "w");
-  for (const { bytes } of tensors) await file.write(bytes);
-  await file.close();
+): Promise<RecoveryFigures> {
+  const cached = await writeCached(folder, tensors);
   const floors: number[] = [];
   const recovered: RecoveredModel["steps"][] = [];
   for (let time = 0; time <= recoveries; time++) {
@@ -208,36 +216,6 @@ async function measureRecovery(
     recovered.push(steps);
   }
   return { recover: medianSteps(recovered), recoverFloorMs: median(floors) };
-}
-
-function medianSteps(all: readonly RecoveredModel["steps"][]): RecoveredModel["steps"] {
-  const middle = (step: keyof RecoveredModel["steps"]): number => median(all.map((each) => each[step]));
-  return {
-    loadMs: middle("loadMs"),
-    rebuildMs: middle("rebuildMs"),
-    checkEnvironmentMs: middle("checkEnvironmentMs"),
-    verifyMs: middle("verifyMs"),
-  };
-}
-
-interface OpenedHome {
-  readonly repository: FleetRepository;
-  /** Bytes of all files of its fleet. */
-  readonly stored: () => Promise<number>;
-  close(): Promise<void>;
-}
-
-async function openHomeAt(path: string): Promise<OpenedHome> {
-  const home = await openNodeHome(path);
-  const repository = await openRepository(home, "local");
-  return {
-    repository,
-    stored: () => bytesBelow(join(path, "fleets")),
-    close: async () => {
-      await repository.close();
-      await home.close();
-    },
-  };
 }
 
 function medianOf(rounds: readonly UseCaseFigures[]): UseCaseFigures {
@@ -253,55 +231,4 @@ function medianOf(rounds: readonly UseCaseFigures[]): UseCaseFigures {
     recover: medianSteps(rounds.map(({ recover }) => recover)),
     recoverFloorMs: middle((figures) => figures.recoverFloorMs),
   };
-}
-
-export interface DepthFigures {
-  readonly depth: number;
-  readonly deepMs: number;
-  readonly firstMs: number;
-}
-
-/** Recoveries of the first and of the last of a chain of updates, in turn. */
-export async function measureDepth({
-  model,
-  update,
-  depth,
-  rounds,
-  folder,
-}: FlowRequest & { readonly depth: number }): Promise<DepthFigures> {
-  const opened = await openHomeAt(join(folder, "depth"));
-  try {
-    const steps = flowSteps({ nodes: 1, perPhase: depth }).slice(0, depth + 1);
-    const ids: Hash[] = [];
-    let before: readonly Named[] | undefined;
-    for (const [index, step] of steps.entries()) {
-      const shapes = shapesOf(model);
-      const tensors: readonly Named[] = shapes.map((shape, i) => {
-        const known = before?.[i];
-        if (known === undefined) return { name: `t${String(i).padStart(3, "0")}`, ...weights(shape, i + 1) };
-        if (update === "partial" && i < shapes.length - 2) return known;
-        return { name: known.name, ...fineTuned(known, updateSize, 10_000 * index + i) };
-      });
-      const bases = step.from === undefined ? [] : [ids[step.from] as Hash];
-      const { summary } = await opened.repository.save(unhashedOpaqueModel(tensors), { name: "m", bases });
-      ids.push(summary.versionId);
-      before = tensors;
-    }
-    const times: { first: number[]; deep: number[] } = { first: [], deep: [] };
-    const turn = [
-      ["first", ids[1]],
-      ["deep", ids.at(-1)],
-    ] as const;
-    // Which is first alternates, so that neither always pays for the garbage of the other.
-    for (let round = -1; round < rounds; round++)
-      for (const [which, id] of round % 2 === 0 ? turn : turn.toReversed()) {
-        const startedMs = performance.now();
-        await opened.repository.recover(id as Hash);
-        if (round >= 0) times[which].push(performance.now() - startedMs);
-      }
-    return { depth, firstMs: median(times.first), deepMs: median(times.deep) };
-  } finally {
-    await opened.close();
-    await rm(folder, { recursive: true, force: true });
-  }
 }

@@ -2,13 +2,15 @@
  * MMlib's evaluation flow, for networks of its size: bytes, time to save and time to recover of each use case, by
  * approach, beside floors of the same run and MMlib's own figures.
  *
- *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--markdown FILE] [--quick] [-o json]
+ *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--resume FILE] [--markdown FILE] [--quick] …
  *   stemma bench flows --distributed [--nodes 5,10,20] [--approaches snapshot,update] [--rounds 3] …
  *
  * `--distributed` runs the flow on many nodes, each a process. `--quick` measures MobileNetV2 and ResNet-18 once, and
- * two nodes. With --markdown the report is written to FILE, and charts beside it. Asserts nothing but that the flow was
- * the one that the paper describes.
+ * two nodes. With --markdown the report is written to FILE, and charts beside it. All rounds take hours: with --resume
+ * each one that ended is kept in FILE, and the same command goes on from there, on the same machine and commit, after
+ * Ctrl-C as well. Asserts nothing but that the flow was the one that the paper describes.
  */
+import { rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -22,14 +24,18 @@ import {
 } from "./flows-distributed-report.js";
 import { measureProvenanceFlow } from "./flows-provenance.js";
 import { flowChart, flowsMarkdown, flowsText, type FlowResults } from "./flows-report.js";
+import { measureDepth } from "./flows-depth.js";
+import { flowSteps, standardFlow } from "./flows-plan.js";
 import {
-  measureDepth,
+  flowModels,
+  measureRound,
   measureStandardFlow,
   type Approach,
   type FlowFigures,
   type UpdateKind,
 } from "./flows-standard.js";
-import { machineLine } from "./machine.js";
+import { commitHere, isCodeChanged, machineLine, machineName, today } from "./machine.js";
+import { openSavedParts, type SavedParts } from "./saved-parts.js";
 import { shapesOf, type BenchModel } from "./model-shapes.js";
 
 const { values: options } = parseArgs({
@@ -42,12 +48,18 @@ const { values: options } = parseArgs({
     models: { type: "string" },
     rounds: { type: "string" },
     markdown: { type: "string" },
+    resume: { type: "string" },
   },
 });
 const folder = await mkdtemp(join(process.env["STEMMA_BENCH_FOLDER"] ?? tmpdir(), "stemma-bench-flows-"));
 const say = (text: string): void => {
   if (options.output !== "json") process.stderr.write(`${text} …\n`);
 };
+// What is measured when it comes is lost; what has ended is in the file of --resume.
+process.once("SIGINT", () => {
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(130);
+});
 try {
   const standard = options.distributed ? undefined : await runStandard();
   const distributed = options.distributed || options.quick ? await runDistributed() : undefined;
@@ -77,32 +89,38 @@ async function runStandard(): Promise<FlowResults> {
   const encoding = options.quick ? { coded: 2 } : {};
   const updates: readonly UpdateKind[] = ["full", "partial"];
   const flows: FlowFigures[] = [];
+  const coded: FlowResults["coded"][number][] = [];
   const depths: FlowResults["depths"][number][] = [];
+  const saved = await openParts();
   // One flow is not measured: it compiles the code for all others.
-  await measureStandardFlow({ model: "mobilenet-v2", update: "partial", rounds: 1, folder, coded: 0 });
+  await measureRound(
+    flowModels("mobilenet-v2", "partial", flowSteps(standardFlow)),
+    "update",
+    join(folder, "warm"),
+  );
   for (const model of models as BenchModel[])
     for (const update of updates) {
       say(`${model}, ${update} updates`);
-      flows.push(...(await measureStandardFlow({ model, update, rounds, folder, ...encoding })));
+      const measured = await measureStandardFlow({ model, update, rounds, folder, saved, ...encoding });
+      flows.push(...measured.flows);
+      coded.push(measured.coded);
     }
   for (const update of updates) {
     say(`${depth} updates, ${update}`);
-    const figures = await measureDepth({
-      model: "mobilenet-v2",
-      update,
-      depth,
-      rounds: depthRounds,
-      folder,
-    });
+    const figures = await saved.part(`${depth} updates, ${update}`, () =>
+      measureDepth({ model: "mobilenet-v2", update, depth, rounds: depthRounds, folder }),
+    );
     depths.push({ ...figures, update });
   }
   say("provenance");
-  const provenance = await measureProvenanceFlow(
-    options.quick
-      ? { perPhase: 1, pictures: 32, alpha: 0.35, folder }
-      : { perPhase: 4, pictures: 256, alpha: 1, folder },
+  const provenance = await saved.part("provenance", () =>
+    measureProvenanceFlow(
+      options.quick
+        ? { perPhase: 1, pictures: 32, alpha: 0.35, folder }
+        : { perPhase: 4, pictures: 256, alpha: 1, folder },
+    ),
   );
-  const results: FlowResults = { rounds, flows, depths, provenance };
+  const results: FlowResults = { rounds, flows, coded, depths, provenance, days: saved.days };
   const { markdown } = options;
   if (markdown !== undefined) {
     const charts = new Map(models.map((model) => [model, markdown.replace(/(\.md)?$/, `-${model}.svg`)]));
@@ -111,6 +129,21 @@ async function runStandard(): Promise<FlowResults> {
     await writeFile(markdown, flowsMarkdown(results, names));
   }
   return results;
+}
+
+/** @throws Error with --resume where the code is not that of a commit */
+async function openParts(): Promise<SavedParts> {
+  const { resume } = options;
+  if (resume === undefined) return await openSavedParts(undefined, {}, today);
+  const commit = commitHere();
+  if (commit === undefined || isCodeChanged())
+    throw new Error(
+      "--resume puts rounds of one commit together, and here the code is not that of a commit. Commit or undo the " +
+        "changes first, or measure without --resume.",
+    );
+  const kind = "stemma bench flows";
+  const where = { kind, commit, machine: machineName(), quick: String(options.quick) };
+  return await openSavedParts(resume, where, today);
 }
 
 async function runDistributed(): Promise<DistributedResults> {

@@ -22,6 +22,7 @@ import {
   reachesOf,
   type FlowResults,
 } from "../../bench/flows-report.js";
+import type { RecoveryFigures } from "../../bench/flows-home.js";
 import { flowModels, type UseCaseFigures } from "../../bench/flows-standard.js";
 import { byteLengthOf, shapesOf } from "../../bench/model-shapes.js";
 
@@ -96,6 +97,11 @@ function useCase(name: string, recoverMs: number): UseCaseFigures {
   };
 }
 
+const recovery = (ms: number): RecoveryFigures => ({
+  recover: { loadMs: ms, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 },
+  recoverFloorMs: 1_000,
+});
+
 const results: FlowResults = {
   rounds: 1,
   flows: [
@@ -105,6 +111,19 @@ const results: FlowResults = {
       approach: "update",
       modelBytes: 100_000_000,
       useCases: [useCase("U1", 15), useCase("U3-1-1", 15), useCase("U3-1-2", 25), useCase("U3-1-4", 25)],
+    },
+  ],
+  coded: [
+    {
+      model: "resnet-152",
+      update: "partial",
+      rawBytes: 300_000_000,
+      codedBytes: 250_000_000,
+      useCases: [
+        { useCase: "U1", chain: 0, raw: recovery(800), coded: recovery(900) },
+        { useCase: "U3-1-1", chain: 1, raw: recovery(900), coded: recovery(1_900) },
+        { useCase: "U3-1-2", chain: 2, raw: recovery(1_000), coded: recovery(2_000) },
+      ],
     },
   ],
   depths: [{ depth: 50, update: "full", firstMs: 10, deepMs: 11 }],
@@ -228,6 +247,16 @@ describe("the report of the flows", () => {
     for (const text of ["| 660 kB | 7.33 % |", "| 65.0 kB | 0.72 % |", "| 9.00 MB | 100.00 % |"])
       assert.ok(markdown.includes(text), text);
     for (const line of flowsText({ ...results, provenance }).split("\n")) assert.ok(line.length <= 80, line);
+  });
+
+  it("has recoveries from an encoded store beside those before, and the days of a measurement in parts", () => {
+    const markdown = flowsMarkdown({ ...results, days: ["2026-11-20", "2026-11-24"] }, new Map());
+    const row = "| resnet-152 | partial | 300 MB | 250 MB | 2 | 900 ms | 1900 ms | 0.90 → 1.90 |";
+    assert.ok(markdown.includes(row), markdown);
+    assert.ok(markdown.includes(", 2026-11-20 to 2026-11-24"));
+    const longest = { ...results.coded[0]!, model: "mobilenet-v2" as const };
+    for (const line of flowsText({ ...results, coded: [longest] }).split("\n"))
+      assert.ok(line.length <= 80, line);
   });
 
   it("says which aims are met, by the medians of the fine-tunes", () => {
