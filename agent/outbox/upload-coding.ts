@@ -26,7 +26,7 @@ import { openTensorCoder, type TensorCoder } from "../../shared/wire/coding/tens
 import type { Encoding, ObjectRef, Want } from "../../shared/wire/messages.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import type { Profile } from "../settings/profile.js";
-import { decideCoding, prefersLowRank } from "./decide-coding.js";
+import { decideCoding, prefersLowRank } from "../../shared/wire/coding/decide-coding.js";
 import { readOptimizer, readVersion } from "./read-version.js";
 
 export interface UploadCodingOptions {

@@ -56,6 +56,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   removeDevice: "deviceUpkeep",
   rollouts: "rollouts",
   rollout: "rollouts",
+  rolloutReport: "rollouts",
   planRollout: "rollouts",
   createRollout: "rollouts",
   setRollout: "rollouts",

@@ -153,9 +153,63 @@ const rolloutPlan = z
     noModel: count.describe("Devices that run nothing: they switch without a comparison"),
     offline: count,
     bytes: count.describe("Of the version's tensors: what a device fetches that has none of them"),
+    storageBytes: count.describe("That each device needs free: the version is stored and installed"),
+    transfers: z
+      .array(
+        z.object({
+          device: text,
+          wave: count,
+          bytes: count.describe("The tensors that it lacks, coded against what it has"),
+          isEstimated: z
+            .boolean()
+            .describe("By the share of other devices, since too many have something else"),
+          metered: z.boolean().describe("Whether its profile calls the link metered"),
+          ms: count
+            .nullable()
+            .describe("By earlier transfers to it, or to others of its profile; null: none"),
+        }),
+      )
+      .exactOptional()
+      .describe("Device by device; only of a running server"),
+    expectedMs: count
+      .nullable()
+      .exactOptional()
+      .describe("Transfers and soak times of all waves, for devices that are connected; null: not known"),
   })
   .meta({ id: "RolloutPlan" });
 export type RolloutPlanAnswer = ValueOf<typeof rolloutPlan>;
+
+const rolloutReport = z
+  .object({
+    name: text,
+    phase: z.enum(["created", "running", "paused", "aborted", "undone", "done"]),
+    devices: z.array(
+      z.object({
+        device: text,
+        wave: count,
+        planned: z.object({ bytes: count, ms: count.nullable() }).exactOptional(),
+        actual: z
+          .object({
+            bytes: count.describe("Of all blocks, also those that were sent again"),
+            ms: count.describe("In which they were sent"),
+            atMs: timeMs,
+          })
+          .exactOptional()
+          .describe("Absent: nothing was sent, or not all yet"),
+        decidedMs: count.exactOptional().describe("From joining to the verdict"),
+      }),
+    ),
+    compared: count.describe("Devices with both"),
+    plannedBytes: count.describe("Of those"),
+    actualBytes: count,
+    bytesError: z
+      .number()
+      .nullable()
+      .describe("Median of |planned - actual| / actual; null: nothing to compare"),
+    timeError: z.number().nullable(),
+  })
+  .meta({ id: "RolloutTransfers" });
+export type RolloutReportAnswer = ValueOf<typeof rolloutReport>;
 
 const rolloutsPath = `${fleetPath}/rollouts`;
 const rolloutName = shortText.describe("Name of the rollout");
@@ -186,6 +240,13 @@ export const rolloutOperations = {
     path: `${rolloutsPath}/:rollout`,
     params: rolloutParams,
     output: rolloutDetail,
+  }),
+  rolloutReport: call({
+    summary: "What the transfers of a rollout took, beside what was planned",
+    method: "GET",
+    path: `${rolloutsPath}/:rollout/report`,
+    params: rolloutParams,
+    output: rolloutReport,
   }),
   planRollout: call({
     summary: "Which devices a rollout would reach, and in which waves; changes nothing",

@@ -3,8 +3,18 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { EventHub } from "../events/event-hub.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
+
+/** What a version takes to a device. */
+export interface PredictedBytes {
+  readonly bytes: number;
+  /** Taken from the share of others, since too many devices have something different. */
+  readonly isEstimated: boolean;
+  /** Of the link, by the profile of the device. */
+  readonly metered: boolean;
+}
 
 /** A fleet whose devices may be connected. */
 export interface LiveFleet {
@@ -18,6 +28,12 @@ export interface LiveFleet {
   assigned(device: string): Promise<void>;
   /** Something was set on the device: it is told now, where it is connected. */
   settingsChanged(device: string): void;
+  /** How many bytes the version takes to each of these devices. */
+  predict(
+    summary: VersionSummary,
+    line: string,
+    devices: readonly string[],
+  ): Promise<ReadonlyMap<string, PredictedBytes>>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -11,7 +11,7 @@ import type { Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
-import { codingSpoolEnding, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
+import { codingSpoolEnding, countingSpool, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
 import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
 import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
@@ -56,9 +56,12 @@ interface CodingWork {
 
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
+const maxLengths = 1024;
 
 export class CodedDownloads {
   readonly #coded = new Map<string, SharedStream>();
+  /** Lengths of streams that were coded to learn them. */
+  readonly #lengths = new Map<string, number>();
   readonly #queue = new SerialQueue();
   private constructor(private readonly parts: CodedDownloadsParts) {}
 
@@ -180,6 +183,26 @@ export class CodedDownloads {
       await coder.close();
       repository.objects.release(lease.id);
     }
+  }
+
+  /** The length that a stream would have, without keeping it. @throws what codeStream throws */
+  async codedLength(
+    summary: VersionSummary,
+    work: Pick<CodingWork, "tensors" | "references" | "format">,
+  ): Promise<number> {
+    const key = sha256(JSON.stringify([summary.versionId, work.tensors, work.references, work.format]));
+    const known = this.#lengths.get(key);
+    if (known !== undefined) return known;
+    const rawBytes = work.tensors.reduce(
+      (sum, id) => sum + (this.parts.repository.objects.stat(id)?.byteLength ?? 0),
+      0,
+    );
+    const { byteLength } = await this.#queue.run(() =>
+      this.#code({ summary, ...work, maxBytes: maxEncodedBytes(rawBytes) }, countingSpool()),
+    );
+    if (this.#lengths.size >= maxLengths) this.#lengths.delete(this.#lengths.keys().next().value ?? "");
+    this.#lengths.set(key, byteLength);
+    return byteLength;
   }
 
   /** Resolves when nothing is being coded. */

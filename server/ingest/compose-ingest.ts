@@ -29,6 +29,7 @@ import { Offers } from "./offers.js";
 import { Receipts } from "./receipts.js";
 import { SettingsSync } from "./settings-sync.js";
 import { openSpoolFolder, type SpoolFolder } from "./spool.js";
+import { TransferPredictor } from "./transfer-predictor.js";
 import { UploadScheduler } from "./upload-scheduler.js";
 
 export interface FleetIngestParts {
@@ -74,6 +75,7 @@ export interface IngestServices {
   readonly doubts: DeviceDoubts;
   readonly settings: SettingsSync;
   readonly claims: Claims;
+  readonly predictor: TransferPredictor;
 }
 
 /** Opens the folders of unfinished transfers and connects everything. */
@@ -146,6 +148,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     quota,
     doubts: new DeviceDoubts(),
     claims,
+    predictor: new TransferPredictor({ repository, codedDownloads, files, coding: limits.coding }),
     admission: composeAdmission(parts, sessions, quota),
     commands,
     settings: new SettingsSync({ repository, commands, clock, log }),

@@ -26,6 +26,10 @@ const maxRemembered = 4096;
 export class SentStream {
   #blocks: Uint8Array | undefined;
   #left = Number.POSITIVE_INFINITY;
+  /** Bytes of all blocks that were sent, also of those that were sent again. */
+  bytes = 0;
+  /** Milliseconds in which it was being sent, over all connections. */
+  durationMs = 0;
 
   /** Every block was sent at least once. */
   get isComplete(): boolean {
@@ -36,6 +40,7 @@ export class SentStream {
       this.#left = Math.ceil(message.byteLength / message.blockBytes);
       this.#blocks = new Uint8Array(this.#left);
     }
+    if (message.type === "block") this.bytes += message.data.length;
     if (message.type !== "block" || this.#blocks?.[message.index] !== 0) return;
     this.#blocks[message.index] = 1;
     this.#left--;
@@ -50,10 +55,17 @@ function remember<Value>(map: Map<string, Value>, key: string, value: Value): Va
   return value;
 }
 
+/** What was sent of a version to a device so far. */
+interface Sent {
+  readonly ids: Set<Hash>;
+  bytes: number;
+  durationMs: number;
+}
+
 export class Deliveries {
   readonly #streams = new Map<string, SentStream>();
   /** Device, generation and version → objects that were sent. */
-  readonly #sent = new Map<string, Set<Hash>>();
+  readonly #sent = new Map<string, Sent>();
   constructor(private readonly parts: DeliveriesParts) {}
 
   /** The blocks sent of a stream; the same for the same key. */
@@ -64,15 +76,30 @@ export class Deliveries {
   /** Objects that were sent inside an offer. */
   offered(device: string, versionId: Hash, ids: Iterable<Hash>): void {
     const key = this.#key(device, versionId);
-    const sent = remember(this.#sent, key, this.#sent.get(key) ?? new Set<Hash>());
-    for (const id of ids) sent.add(id);
+    const sent = remember(
+      this.#sent,
+      key,
+      this.#sent.get(key) ?? { ids: new Set(), bytes: 0, durationMs: 0 },
+    );
+    for (const id of ids) sent.ids.add(id);
   }
 
   /** A complete stream of these objects was sent. Appends the fact once nothing of the version is left. */
-  async delivered(device: string, summary: VersionSummary, ids: Iterable<Hash>): Promise<void> {
+  async delivered(
+    device: string,
+    summary: VersionSummary,
+    ids: Iterable<Hash>,
+    { bytes, durationMs }: Pick<SentStream, "bytes" | "durationMs">,
+  ): Promise<void> {
     const { repository, clock } = this.parts;
     const { versionId, record } = summary;
     this.offered(device, versionId, ids);
+    const key = this.#key(device, versionId);
+    const sent = this.#sent.get(key);
+    if (sent !== undefined) {
+      sent.bytes += bytes;
+      sent.durationMs += durationMs;
+    }
     const known = repository.device(device);
     if (known === undefined || repository.hasHad(device, versionId)) return;
     const line =
@@ -88,11 +115,16 @@ export class Deliveries {
       ...modelObjectsOf(record).map(({ id }) => id),
       ...(await repository.leaves(versionId)).map(({ tensor }) => tensor),
     ];
-    const key = this.#key(device, versionId);
-    const sent = this.#sent.get(key);
-    if (!needed.every((id) => sent?.has(id) === true || objects.has(id))) return;
+    if (!needed.every((id) => sent?.ids.has(id) === true || objects.has(id))) return;
     const { generation } = known;
-    await repository.append({ type: "given", atMs: clock.now(), device, generation, versionId });
+    await repository.append({
+      type: "given",
+      atMs: clock.now(),
+      device,
+      generation,
+      versionId,
+      ...(sent === undefined ? {} : { bytes: sent.bytes, durationMs: Math.round(sent.durationMs) }),
+    });
     this.#sent.delete(key);
   }
 

@@ -41,6 +41,8 @@ interface Download {
   readonly ids: readonly Hash[];
   readonly sent: SentStream;
   readonly coded: CodedDownload | undefined;
+  /** When it was asked for, by the monotonic clock. */
+  readonly startedMs: number;
 }
 /** A stream that is being prepared, with the newest block request that came meanwhile. */
 interface Preparing {
@@ -56,6 +58,7 @@ interface Prepared {
   readonly summary: VersionSummary;
   readonly raw: FetchedStream;
   readonly coded: CodedDownload | undefined;
+  readonly startedMs: number;
 }
 
 /** Milliseconds that a request for blocks waits for its fetch, which it may have overtaken. */
@@ -124,7 +127,7 @@ export class Downloads {
     const { sent, summary, ids } = download;
     if (!sent.isComplete) return;
     try {
-      await this.parts.deliveries.delivered(device, summary, ids);
+      await this.parts.deliveries.delivered(device, summary, ids, sent);
     } catch (error) {
       // The device has the model; at worst it sends some of it back once.
       this.#reportable(error, device, transfer);
@@ -152,6 +155,7 @@ export class Downloads {
       present.blocks.reconnected();
       this.#stop(present);
     }
+    const startedMs = this.parts.clock.monotonic();
     const summary = this.#requireAllowed(device, fetch.versionId);
     const preparing: Preparing = { device, request: this.#early.get(key)?.request };
     this.#forgetEarly(key);
@@ -166,7 +170,7 @@ export class Downloads {
         await coded?.release();
         return;
       }
-      const blocks = this.#send(device, fetch, { summary, raw: stream, coded });
+      const blocks = this.#send(device, fetch, { summary, raw: stream, coded, startedMs });
       if (preparing.request !== undefined) blocks.onRequest(preparing.request);
     } finally {
       if (this.#preparing.get(key) === preparing) this.#preparing.delete(key);
@@ -207,7 +211,7 @@ export class Downloads {
   #send(
     device: string,
     { transfer, blockBytes: requestedBytes }: Fetch,
-    { summary, raw, coded }: Prepared,
+    { summary, raw, coded, startedMs }: Prepared,
   ): RunningSender {
     const { repository, sender, clock, limits, deliveries } = this.parts;
     const { objects, encodings } = coded ?? raw;
@@ -242,6 +246,7 @@ export class Downloads {
       ids,
       sent,
       coded,
+      startedMs,
     });
     return blocks;
   }
@@ -286,7 +291,10 @@ export class Downloads {
 
   #stop(download: Download): void {
     const key = keyOf(download.device, download.transfer);
-    if (this.#running.get(key) === download) this.#running.delete(key);
+    if (this.#running.get(key) === download) {
+      this.#running.delete(key);
+      download.sent.durationMs += this.parts.clock.monotonic() - download.startedMs;
+    }
     this.parts.repository.objects.release(download.leaseId);
     // Not awaited: a reader may be in the middle of a piece, and nothing depends on its end.
     void download.blocks

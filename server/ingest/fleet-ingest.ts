@@ -16,6 +16,8 @@ import {
 } from "../../shared/wire/limits.js";
 import type { Announce, Birth, Body, Envelope, LineHead, Welcome } from "../../shared/wire/messages.js";
 import type { ClaimSummary } from "../repository/claim.js";
+import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { PredictedBytes } from "../context/operations-context.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";
 import type { Admission } from "./admission.js";
@@ -160,6 +162,14 @@ export class FleetIngest {
   /** See LiveFleet. */
   settingsChanged(device: string): void {
     if (this.isOnline(device)) this.#bringSettings(device);
+  }
+  /** See LiveFleet. */
+  predict(
+    summary: VersionSummary,
+    line: string,
+    devices: readonly string[],
+  ): Promise<ReadonlyMap<string, PredictedBytes>> {
+    return this.services.predictor.predict(summary, line, devices);
   }
   command(
     device: string,

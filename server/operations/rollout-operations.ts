@@ -1,5 +1,6 @@
 /** Operations on rollouts. What carries a running one forward is server/rollout/rollout-runner.ts. */
 import { StemmaError } from "../../shared/errors.js";
+import type { RolloutPolicy } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";
@@ -11,12 +12,15 @@ import { chooseDevices } from "../rollout/choose-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
 import { nextWave } from "../rollout/next-step.js";
+import { planTransfers, type PlannedDelivery } from "../rollout/plan-transfers.js";
 import { policyOf } from "../rollout/policy.js";
+import { reportOf } from "../rollout/rollout-report.js";
+import { spanOf } from "../rollout/transfer-times.js";
 import { returnsOf, undo } from "../rollout/undo.js";
 
 type RolloutOperations = Pick<
   ServerOperations,
-  "rollouts" | "rollout" | "planRollout" | "createRollout" | "setRollout" | "undoRollout"
+  "rollouts" | "rollout" | "rolloutReport" | "planRollout" | "createRollout" | "setRollout" | "undoRollout"
 >;
 
 export function rolloutOperations(
@@ -42,6 +46,11 @@ export function rolloutOperations(
     });
     const known = new Map(selected.map((each) => [each.device, each]));
     const taking = [...joined].flatMap((device) => known.get(device) ?? []);
+    const liveFleet = await live?.fleet(fleet);
+    const expected =
+      liveFleet === undefined
+        ? undefined
+        : await planTransfers(repository, liveFleet, { summary: version, line, devices: [...joined] });
     return {
       name,
       model: titleOf(version),
@@ -54,6 +63,10 @@ export function rolloutOperations(
       noModel: taking.filter(({ active }) => active[line] === undefined).length,
       offline: taking.filter(({ online }) => !online).length,
       bytes: version.tensorBytes,
+      storageBytes: 2 * version.tensorBytes,
+      ...(expected === undefined
+        ? {}
+        : expectations(policy, waves, expected, (device) => known.get(device)?.online === true)),
     };
   };
   const summaryOf = async (fleet: string, name: string): Promise<RolloutAnswer> => {
@@ -90,6 +103,10 @@ export function rolloutOperations(
         if (liveFleet?.isOnline(device) !== true) return "it is not connected";
         return live?.rollouts.waits(fleet, name, device) ?? "its turn comes";
       }
+    },
+    rolloutReport: async ({ fleet, rollout }) => {
+      const repository = await fleets.get(fleet);
+      return reportOf(repository.rollout(rollout), (device) => repository.deliveries(device));
     },
     planRollout: plan,
     createRollout: async (input) => {
@@ -135,6 +152,28 @@ export function rolloutOperations(
       return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
     },
   };
+}
+
+function expectations(
+  { atOnce, soakMinutes }: RolloutPolicy,
+  waves: readonly (readonly string[])[],
+  expected: ReadonlyMap<string, PlannedDelivery>,
+  isOnline: (device: string) => boolean,
+): Pick<RolloutPlanAnswer, "transfers" | "expectedMs"> {
+  const transfers = waves.flatMap((devices, index) =>
+    devices.flatMap((device) => {
+      const planned = expected.get(device);
+      return planned === undefined ? [] : [{ device, wave: index + 1, ...planned }];
+    }),
+  );
+  const times = waves.map((devices) =>
+    devices.filter(isOnline).map((device) => expected.get(device)?.ms ?? null),
+  );
+  const isKnown = times.flat().length > 0 && times.flat().every((ms) => ms !== null);
+  const used = times.filter((wave) => wave.length > 0);
+  const spanMs = used.reduce((sum, wave) => sum + spanOf(wave.map(Number), atOnce), 0);
+  const soakMs = Math.max(0, used.length - 1) * soakMinutes * 60_000;
+  return { transfers, expectedMs: isKnown ? Math.round(spanMs + soakMs) : null };
 }
 
 /** @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_REDUCED */

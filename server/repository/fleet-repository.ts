@@ -10,6 +10,7 @@ import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
+import type { Delivery } from "./state/device-state.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
 import type { RolloutState } from "./state/rollout-state.js";
@@ -440,6 +441,8 @@ export interface FleetRepository {
    * was given a model was not given what the training used.
    */
   hasHad(device: string, versionId: Hash): boolean;
+  /** What it took to send versions to this generation of the device, oldest first. */
+  deliveries(device: string): readonly Delivery[];
   /** Whether this generation of the device reported this lately (among the last activations of the line). */
   hasActivation(
     device: string,

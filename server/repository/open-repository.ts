@@ -306,6 +306,7 @@ type Lookups = Pick<
   | "isAssignmentAnswered"
   | "hasHad"
   | "hasSent"
+  | "deliveries"
   | "hasActivation"
   | "datasets"
 >;
@@ -361,6 +362,7 @@ function lookups(context: RepositoryContext): Lookups {
     isAssignmentAnswered: (device, line) => state.devices.get(device)?.unanswered.has(line) !== true,
     hasHad: (device, versionId) => hasHad(context, device, versionId),
     hasSent: (device, versionId) => hasSent(context, device, versionId),
+    deliveries: (device) => state.devices.get(device)?.deliveries ?? [],
     hasActivation: (name, activation) => {
       const device = state.devices.get(name);
       return device !== undefined && hasActivation(device, activation);

@@ -5,6 +5,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { PlannedTransfer } from "../../shared/journal/fact.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -18,6 +19,7 @@ import { chooseDevices } from "./choose-devices.js";
 import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";
+import { planTransfers } from "./plan-transfers.js";
 import { returnsOf, undo } from "./undo.js";
 
 export interface RolloutRunnerParts {
@@ -26,7 +28,7 @@ export interface RolloutRunnerParts {
   readonly fleets: OpenFleets;
   readonly events: Pick<EventHub, "listen">;
   readonly operations: Pick<ServerOperations, "devices" | "evaluateOnDevice">;
-  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned">>;
+  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict">>;
 }
 
 /** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
@@ -167,6 +169,7 @@ export class RolloutRunner {
     const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), family);
     const devices = nextWave(rollout, candidates);
     const wave = rollout.wave + 1;
+    const planned = await this.#planned(repository, rollout, devices);
     for (let at = 0; at < devices.length; at += maxWaveFactDevices)
       await repository.append({
         type: "wave",
@@ -174,9 +177,37 @@ export class RolloutRunner {
         rollout: name,
         wave,
         devices: devices.slice(at, at + maxWaveFactDevices),
+        ...(planned === undefined ? {} : { planned: planned.slice(at, at + maxWaveFactDevices) }),
       });
     if (devices.length > 0) log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
     return devices.length === 0;
+  }
+
+  /** For the report; a rollout goes on without it. */
+  async #planned(
+    repository: FleetRepository,
+    { name, line, versionId }: RolloutState,
+    devices: readonly string[],
+  ): Promise<readonly PlannedTransfer[] | undefined> {
+    const summary = repository.get(versionId);
+    if (summary === undefined || devices.length === 0) return undefined;
+    try {
+      const live = await this.parts.fleetOf(repository.fleet);
+      const found = await planTransfers(repository, live, { summary, line, devices });
+      return devices.map((device) => {
+        const { bytes = 0, ms = null } = found.get(device) ?? {};
+        return { bytes, ms };
+      });
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      this.parts.log.warn("rollout-not-planned", {
+        fleet: repository.fleet,
+        rollout: name,
+        code: error.code,
+        message: error.message,
+      });
+      return undefined;
+    }
   }
 
   /** @returns whether the rollout waits now */

@@ -86,6 +86,13 @@ export interface RolloutTrial {
   readonly change?: number;
 }
 
+/** What the transfer of a version to a device is expected to take. */
+export interface PlannedTransfer {
+  readonly bytes: number;
+  /** Null: nothing was measured on the device, or on others of its profile. */
+  readonly ms: number | null;
+}
+
 export type Fact =
   /**
    * A version exists: its record and every object it needs are in the store. `version` counts per (fleet,
@@ -231,6 +238,8 @@ export type Fact =
       /** From 1. */
       readonly wave: number;
       readonly devices: readonly string[];
+      /** What the transfer to each of them was expected to take, in their order; absent: not known. */
+      readonly planned?: readonly PlannedTransfer[];
     })
   /** What came of a device in a rollout, before it runs the version. */
   | (Timed & {
@@ -251,6 +260,9 @@ export type Fact =
       readonly device: string;
       readonly generation: number;
       readonly versionId: Hash;
+      /** Bytes of the blocks that were sent for it, and how long that took; absent in older journals. */
+      readonly bytes?: number;
+      readonly durationMs?: number;
     })
   | (Caused & {
       readonly type: "data";

@@ -1,11 +1,12 @@
-/** `stemma rollout plan|create|start|status|watch|pause|resume|abort|undo`: a version for many devices, in waves. */
+/** `stemma rollout plan|create|start|status|watch|report|pause|resume|abort|undo`: a version for many devices. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
+import { formatBytes, formatDuration, formatTime, type Column } from "../../../shared/cli/output.js";
 import type { RolloutAnswer, RolloutPlanAnswer } from "../../api/rollout-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { parseBytes, parseDuration } from "../quantities.js";
 import { describeMember, headOfRollout } from "../../rollout/rollout-text.js";
+import { addRolloutReportCommand } from "./rollout-report.js";
 import { addRolloutWatchCommand } from "./rollout-watch.js";
 
 const groupHelp = `
@@ -75,6 +76,7 @@ export function addRolloutCommands(rollout: Command): void {
       ),
     );
   addRolloutWatchCommand(rollout);
+  addRolloutReportCommand(rollout);
   addPhaseCommand(rollout, "start", "running", "start a rollout that was created");
   addPhaseCommand(rollout, "pause", "paused", "begin no wave and switch no device until it is resumed");
   addPhaseCommand(rollout, "resume", "running", "go on with a paused rollout; what stopped it is accepted");
@@ -189,6 +191,9 @@ function describePlan({
   noModel,
   offline,
   bytes,
+  storageBytes,
+  transfers,
+  expectedMs,
 }: RolloutPlanAnswer): string {
   const devices = waves.flat().length;
   return [
@@ -199,10 +204,35 @@ function describePlan({
     ...(notReached > 0 ? [`in no wave: ${plural(notReached)}; end the waves with rest to reach all`] : []),
     ...(noModel > 0 ? [`without a comparison, since they run nothing: ${plural(noModel)}`] : []),
     ...(offline > 0 ? [`not connected now: ${offline}`] : []),
-    `at most ${formatBytes(bytes)} to each device, less what it has already`,
+    ...(transfers === undefined
+      ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]
+      : describeTransfers(transfers, expectedMs ?? null)),
+    `needs ${formatBytes(storageBytes)} free on each device`,
     ...excluded.slice(0, 20).map(({ device, because }) => `not: ${device} ${because}`),
     ...(excluded.length > 20 ? [`not: ${excluded.length - 20} more`] : []),
   ].join("\n");
+}
+
+/** In all and by link; the devices with the most bytes by name. */
+function describeTransfers(
+  transfers: NonNullable<RolloutPlanAnswer["transfers"]>,
+  expectedMs: number | null,
+): readonly string[] {
+  const sum = (some: typeof transfers): number => some.reduce((total, { bytes }) => total + bytes, 0);
+  const metered = transfers.filter((one) => one.metered);
+  const largest = [...transfers].sort((a, b) => b.bytes - a.bytes).slice(0, namedDevices);
+  const shown = largest.map(({ device, bytes, ms }) => {
+    const time = ms === null ? "" : ` in ${formatDuration(ms)}`;
+    return `${device} ${formatBytes(bytes)}${time}`;
+  });
+  const isRough = transfers.some(({ isEstimated }) => isEstimated);
+  return [
+    `${isRough ? "about " : ""}${formatBytes(sum(transfers))} in all, ${formatBytes(sum(metered))} of it on metered links`,
+    ...(shown.length === 0 ? [] : [`most: ${shown.join(", ")}`]),
+    expectedMs === null
+      ? "time: not known before a transfer was measured"
+      : `time: ${formatDuration(expectedMs)} of transfers and soak, of devices that are connected`,
+  ];
 }
 
 function someOf(devices: readonly string[]): string {

@@ -75,6 +75,28 @@ export interface DeviceState {
   readonly unanswered: Set<string>;
   /** Versions that the server has sent completely to the current generation. */
   given: Set<Hash>;
+  /** What sending them took, oldest first; without those that nothing was measured of. */
+  deliveries: Delivery[];
+}
+
+/** What it took to send a version to a device. */
+export interface Delivery {
+  readonly versionId: Hash;
+  readonly atMs: number;
+  readonly bytes: number;
+  readonly durationMs: number;
+}
+
+/** Max deliveries of a device that are kept. */
+const maxDeliveries = 64;
+
+export function applyGiven(device: DeviceState, fact: FactOf<"given">): void {
+  const { generation, versionId, atMs, bytes, durationMs } = fact;
+  if (generation !== currentGeneration(device).generation) return;
+  device.given.add(versionId);
+  if (bytes === undefined || durationMs === undefined) return;
+  device.deliveries.push({ versionId, atMs, bytes, durationMs });
+  if (device.deliveries.length > maxDeliveries) device.deliveries.shift();
 }
 
 const noGeneration: Generation = { generation: 0, enrolledAtMs: 0 };
@@ -126,6 +148,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     reportedSettings: undefined,
     session: 0,
     given: new Set<Hash>(),
+    deliveries: [],
   };
   if (known !== undefined) {
     Object.assign(known, fields);

@@ -142,7 +142,16 @@ const factSchemas = {
     because: text,
     ...by,
   },
-  wave: { ...at, rollout: text, wave: count.min(1), devices: z.array(text).min(1).max(maxWaveFactDevices) },
+  wave: {
+    ...at,
+    rollout: text,
+    wave: count.min(1),
+    devices: z.array(text).min(1).max(maxWaveFactDevices),
+    planned: z
+      .array(z.looseObject({ bytes: count, ms: count.nullable() }))
+      .max(maxWaveFactDevices)
+      .optional(),
+  },
   judged: {
     ...at,
     rollout: text,
@@ -161,7 +170,14 @@ const factSchemas = {
       })
       .optional(),
   },
-  given: { ...at, device: text, generation, versionId: hash },
+  given: {
+    ...at,
+    device: text,
+    generation,
+    versionId: hash,
+    bytes: count.optional(),
+    durationMs: count.optional(),
+  },
   data: {
     ...at,
     name: text,

@@ -7,6 +7,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type {
   ComparedLosses,
   Fact,
+  PlannedTransfer,
   RolloutPhase,
   RolloutPolicy,
   RolloutTrial,
@@ -22,6 +23,7 @@ export interface RolloutMember {
   readonly device: string;
   readonly wave: number;
   readonly joinedAtMs: number;
+  readonly planned?: PlannedTransfer;
   readonly judged?: {
     readonly atMs: number;
     readonly verdict: RolloutVerdict;
@@ -97,9 +99,15 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
     case "wave":
       if (fact.wave > rollout.wave) rollout.waveAtMs = fact.atMs;
       rollout.wave = Math.max(rollout.wave, fact.wave);
-      for (const device of fact.devices)
+      for (const [index, device] of fact.devices.entries())
         if (!rollout.members.has(device)) {
-          rollout.members.set(device, { device, wave: fact.wave, joinedAtMs: fact.atMs });
+          const planned = fact.planned?.[index];
+          rollout.members.set(device, {
+            device,
+            wave: fact.wave,
+            joinedAtMs: fact.atMs,
+            ...(planned === undefined ? {} : { planned }),
+          });
           rollout.undecided++;
         }
       return true;

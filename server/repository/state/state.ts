@@ -20,9 +20,9 @@ import {
   applyAssigned,
   applyEnrolled,
   applySession,
+  applyGiven,
   applySettings,
   applyStanding,
-  currentGeneration,
   generationFloor,
   lastActivations,
   type DeviceState,
@@ -327,7 +327,7 @@ function applyToDevice(
         applySession(device, fact);
         return;
       case "given":
-        if (fact.generation === currentGeneration(device).generation) device.given.add(fact.versionId);
+        applyGiven(device, fact);
         return;
       case "labelled":
         device.labels = labelsAfter(device.labels, fact.labels);

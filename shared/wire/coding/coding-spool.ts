@@ -43,6 +43,20 @@ export async function openCodingSpool(
   };
 }
 
+/** A spool that keeps nothing: only the lengths of what is appended are wanted. */
+export function countingSpool(): CodingSpool {
+  return {
+    append: ({ length }) =>
+      Promise.resolve({
+        byteLength: length,
+        chunks: () => {
+          throw new RangeError("a counting spool keeps no bytes");
+        },
+      }),
+    remove: () => Promise.resolve(),
+  };
+}
+
 function memorySpool(): CodingSpool {
   return {
     append(bytes) {

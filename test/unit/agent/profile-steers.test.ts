@@ -12,7 +12,7 @@ import { nextActivation } from "../../../agent/lines/activation.js";
 import { mqttOptionsOf } from "../../../agent/link/mqtt-options.js";
 import { Pacer } from "../../../agent/link/pacer.js";
 import { Downloads } from "../../../agent/offers/downloads.js";
-import { decideCoding } from "../../../agent/outbox/decide-coding.js";
+import { decideCoding } from "../../../shared/wire/coding/decide-coding.js";
 import { Outbox } from "../../../agent/outbox/outbox.js";
 import { keptVersions } from "../../../agent/outbox/outbox-state.js";
 import { Uploads } from "../../../agent/outbox/uploads.js";

@@ -359,9 +359,23 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     {
       name: "planRollout",
-      ask: (at) => at.planRollout({ fleet, ...rollout, policy: { waves: ["1", "10%"], own: "keep" } }),
+      ask: async (at) => {
+        const policy = { waves: ["1", "10%"], own: "keep" } as const;
+        // Only a running server predicts transfers.
+        const {
+          transfers: _,
+          expectedMs: __,
+          ...plan
+        } = await at.planRollout({
+          fleet,
+          ...rollout,
+          policy: { ...policy, waves: [...policy.waves] },
+        });
+        return plan;
+      },
     },
     { name: "createRollout", ask: async (at) => withoutTimes(await at.createRollout({ fleet, ...rollout })) },
+    { name: "rolloutReport", ask: (at) => at.rolloutReport({ fleet, rollout: rollout.name }) },
     {
       name: "createRollout",
       shows: "a name that is taken",

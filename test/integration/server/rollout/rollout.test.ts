@@ -153,6 +153,16 @@ describe("a rollout", { timeout: 120_000 }, () => {
     assert.ok(done.members.every(({ compared }) => (compared?.samples ?? 0) > 10));
     assert.ok(done.members.every(({ trial }) => (trial?.slowdown ?? 0) > 0 && (trial?.change ?? 0) > 0));
 
+    // What was sent is what was planned by what each device has: v4 has a model of its own.
+    const planned = new Map(plan.transfers?.map(({ device, bytes }) => [device, bytes]));
+    const report = await operations.rolloutReport({ fleet, rollout: "spring" });
+    assert.equal(report.compared, 3);
+    assert.deepEqual(
+      new Map(report.devices.map(({ device, actual }) => [device, actual?.bytes])),
+      new Map(report.devices.map(({ device }) => [device, planned.get(device)])),
+    );
+    assert.ok(report.actualBytes > 0 && report.bytesError === 0, JSON.stringify(report));
+
     // What devices return to cannot be retired meanwhile.
     await assert.rejects(operations.retire({ fleet, model: base, because: "old" }), { code: "MODEL_IN_USE" });
     const before = await operations.undoRollout({ fleet, rollout: "spring", dryRun: true });

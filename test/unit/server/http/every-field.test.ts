@@ -102,6 +102,7 @@ const inputs = {
   evaluateOnDevice: { ...car, line: "a", models: ["a", "b"], limit: 3, timeoutMs: 4 },
   rollouts: { fleet },
   rollout: { fleet, rollout: "r" },
+  rolloutReport: { fleet, rollout: "r" },
   planRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy },
   createRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy, start: true },
   setRollout: { fleet, rollout: "r", phase: "paused", because: "x" },

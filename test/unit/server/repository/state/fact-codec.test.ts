@@ -92,6 +92,18 @@ test("facts of every kind are decoded as they were encoded", () => {
     },
     { type: "rollout-phase", atMs: 1, rollout: "r", phase: "paused", because: "x", by: "ann" },
     { type: "wave", atMs: 1, rollout: "r", wave: 1, devices: ["d", "e"] },
+    {
+      type: "wave",
+      atMs: 1,
+      rollout: "r",
+      wave: 2,
+      devices: ["d", "e"],
+      planned: [
+        { bytes: 10, ms: null },
+        { bytes: 0, ms: 5 },
+      ],
+    },
+    { type: "given", atMs: 1, device: "d", generation: 1, versionId: id, bytes: 4, durationMs: 5 },
     { type: "judged", atMs: 1, rollout: "r", device: "d", verdict: "passed", before: null, because: "x" },
     {
       type: "judged",

@@ -4,7 +4,11 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decideCoding, prefersLowRank, type CodingEstimate } from "../../../../agent/outbox/decide-coding.js";
+import {
+  decideCoding,
+  prefersLowRank,
+  type CodingEstimate,
+} from "../../../../../shared/wire/coding/decide-coding.js";
 
 const million = 1_000_000;
 const auto = { coding: "auto", metered: false, bytesPerSecond: null } as const;

@@ -2,10 +2,17 @@
  * Decides whether a transfer is coded. Pure: takes the profile's setting, the measured rates of link and
  * processor, and the codec's estimate; returns the decision and its reason.
  */
-import type { Profile } from "../settings/profile.js";
+
+/** What a profile says of the link. */
+export interface LinkTerms {
+  readonly coding: "auto" | "always" | "never";
+  readonly metered: boolean;
+  /** Null: no limit. */
+  readonly bytesPerSecond: number | null;
+}
 
 export interface CodingEstimate {
-  readonly link: Pick<Profile["link"], "coding" | "metered" | "bytesPerSecond">;
+  readonly link: LinkTerms;
   /** Bytes per second that earlier transfers of this process moved; undefined before the first. */
   readonly measuredBytesPerSecond: number | undefined;
   /** Raw bytes per second that this device codes, as measured on it. */
