@@ -37,6 +37,7 @@ import { startMergeSchedule } from "./operations/merge-schedule.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
 import type { ClaimReplays } from "./ingest/claims.js";
 import { ClaimRules } from "./replay/claim-rules.js";
+import { rebuildVersion } from "./replay/rebuild-on-demand.js";
 import { ReplayRunner } from "./replay/replay-runner.js";
 import type { Home } from "./repository/home.js";
 import { openNodeHome } from "./repository/node-home.js";
@@ -154,7 +155,7 @@ async function openParts(
   log: ServerLog,
   closing: ClosingSteps,
 ): Promise<Parts> {
-  const fleets = openFleets(home);
+  const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
   const events = eventHub(home.ports.clock);

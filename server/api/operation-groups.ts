@@ -10,6 +10,7 @@ const groups = {
   datasets: async () => (await import("./dataset-definitions.js")).datasetOperations,
   devices: async () => (await import("./device-definitions.js")).deviceOperations,
   deviceUpkeep: async () => (await import("./device-upkeep-definitions.js")).deviceUpkeepOperations,
+  drops: async () => (await import("./drop-definitions.js")).dropOperations,
   engines: async () => (await import("./engine-definitions.js")).engineOperations,
   journal: async () => (await import("./journal-definitions.js")).journalOperations,
   lineage: async () => (await import("./lineage-definitions.js")).lineageOperations,
@@ -24,6 +25,8 @@ const groups = {
 };
 
 export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
+  dropTensors: "drops",
+  keepTensors: "drops",
   health: "server",
   fleets: "server",
   journal: "journal",

@@ -7,6 +7,7 @@ import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
 import { deviceUpkeepOperations } from "./device-upkeep-definitions.js";
+import { dropOperations } from "./drop-definitions.js";
 import { engineOperations } from "./engine-definitions.js";
 import { journalOperations } from "./journal-definitions.js";
 import { lineageOperations } from "./lineage-definitions.js";
@@ -32,6 +33,7 @@ export const operationGroups = {
   "Replays and training engines": { ...replayOperations, ...engineOperations },
   "Storage and retention": {
     ...storageOperations,
+    ...dropOperations,
     ...tierOperations,
     ...planningOperations,
     ...damageOperations,
@@ -52,6 +54,7 @@ export const operationTable = {
   ...replayOperations,
   ...engineOperations,
   ...storageOperations,
+  ...dropOperations,
   ...planningOperations,
   ...damageOperations,
   ...tierOperations,

@@ -11,10 +11,10 @@ export const recoveryExplanation = z
     name: z.string(),
     version: count,
     from: z
-      .enum(["snapshot", "chain", "nothing"])
+      .enum(["snapshot", "chain", "replay", "nothing"])
       .describe(
-        "snapshot: all tensors are stored as they are; chain: some are encoded, alone or against others; nothing: " +
-          "tensors are missing",
+        "snapshot: all tensors are stored as they are; chain: some are encoded, alone or against others; replay: its " +
+          "tensors were dropped and are trained again; nothing: tensors are missing",
       ),
     tensors: count.describe("Of the model, each once"),
     raw: count.describe("Stored as they are"),
@@ -30,8 +30,19 @@ export const recoveryExplanation = z
       .max(20)
       .describe("The first tensors that are not here, or cannot be decoded"),
     predictedMs: figure.describe(
-      "Milliseconds on one core, by the rates that were measured on this machine, without any cache",
+      "Milliseconds on one core, by the rates that were measured on this machine, without any cache; with the trainings",
     ),
+    trainings: z
+      .array(
+        z.object({
+          versionId: hash,
+          name: z.string(),
+          version: count,
+          engineId: hash,
+          ms: count.describe("Milliseconds that it took when it was proved"),
+        }),
+      )
+      .describe("What has to be trained again, oldest first: the version and its ancestors without tensors"),
     owners: count.describe("Versions that the tensors come from, this one included"),
     replay: z
       .object({
@@ -46,7 +57,7 @@ export const recoveryExplanation = z
           .describe("Milliseconds of training that the record states; null: it does not"),
         verdict: z.enum(["proved", "refuted"]).nullable().describe("Of the latest replay"),
       })
-      .describe("Training it again, which recovery does not do: the tensors are kept"),
+      .describe("Training it again, which recovery does only where its tensors were dropped"),
   })
   .meta({ id: "RecoveryExplanation" });
 export type RecoveryExplanation = ValueOf<typeof recoveryExplanation>;

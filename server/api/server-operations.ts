@@ -73,7 +73,8 @@ export interface ImportStream {
 }
 
 export interface ServerOperations extends CallOperations {
-  recover(input: OperationInput<"recover">): Promise<RecoveryStream>;
+  /** A version whose tensors were dropped is trained again first, which can take minutes. */
+  recover(input: OperationInput<"recover">, options?: CallOptions): Promise<RecoveryStream>;
   fetchDataset(input: OperationInput<"fetchDataset">): Promise<DataStream>;
   import(stream: ImportStream, options: ImportOptions): Promise<ImportReport>;
   train(input: OperationInput<"train">, options?: JobOptions<TrainProgress>): Promise<TrainReport>;

@@ -98,9 +98,24 @@ const versionMembers = {
       engineId: hash,
       because: text,
       by: text.exactOptional(),
+      workMs: count.exactOptional().describe("Milliseconds of its training"),
+      dataFrom: z.enum(["stored", "registered", "generator"]).exactOptional(),
     })
     .exactOptional()
     .describe("How the latest replay of its training ended"),
+  dropped: z
+    .object({
+      atMs: timeMs,
+      because: text,
+      by: text.exactOptional(),
+      base: hash.nullable().describe("What its training began from; null: nothing"),
+      engine: hash.describe("The stored archive of the engine that replays it"),
+      engineId: hash,
+      data: hash.nullable().describe("Manifest of its stored data; null: a generator makes them"),
+      replayMs: count.describe("Milliseconds that its training took on this server"),
+    })
+    .exactOptional()
+    .describe("Its tensors need not be stored: it is recovered by a replay"),
   provedBy: z
     .array(hash)
     .exactOptional()

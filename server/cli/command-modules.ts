@@ -66,6 +66,7 @@ const modelModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/model-evaluate.js")).addModelEvaluateCommand,
   },
   { names: ["evals"], load: async () => (await import("./commands/model-evals.js")).addModelEvalsCommand },
+  { names: ["keep"], load: async () => (await import("./commands/storage-drop.js")).addModelKeepCommand },
   { names: ["reduce"], load: async () => (await import("./commands/model-reduce.js")).addModelReduceCommand },
 ];
 
@@ -83,6 +84,7 @@ const storageModules: readonly CommandModule[] = [
     names: ["tier"],
     load: async () => (await import("./commands/storage-tier.js")).addStorageTierCommands,
   },
+  { names: ["drop"], load: async () => (await import("./commands/storage-drop.js")).addStorageDropCommand },
   {
     names: ["retention"],
     load: async () => (await import("./commands/storage-retention.js")).addStorageRetentionCommands,

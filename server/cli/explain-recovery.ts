@@ -17,9 +17,14 @@ export async function explainCommand(
 }
 
 function describe(explained: RecoveryExplanation): readonly string[] {
-  const { missing, readBytes, byteLength, predictedMs, owners, inTier, replay } = explained;
+  const { missing, readBytes, byteLength, predictedMs, owners, inTier, replay, trainings } = explained;
   return [
     `${nameOf(explained)}: ${sourceText(explained)}`,
+    ...trainings.map(
+      (training) =>
+        `  trains ${nameOf(training)} again by the engine ${training.engineId.slice(0, 12)}, about ` +
+        formatDuration(training.ms),
+    ),
     `  reads ${formatBytes(readBytes)} for ${formatBytes(byteLength)}, tensors of ${owners} versions`,
     ...(inTier === 0 ? [] : [`  low-order bytes of ${inTier} tensors are in a tier`]),
     missing.length === 0
@@ -32,6 +37,8 @@ function describe(explained: RecoveryExplanation): readonly string[] {
 
 function sourceText({ from, tensors, raw, coded, references, deepest }: RecoveryExplanation): string {
   if (from === "nothing") return "cannot be recovered, because tensors are missing; run storage check";
+  if (from === "replay")
+    return "its tensors were dropped; recovered by a replay, and compared with the record";
   if (from === "snapshot") return `recovered from ${tensors} tensors that are stored as they are`;
   const others = references === 0 ? "" : ` and ${references} others that they are coded against`;
   return (

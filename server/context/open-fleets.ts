@@ -7,6 +7,8 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
 import { openRepository } from "../repository/open-repository.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { OperationsContext } from "./operations-context.js";
 
 export interface OpenFleets {
   /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
@@ -17,7 +19,15 @@ export interface OpenFleets {
   close(): Promise<void>;
 }
 
-export function openFleets(home: Home): OpenFleets {
+/** Makes the tensors of a dropped version again. What it works on are the fleets through which it was asked. */
+export type RebuildVersion = (
+  context: Pick<OperationsContext, "home" | "fleets">,
+  version: { readonly fleet: string; readonly versionId: Hash },
+  signal: AbortSignal,
+) => Promise<void>;
+
+/** @param rebuild absent: versions whose tensors were dropped cannot be recovered through these fleets */
+export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   const repositories = new Map<string, Promise<FleetRepository>>();
   const opened = new Map<string, FleetRepository>();
   const open = async (fleet: string, create: boolean): Promise<FleetRepository> => {
@@ -29,11 +39,15 @@ export function openFleets(home: Home): OpenFleets {
         { fleet },
       );
     }
-    const repository = await openRepository(home, fleet);
+    const repository = await openRepository(
+      home,
+      fleet,
+      rebuild && ((versionId, signal) => rebuild({ home, fleets }, { fleet, versionId }, signal)),
+    );
     opened.set(fleet, repository);
     return repository;
   };
-  return {
+  const fleets: OpenFleets = {
     get(fleet, { create = false } = {}) {
       const present = repositories.get(fleet);
       if (present !== undefined) return present;
@@ -51,6 +65,7 @@ export function openFleets(home: Home): OpenFleets {
       opened.clear();
     },
   };
+  return fleets;
 }
 
 /** The same fleets; the facts that are appended through them are caused by `caller`. */

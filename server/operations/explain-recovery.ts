@@ -11,7 +11,7 @@ import { findBase } from "../data/find-base.js";
 import { readKeptStory } from "../data/kept-story.js";
 import { predictedMs } from "../replay/replay-cost.js";
 import { storyOf, type Story } from "../replay/story.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { archiveOf } from "./archive-operations.js";
 
 /** Names of missing tensors in an answer. */
@@ -27,7 +27,12 @@ export async function explainRecovery(
   const { versionId, name, version, record } = summary;
   const leaves = await repository.leaves(versionId);
   const rates = await (await archiveOf(home)).rates();
-  const { missing, ...cost } = recoveryCost(repository.objects, leaves, rates);
+  const trainings = await trainingsFor(repository, summary);
+  const from = trainings[0]?.dropped.base;
+  const isReplayed = trainings.length > 0;
+  // A replay begins with the recovery of the nearest ancestor that has its tensors.
+  const read = !isReplayed ? leaves : from == null ? [] : await repository.leaves(from);
+  const { missing, ...cost } = recoveryCost(repository.objects, read, rates);
   const owners = decodeOwnerMap(
     await repository.objects.read("owner-map", record.objects.ownerMap),
     leaves.length,
@@ -36,13 +41,39 @@ export async function explainRecovery(
     versionId,
     name,
     version,
-    from: missing.length > 0 ? "nothing" : cost.coded === 0 ? "snapshot" : "chain",
+    from: missing.length > 0 ? "nothing" : isReplayed ? "replay" : cost.coded === 0 ? "snapshot" : "chain",
     ...cost,
+    predictedMs: cost.predictedMs + trainings.reduce((sum, { dropped }) => sum + dropped.replayMs, 0),
+    trainings: trainings.map(({ versionId: id, name: of, version: number, dropped }) => ({
+      versionId: id,
+      name: of,
+      version: number,
+      engineId: dropped.engineId,
+      ms: dropped.replayMs,
+    })),
     byteLength: summary.tensorBytes,
     missing: missing.slice(0, maxNamed),
     owners: new Set(leaves.map((_, leaf) => ownerOf(owners, leaf, versionId))).size,
     replay: await replayOf(repository, summary),
   };
+}
+
+type DroppedVersion = VersionSummary & { readonly dropped: Dropped };
+
+/** The version and its ancestors, as far as their tensors were dropped and are not here, oldest first. */
+async function trainingsFor(
+  repository: FleetRepository,
+  summary: VersionSummary,
+): Promise<readonly DroppedVersion[]> {
+  const found: DroppedVersion[] = [];
+  for (let at: VersionSummary | undefined = summary; at?.dropped !== undefined;) {
+    const dropped: Dropped = at.dropped;
+    const leaves = await repository.leaves(at.versionId);
+    if (leaves.every(({ tensor }) => repository.objects.has(tensor))) break;
+    found.unshift({ ...at, dropped });
+    at = dropped.base === null ? undefined : repository.get(dropped.base);
+  }
+  return found;
 }
 
 async function replayOf(

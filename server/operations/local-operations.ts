@@ -18,6 +18,7 @@ import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { replayOperations } from "../replay/replay-operations.js";
 import { retentionOperations } from "./retention-operations.js";
 import { rolloutOperations } from "./rollout-operations.js";
@@ -36,7 +37,7 @@ export async function openLocalOperations({
 }): Promise<ServerOperations> {
   const home = await openNodeHome(path);
   await clearWorkFolder(home);
-  const fleets = openFleets(home);
+  const fleets = openFleets(home, rebuildVersion);
   const operations = localOperations({
     home,
     fleets,
@@ -105,6 +106,14 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       (await import("../replay/replay-story.js")).replayStory(context, input, signal),
     replayChanged: async (input, { signal } = {}) =>
       (await import("../replay/replay-changed.js")).replayChanged(context, input, signal),
+    dropTensors: async (input, { signal } = {}) =>
+      (await import("../replay/drop-tensors.js")).dropByReplay(context, input, signal),
+    keepTensors: async ({ fleet, model, because = "" }, { signal } = {}) => {
+      const repository = await fleets.get(fleet);
+      const { versionId } = repository.resolve(model);
+      await repository.ensureTensors(versionId, signal);
+      return await repository.keepTensors(versionId, because);
+    },
     explainRecovery: async (input) => (await import("./explain-recovery.js")).explainRecovery(context, input),
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),

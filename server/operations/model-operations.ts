@@ -98,8 +98,9 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
     },
-    recover: async ({ fleet, model, ...options }) => {
+    recover: async ({ fleet, model, ...options }, { signal } = {}) => {
       const { repository, summary } = await find({ fleet, model });
+      await repository.ensureTensors(summary.versionId, signal);
       return (await import("./recover-stream.js")).recoverAsStream(repository, summary, options);
     },
     verify: async (reference) => {

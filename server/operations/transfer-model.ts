@@ -68,6 +68,7 @@ async function objectsFor(
 ): Promise<readonly Hash[]> {
   const { record } = repository.resolve(versionId);
   const leaves = await repository.leaves(versionId);
+  await repository.ensureTensors(versionId);
   const { tree, names, ownerMap, environment, architecture } = record.objects;
   const tensors = leaves.filter(({ path }) => paths.has(path)).map(({ tensor }) => tensor);
   const others = [tree, names, ownerMap, environment, ...(architecture === undefined ? [] : [architecture])];

@@ -79,6 +79,7 @@ async function evaluateVersion(
     );
   const part = firstSamples(set.heldOut, request.limit ?? set.heldOut.count);
   const leaves = await repository.leaves(version.versionId);
+  await repository.ensureTensors(version.versionId, signal);
   await mkdir(workFolderOf(home), { recursive: true });
   const workFolder = await mkdtemp(join(workFolderOf(home), "progressive-"));
   try {

@@ -19,7 +19,13 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { readLeaves } from "../repository/state/references.js";
 import type { ClaimRules } from "./claim-rules.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
-import { inWorkFolder, unreplayable, withinReplayLimit, type ReplayOptions } from "./replay-version.js";
+import {
+  inWorkFolder,
+  measuredBy,
+  unreplayable,
+  withinReplayLimit,
+  type ReplayOptions,
+} from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { trainAgain } from "./train-again.js";
 
@@ -137,8 +143,8 @@ async function settle(
     return judgement;
   }
   if (verdict === "proved" && outcome !== undefined) {
-    await storeProved(repository, claim, outcome, () =>
-      repository.proveClaim({ versionId, grade, engineId, because: text }),
+    await storeTrained(repository, claim, outcome, () =>
+      repository.proveClaim({ versionId, grade, engineId, because: text, ...measuredBy(judgement) }),
     );
     return judgement;
   }
@@ -146,12 +152,15 @@ async function settle(
   return judgement;
 }
 
-/** Stores the tensors, each of which must be the recorded one, and protects them until `record` has ended. */
-async function storeProved(
+/**
+ * Stores the tensors of a training, each of which must be the recorded one, and protects them until `thenDo` has ended.
+ * @throws OBJECT_HASH_MISMATCH where one is another; then none is stored
+ */
+export async function storeTrained(
   { objects }: FleetRepository,
-  { record }: ClaimSummary,
+  { record }: Pick<ClaimSummary, "record">,
   { modelFile, architectureFile }: TrainingOutcome,
-  recordVersion: () => Promise<unknown>,
+  thenDo: () => Promise<unknown>,
 ): Promise<void> {
   const leaves = await readLeaves(objects, record);
   const lease = objects.lease(
@@ -175,7 +184,7 @@ async function storeProved(
       await pack.abort();
       throw error;
     }
-    await recordVersion();
+    await thenDo();
   } finally {
     await file.close();
     objects.release(lease.id);

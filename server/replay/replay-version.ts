@@ -6,6 +6,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { TrainingProgress } from "../../shared/train/training.js";
+import type { MeasuredReplay } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
 import { defaultMaxMinutes } from "../api/replay-schemas.js";
@@ -74,6 +75,7 @@ export async function replayVersion(
       grade,
       engineId,
       because: text,
+      ...measuredBy(ended),
     });
   return { versionId, name, version, ...ended };
 }
@@ -106,6 +108,11 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
   return "reason" in trained
     ? unreplayable(trained)
     : await judgeReplay(task, { ...trained, opened: read.opened, story });
+}
+
+/** What a fact tells of the replay beside its verdict. */
+export function measuredBy({ workMs, dataFrom }: Judgement): MeasuredReplay {
+  return { ...(workMs === undefined ? {} : { workMs }), ...(dataFrom === undefined ? {} : { dataFrom }) };
 }
 
 export function tookTooLong(maxMinutes = defaultMaxMinutes): Unreplayable {

@@ -29,6 +29,8 @@ export interface Replay {
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
   /** Only data that came with the version, or that a generator makes. */
   readonly isOwnDataOnly?: boolean | undefined;
+  /** Manifests of stored data that may be used beside those that the record names. */
+  readonly storedData?: readonly Hash[] | undefined;
   /** MiB for the tensors of the training; absent: no limit. */
   readonly memoryLimitMb?: number | undefined;
   /** Records of the bases, by version id: a base may be here under another id. */
@@ -62,7 +64,7 @@ export async function trainAgain(
   const data = await locateData(context, {
     fleet: repository.fleet,
     ...story.data,
-    uses: summary.record.uses?.data,
+    uses: [...(summary.record.uses?.data ?? []), ...(replay.storedData ?? [])],
     isOwnOnly: isOwnDataOnly,
   });
   if (data.from === "nowhere") return { reason: "data-missing", text: data.text };

@@ -16,12 +16,12 @@ import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { lacksEngine } from "./engine-needs.js";
 import type { RepositoryContext } from "./context.js";
-import type { CheckReport } from "./fleet-repository.js";
+import type { CheckReport, Dropped } from "./fleet-repository.js";
 import type { NotLookedAt } from "./tiers/tier-port.js";
 import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
-import { keptVersions } from "./state/references.js";
+import { keptVersions, neededByReplay } from "./state/references.js";
 import type { VersionState } from "./state/state.js";
 import { unreadableVersions } from "./state/version-table.js";
 
@@ -181,7 +181,10 @@ async function checkOne(
     problems.push(...(await evaluationProblems(context, versionId)));
     if (absent.some(({ kind }) => decodedKinds.has(kind))) return;
     const { allLeaves } = await checkVersion(context.objects, recordBytes);
-    for (const { tensor, path } of allLeaves) {
+    const { dropped } = context.state.versions.get(versionId) as VersionState;
+    if (dropped !== undefined)
+      problems.push(...(await replayProblems(context, versionId, dropped, reported)));
+    for (const { tensor, path } of dropped === undefined ? allLeaves : []) {
       if (context.objects.has(tensor) || reported.has(tensor)) continue;
       reported.add(tensor);
       const error = unreadableError(context.objects, tensor);
@@ -197,6 +200,36 @@ async function checkOne(
   } catch (error) {
     problems.push(problemOf("version", versionId, error, `${name}:${version}: `));
   }
+}
+
+/** What the replay of a dropped version needs and the store lacks; all others are read for their bytes. */
+async function replayProblems(
+  { objects, state }: CheckedStore,
+  versionId: Hash,
+  dropped: Dropped,
+  reported: Set<Hash>,
+): Promise<readonly Problem[]> {
+  const { name, version } = state.versions.get(versionId) as VersionState;
+  const missing: { readonly id: Hash; readonly kind: string }[] = [];
+  const { engine, data, dataChunks } = await neededByReplay(objects, dropped);
+  if (objects.stat(engine) === undefined) missing.push({ id: engine, kind: "engine" });
+  for (const id of data === null ? [] : [data, ...dataChunks])
+    if (objects.stat(id) === undefined) missing.push({ id, kind: "data" });
+  const base = dropped.base === null ? undefined : state.versions.get(dropped.base);
+  if (dropped.base !== null && (base === undefined || base.retired !== undefined))
+    missing.push({ id: dropped.base, kind: "record" });
+  return missing
+    .filter(({ id }) => !reported.has(id))
+    .map(({ id, kind }) => {
+      reported.add(id);
+      return {
+        what: `${kind}: OBJECT_MISSING`,
+        id,
+        message:
+          `${name}:${version} (${versionId.slice(0, 16)}) has no tensors here and is recovered by a replay, which ` +
+          `needs this ${kind === "record" ? "base" : kind}. Put it back from a backup, or restore its tensors from one.`,
+      };
+    });
 }
 
 /** Stored evaluations of a version that are missing, or are not of it. */
@@ -246,6 +279,8 @@ function absentEngines(
     const engine = records.get(versionId)?.uses?.engine;
     const version = state.versions.get(versionId);
     if (engine === undefined || objects.has(engine) || version === undefined) continue;
+    // The absence of the engine that a recovery needs is a problem of its own.
+    if (version.dropped !== undefined) continue;
     if (lacksEngine(context, version)) counts.set(engine, (counts.get(engine) ?? 0) + 1);
   }
   return [...counts].map(([engine, count]) => ({ engine, versions: count }));

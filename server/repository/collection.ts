@@ -7,6 +7,7 @@ import type { CollectionPlan } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { claimedObjects } from "./versions/claims.js";
 import type { RepositoryContext } from "./context.js";
+import { refuseLostReplays } from "./versions/replay-inputs.js";
 import { provingEngines } from "./engine-needs.js";
 import type { Collected } from "./tiers/tier-port.js";
 
@@ -68,6 +69,7 @@ export async function collect(context: RepositoryContext, plan: CollectionPlan):
   return await context.maintenanceQueue.run(async () => {
     refuseUnknownFacts(context);
     await context.references.settle();
+    await refuseLostReplays(context, plan);
     // Live objects are computed again under the store's lock. Facts are applied under the same lock, so
     // versions that were recorded after the plan was made are included.
     const { freedBytes } = await context.objects.collect(plan, () => liveNow(context));

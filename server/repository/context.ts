@@ -8,6 +8,7 @@ import type { Environment } from "../../shared/model/environment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CatalogKeeper } from "./catalog-keeper.js";
 import type { FactQueue } from "./commit-queue.js";
+import type { DroppedTensors } from "./versions/dropped-tensors.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";
@@ -40,6 +41,7 @@ export interface RepositoryContext {
   readonly catalog: CatalogKeeper;
   readonly prefixes: PrefixKeeper;
   readonly leases: ModelLeases;
+  readonly droppedTensors: DroppedTensors;
   /** Called after facts about these versions were applied. */
   readonly versionsChanged: (versionIds: readonly Hash[]) => void;
   /** Runs collections, checks and backups serially: a collection would delete packs that a backup copies. */

@@ -17,12 +17,17 @@ function enginesFor({ objects, records, state }: EngineContext, version: Version
     .filter((engine) => objects.has(engine));
 }
 
-/** Engine → number of kept versions that no other engine here can replay. */
+/** Engine → number of kept versions that no other engine here can replay, or that are recovered by its replays. */
 export function usesOfEngines(context: EngineContext): ReadonlyMap<Hash, number> {
   const { records, state } = context;
   const uses = new Map<Hash, number>();
   for (const version of state.versions.values()) {
     const named = records.get(version.versionId)?.uses?.engine;
+    if (version.retired === undefined && version.dropped !== undefined) {
+      const { engine } = version.dropped;
+      uses.set(engine, (uses.get(engine) ?? 0) + 1);
+      continue;
+    }
     if (named === undefined || version.retired !== undefined) continue;
     // Only versions that another engine proved can have more than one, so the others need no search.
     const [engine = named, ...others] =

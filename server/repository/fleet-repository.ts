@@ -17,6 +17,7 @@ import type { RolloutState } from "./state/rollout-state.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
+import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
 import type { ModelLeases } from "./model-leases.js";
@@ -28,7 +29,7 @@ import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
 import type { ClaimSummary, FormerClaim } from "./claim.js";
-import type { ReplayGrade } from "../../shared/journal/fact.js";
+import type { MeasuredReplay, ReplayGrade } from "../../shared/journal/fact.js";
 import type { ErrorCode } from "../../shared/errors.js";
 import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
@@ -53,6 +54,8 @@ export interface VersionSummary {
   readonly retired?: Ended;
   /** How its latest replay ended; absent where none gave a verdict. */
   readonly replayed?: Replayed;
+  /** Its tensors need not be stored: it is recovered by a replay. */
+  readonly dropped?: Dropped;
   /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
   readonly provedBy?: readonly Hash[];
   /** How many evaluations of it are stored; absent where none are. */
@@ -69,8 +72,21 @@ export interface VersionSummary {
   readonly generation?: number;
 }
 
+/** A version whose tensors need not be stored, and what its replay needs. */
+export interface Dropped extends Ended {
+  /** What its training began from; null: nothing. */
+  readonly base: Hash | null;
+  /** The stored archive of the engine that gave its very tensors here, and what trainings with it report. */
+  readonly engine: Hash;
+  readonly engineId: Hash;
+  /** Manifest of the stored data; null: a generator makes them. */
+  readonly data: Hash | null;
+  /** Milliseconds that its training took on this server. */
+  readonly replayMs: number;
+}
+
 /** How a replay of a version ended, when, and who began it. */
-export interface Replayed {
+export interface Replayed extends MeasuredReplay {
   readonly atMs: number;
   readonly verdict: "proved" | "refuted";
   readonly grade: ReplayGrade;
@@ -402,6 +418,18 @@ export interface FleetRepository {
   retire(versionId: Hash, because: string): Promise<void>;
   /** Throws the error that `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
+  /**
+   * Makes sure that the tensors of a version whose tensors were dropped are in the store, for an hour from now. Methods
+   * that read tensors do that themselves; call this before reading the store directly.
+   * @throws REBUILD_FAILED, ROOT_MISMATCH, MODEL_DROPPED, TRAINING_STOPPED when aborted
+   */
+  ensureTensors(versionId: Hash, signal?: AbortSignal): Promise<void>;
+  /** States that a replay stands for the tensors of a version. @throws DROP_REFUSED, REFERENCE_MISSING */
+  dropTensors(request: DropRequest): Promise<VersionSummary>;
+  /** States that the tensors of a version, which are in the store now, stay. @throws REFERENCE_MISSING */
+  keepTensors(versionId: Hash, because: string): Promise<VersionSummary>;
+  /** All kept versions in journal order, with what decides whether their tensors may be dropped. */
+  dropCandidates(busy?: () => ReadonlyMap<Hash, string>): readonly DropCandidate[];
   /** @throws MODEL_HELD where it is held already, MODEL_RETIRED */
   hold(versionId: Hash, because: string): Promise<void>;
   unhold(versionId: Hash, because: string): Promise<void>;

@@ -49,6 +49,8 @@ import {
   proveClaim,
   recordClaim,
 } from "./versions/claims.js";
+import { DroppedTensors, type RebuildTensors } from "./versions/dropped-tensors.js";
+import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
@@ -77,15 +79,25 @@ const recordGraceMs = 60_000;
 
 /**
  * Opens a fleet; creates it where there is none. A fleet needs no registration; only devices are enrolled.
+ * @param rebuild makes dropped tensors again; absent: versions without tensors cannot be recovered
  * @throws NAME_INVALID, JOURNAL_CORRUPT, PACK_CORRUPT, HEAD_SIGNATURE_INVALID
  */
-export async function openRepository(home: Home, fleet: string): Promise<FleetRepository> {
-  return await openRepositoryIn(home, fleet, home.fleetFolder(fleet));
+export async function openRepository(
+  home: Home,
+  fleet: string,
+  rebuild?: RebuildTensors,
+): Promise<FleetRepository> {
+  return await openRepositoryIn(home, fleet, home.fleetFolder(fleet), rebuild);
 }
 
 /** Like openRepository, for a fleet that is in another folder of the home while it is being restored. */
-export async function openRepositoryIn(home: Home, fleet: string, folder: string): Promise<FleetRepository> {
-  const context = await openContext(home, fleet, folder);
+export async function openRepositoryIn(
+  home: Home,
+  fleet: string,
+  folder: string,
+  rebuild?: RebuildTensors,
+): Promise<FleetRepository> {
+  const context = await openContext(home, { fleet, folder, rebuild });
   return repositoryOf(context, home);
 }
 
@@ -115,8 +127,11 @@ async function openFleetJournal(files: Files, folder: string, signer: Signer): P
 
 async function openContext(
   { ports, signer, tiers }: Home,
-  fleet: string,
-  folder: string,
+  {
+    fleet,
+    folder,
+    rebuild,
+  }: { readonly fleet: string; readonly folder: string; readonly rebuild: RebuildTensors | undefined },
 ): Promise<RepositoryContext> {
   const { files, clock, random, log } = ports;
   await makeFolderDurably(files, folder);
@@ -176,6 +191,7 @@ async function openContext(
       references: new ReferenceIndex(objects, state, records),
       catalog,
       prefixes,
+      droppedTensors: new DroppedTensors(rebuild),
       leases: await ModelLeases.open({ objects, files, folder, clock, random, log }),
       versionsChanged: (versionIds) => {
         catalog.changed(versionIds);
@@ -232,6 +248,10 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     },
     retention: fleetRetention(context),
     leases: context.leases,
+    ensureTensors: (versionId, signal) => context.droppedTensors.ensure(context, versionId, signal),
+    dropTensors: (request) => dropTensors(context, request),
+    keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
+    dropCandidates: (busy) => dropCandidates(context, busy),
     tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),
@@ -260,6 +280,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     restores: () => state.restores,
     as: (caller) => repositoryOf({ ...context, queue: context.queue.as(caller) }, home),
     close: async () => {
+      await context.droppedTensors.close();
       await context.queue.settled();
       await context.recordCache.flush();
       await journal.close();

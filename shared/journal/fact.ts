@@ -28,6 +28,14 @@ interface Caused extends Timed {
 /** How much of a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */
 export type ReplayGrade = "bit-exact" | "execution-exact" | "different";
 
+/** What a replay took and had, as the server measured it; absent in facts of earlier releases. */
+export interface MeasuredReplay {
+  /** Milliseconds of its training. */
+  readonly workMs?: number;
+  /** Where its data came from. */
+  readonly dataFrom?: "stored" | "registered" | "generator";
+}
+
 /** How a rollout goes on, and when it stops. */
 export interface RolloutPolicy {
   /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
@@ -284,7 +292,30 @@ export type Fact =
       /** What ran. */
       readonly engineId: Hash;
       readonly because: string;
+    } & MeasuredReplay)
+  /**
+   * The tensors of a version need not be stored any more: it is recovered by a replay. What that needs stays: record
+   * and story, and what is named here.
+   */
+  | (Caused & {
+      readonly type: "dropped";
+      /** An older release would take the version for damaged, and delete what its replay needs. */
+      readonly critical: true;
+      readonly versionId: Hash;
+      /** The version that its training began from; null: from none. */
+      readonly base: Hash | null;
+      /** The stored archive of the engine that gave its very tensors here. */
+      readonly engine: Hash;
+      /** What trainings with that engine report. */
+      readonly engineId: Hash;
+      /** Manifest of the stored data of its training; null: a generator makes them. */
+      readonly data: Hash | null;
+      /** Milliseconds that its training took on this server. */
+      readonly replayMs: number;
+      readonly because: string;
     })
+  /** The tensors of a dropped version are stored again, and stay. */
+  | (Caused & { readonly type: "kept"; readonly versionId: Hash; readonly because: string })
   /** The version was evaluated, and the evaluation is stored. */
   | (Caused & {
       readonly type: "evaluated";
@@ -301,7 +332,7 @@ export type Fact =
       readonly grade: ReplayGrade;
       readonly engineId: Hash;
       readonly because: string;
-    })
+    } & MeasuredReplay)
   /** The replay of a claim gave something else: the device is asked for the tensors. */
   | (Caused & {
       readonly type: "refuted";

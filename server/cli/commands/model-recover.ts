@@ -157,14 +157,10 @@ async function recoverFile(
   for (const each of choices.with === undefined ? [path] : [path, second])
     if (each !== undefined) await refuseExisting(each, force);
   const opened = await operations();
-  const stream = await opened.recover({
-    fleet: options.fleet,
-    model: reference,
-    environment,
-    checkpoint,
-    layers,
-    ...storyOf(choices),
-  });
+  const stream = await opened.recover(
+    { fleet: options.fleet, model: reference, environment, checkpoint, layers, ...storyOf(choices) },
+    { signal: context.signal },
+  );
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const report = await writeStream(context, reference, stream, { path, overwrite: force });
   printReport(context, report, path, await optimizer?.write(second));
@@ -218,7 +214,7 @@ async function openOptimizer(
 async function recoverToPipe(
   reference: string,
   choices: RecoverChoices,
-  { operations, options, output }: CommandContext,
+  { operations, options, output, signal }: CommandContext,
 ): Promise<void> {
   if (process.stdout.isTTY)
     throw new StemmaError(
@@ -229,7 +225,7 @@ async function recoverToPipe(
   const { fleet } = options;
   const opened = await operations();
   const asked = { fleet, model: reference, environment, checkpoint, layers, ...storyOf(choices) };
-  const stream = await opened.recover(asked);
+  const stream = await opened.recover(asked, { signal });
   const report = await writeStreamTo(stream, process.stdout);
   output.info(describeRecovery(report, "standard output"));
 }
@@ -247,13 +243,10 @@ async function recoverForTfjs(
     await refuseExisting(path, force);
   const { operations, options } = context;
   const opened = await operations();
-  const stream = await opened.recover({
-    fleet: options.fleet,
-    model: reference,
-    environment,
-    form: "tfjs",
-    checkpoint,
-  });
+  const stream = await opened.recover(
+    { fleet: options.fleet, model: reference, environment, form: "tfjs", checkpoint },
+    { signal: context.signal },
+  );
   const optimizer = await openOptimizer(choices, context, stream.expected);
   const { versionId } = stream.expected;
   const json = await opened.modelJson({

@@ -1,6 +1,6 @@
 /** `stemma model show|diff`: information about models, without their tensors. */
 import type { Command } from "commander";
-import { formatBytes, formatTime } from "../../../shared/cli/output.js";
+import { formatBytes, formatDuration, formatTime } from "../../../shared/cli/output.js";
 import type { Measurement } from "../../../shared/train/training.js";
 import type { ModelDescription } from "../../api/version-schemas.js";
 import type { ModelDiff } from "../../repository/fleet-repository.js";
@@ -51,7 +51,7 @@ async function showCommand(reference: string, _: unknown, command: Command): Pro
 }
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, replayed, claim, evaluations, measurements } = description;
+  const { record, hold, retired, replayed, dropped, claim, evaluations, measurements } = description;
   const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
@@ -69,6 +69,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ...fact("retired", retired && describeEnd(retired)),
     ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
+    ...fact("tensors", dropped && describeDropped(dropped)),
     ...fact(
       "evaluations",
       evaluations === undefined
@@ -89,6 +90,14 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ["environment", describeEnvironment(description.environment)],
     ...Object.entries(description.metadata ?? {}).map(([key, value]) => [key, String(value)] as const),
   ];
+}
+
+function describeDropped({ because, atMs, by, replayMs }: NonNullable<ModelDescription["dropped"]>): string {
+  const why = because === "" ? "" : `: ${because}`;
+  return (
+    `dropped ${formatTime(atMs)}${describeBy(by)}${why}; a recovery trains for ${formatDuration(replayMs)}, ` +
+    "its ancestors without tensors not counted"
+  );
 }
 
 function describeReplay({

@@ -12,8 +12,9 @@ const help = `
 Versions are replayed with the engine of this server's build, or with --engine ID. Where that
 gives the very same bytes, the version is proved by both: stemma replay run takes either, and
 stemma replay engine rm removes the old one once no version needs it. Where it gives others,
-nothing is refuted: the version keeps its engine. Its tensors are kept in any case, so it is
-recovered, trained on and served without any engine.
+nothing is refuted: the version keeps its engine. Its tensors are kept, so it is recovered,
+trained on and served without any engine. A version without tensors (storage drop) keeps the
+engine that recovers it: store them again first (model keep).
 
   stemma replay engine list
   stemma replay rebase-engine --from 81ff961a66be

@@ -44,7 +44,7 @@ function addCallRoute(
 }
 
 /** Work whose signal aborts when the client closes its connection. */
-async function untilClientLeaves<T>(
+export async function untilClientLeaves<T>(
   { raw: { socket } }: FastifyRequest,
   reply: FastifyReply,
   work: (signal: AbortSignal) => Promise<T>,

@@ -9,7 +9,7 @@ import type { ImportReport } from "../../api/import-schemas.js";
 import type { ProvenStream, ServerOperations } from "../../api/server-operations.js";
 import { decodeImport } from "../import-frame.js";
 import { readInput } from "../read-input.js";
-import type { OperationsFor } from "./calls.js";
+import { untilClientLeaves, type OperationsFor } from "./calls.js";
 
 /** What the routes need to know of their server. */
 export interface StreamRouteOptions {
@@ -48,7 +48,9 @@ async function sendRecovery(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const stream = await operations.recover(readInput(operationTable.recover, request));
+  const stream = await untilClientLeaves(request, reply, (signal) =>
+    operations.recover(readInput(operationTable.recover, request), { signal }),
+  );
   const report = stream.expected;
   return reply
     .headers({

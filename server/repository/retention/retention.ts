@@ -117,10 +117,14 @@ function planNow(
   {
     busy,
     ignored = new Set(),
-  }: { readonly busy: RetentionOptions["busy"]; readonly ignored?: ReadonlySet<string> },
+    inUse = versionsInUse(context.state),
+  }: {
+    readonly busy: RetentionOptions["busy"];
+    readonly ignored?: ReadonlySet<string>;
+    readonly inUse?: ReadonlyMap<Hash, string>;
+  },
 ): RetentionPlan<Candidate> {
   const { state } = context;
-  const inUse = versionsInUse(state);
   const underWay = busy?.() ?? new Map<Hash, string>();
   const candidates: Candidate[] = [];
   for (const version of state.versions.values()) {
@@ -154,6 +158,21 @@ export function versionsAtRest(
     near: plan.keep.map(({ version }) => version),
     atRest: plan.retire.map(({ version }) => version),
   };
+}
+
+/**
+ * Versions whose tensors stay at hand whatever a rule says, each with the reason: those that are kept whatever the
+ * retention rule. That another version is recovered from one is not a reason: a base can be made again, too.
+ */
+export function keptForAnyRule(
+  context: RepositoryContext,
+  busy: RetentionOptions["busy"],
+): ReadonlyMap<Hash, string> {
+  const plan = planNow(context, [ruleOfNothing], Number.POSITIVE_INFINITY, {
+    busy,
+    inUse: versionsInUse(context.state, { withBasesOfDropped: false }),
+  });
+  return new Map(plan.keep.map(({ version, because }) => [version.versionId, because]));
 }
 
 function candidateOf(

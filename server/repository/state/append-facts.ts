@@ -51,13 +51,28 @@ export async function appendFacts(
     requiredObjects: [],
     isExclusive: checked.some(({ type }) => exclusiveTypes.has(type)),
     decide: ({ state, recordedHere }: Draft) => {
-      for (const fact of checked) checkAgainst(state, recordedHere, fact);
+      for (const fact of checked) {
+        checkAgainst(state, recordedHere, fact);
+        if (fact.type === "redacted") refuseNeededByReplay(context, fact.object);
+      }
       return checked;
     },
     onApplied: () => {
       context.versionsChanged(changed);
     },
   });
+}
+
+/** @throws NOT_ALLOWED where a dropped version is recovered by what is to be redacted */
+function refuseNeededByReplay({ state, records }: RepositoryContext, object: Hash): void {
+  for (const { versionId, name, version, dropped, retired } of state.versions.values())
+    if (dropped !== undefined && retired === undefined && records.get(versionId)?.objects.openings === object)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `${name}:${version} is recovered by a replay, which needs its story. Store its tensors again first: stemma ` +
+          `model keep ${name}:${version}.`,
+        { versionId },
+      );
 }
 
 function requireNotRetired(
@@ -74,6 +89,19 @@ function requireNotRetired(
       `${version.name}:${version.version} is retired (${version.retired.because}), so it cannot be ${toDo}. Choose another version.`,
       { versionId },
     );
+}
+
+/** Devices are given only what is at hand. @throws MODEL_DROPPED */
+function requireTensors(state: FleetState, versionId: Hash): void {
+  const version = state.versions.get(versionId);
+  if (version?.dropped === undefined) return;
+  const name = `${version.name}:${version.version}`;
+  throw new StemmaError(
+    "MODEL_DROPPED",
+    `The tensors of ${name} were dropped, and a device would have to wait for its replay. Store them again first: ` +
+      `stemma model keep ${name}.`,
+    { versionId },
+  );
 }
 
 function requireVersionState(state: FleetState, versionId: Hash): VersionState {
@@ -120,9 +148,11 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "refuted":
     case "unreplayable":
     case "evaluated":
+    case "dropped":
+    case "kept":
       throw new StemmaError(
         "FACT_INVALID",
-        "Versions, claims and evaluations are recorded through methods that check what they refer to. Use those.",
+        "Versions, claims, evaluations and dropped tensors are recorded through methods that check what they refer to. Use those.",
       );
     case "stored":
     case "released":
@@ -160,11 +190,13 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return checkEnrolled(state, fact);
     case "assigned":
       requireDevice(state, fact.device);
-      return requireNotRetired(state, recordedHere, fact.versionId, "assigned");
+      requireNotRetired(state, recordedHere, fact.versionId, "assigned");
+      return requireTensors(state, fact.versionId);
     case "rollout":
       checkName("rollout", fact.rollout);
       checkName("line", fact.line);
       requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
+      requireTensors(state, fact.versionId);
       return checkRollout(state.rollouts, fact);
     case "rollout-phase":
       return checkRollout(state.rollouts, fact);
@@ -252,7 +284,10 @@ export function checkRetirable(
   if (use !== undefined)
     throw new StemmaError(
       "MODEL_IN_USE",
-      `${name} is ${use} and cannot be retired. Give the device another version, or revoke it.`,
+      `${name} is ${use} and cannot be retired. ` +
+        (use.startsWith("what ")
+          ? "Store the tensors of that one again first (stemma model keep), or retire it too."
+          : "Give the device another version, or revoke it."),
       { versionId, use },
     );
 }

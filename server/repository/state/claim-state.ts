@@ -1,6 +1,6 @@
 /** Claims in a fleet's state: versions of which a device has reported how they were made. Pure. */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { Fact, MeasuredReplay } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { EndedClaim, FormerClaim } from "../claim.js";
 import type { Replayed } from "../fleet-repository.js";
@@ -53,7 +53,7 @@ export function applyToClaim(
   else {
     const { grade, engineId } = fact;
     if (type === "refuted") claim.ended = { verdict: type, atMs, because, grade, engineId, ...byOf(fact) };
-    else claim.proved = { verdict: type, atMs, because, grade, engineId, ...byOf(fact) };
+    else claim.proved = { verdict: type, atMs, because, grade, engineId, ...byOf(fact), ...measuredOf(fact) };
   }
 }
 
@@ -64,4 +64,9 @@ export function formerClaim({ recordedAtMs, position, ended, proved }: ClaimStat
     isProved: proved !== undefined,
     ...(ended === undefined ? {} : { ended }),
   };
+}
+
+/** The members that facts of earlier releases do not have. */
+export function measuredOf({ workMs, dataFrom }: MeasuredReplay): MeasuredReplay {
+  return { ...(workMs === undefined ? {} : { workMs }), ...(dataFrom === undefined ? {} : { dataFrom }) };
 }

@@ -34,6 +34,11 @@ const callerShape = {
 const by = { by: z.union([text, z.looseObject(callerShape)]).optional() };
 const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
+/** See MeasuredReplay. */
+const measured = {
+  workMs: count.optional(),
+  dataFrom: z.enum(["stored", "registered", "generator"]).optional(),
+};
 const graded = { ...at, versionId: hash, grade, engineId: hash, because: text, ...by };
 
 const settingValue = z.union([text, z.number()]);
@@ -73,7 +78,7 @@ const factSchemas = {
     critical: z.literal(true).optional(),
     ...by,
   },
-  proved: graded,
+  proved: { ...graded, ...measured },
   refuted: graded,
   unreplayable: about,
   stored: { ...at, versionId: hash, ...by },
@@ -197,7 +202,21 @@ const factSchemas = {
     engineId: hash,
     because: text,
     ...by,
+    ...measured,
   },
+  dropped: {
+    ...at,
+    critical: z.literal(true),
+    versionId: hash,
+    base: hash.nullable(),
+    engine: hash,
+    engineId: hash,
+    data: hash.nullable(),
+    replayMs: count,
+    because: text,
+    ...by,
+  },
+  kept: about,
   evaluated: { ...at, versionId: hash, object: hash, predictions: hash.optional(), ...by },
   redacted: { ...at, object: hash, because: text, ...by },
   "engine-approved": {
@@ -278,6 +297,8 @@ const hashMembers = new Set([
   "engineId",
   "successor",
   "before",
+  "base",
+  "data",
 ]);
 
 function shortenHashes(name: string, value: unknown): unknown {
@@ -287,7 +308,7 @@ function shortenHashes(name: string, value: unknown): unknown {
 /** The critical facts of this release. */
 function isKnownCritical(value: object): boolean {
   const { type, claim } = value as { readonly type?: unknown; readonly claim?: unknown };
-  return type === "rollout" || (type === "recorded" && claim === true);
+  return type === "rollout" || type === "dropped" || (type === "recorded" && claim === true);
 }
 
 /** The types of facts that this release knows. */

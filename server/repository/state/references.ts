@@ -14,6 +14,7 @@ import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js
 import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
+import type { Dropped } from "../fleet-repository.js";
 import { evaluationObjectsOf } from "./evaluation-state.js";
 import { versionsInUse, type FleetState } from "./state.js";
 
@@ -40,12 +41,18 @@ export function keptVersions(state: FleetState): ReadonlySet<Hash> {
 }
 
 /** What a version needs, as the store has it. */
-interface ReadVersion {
+export interface ReadVersion {
   readonly record: SaveRecord;
   /** Of all its trees. */
   readonly leaves: LeafTable;
   readonly data: UsedData;
 }
+
+/** A dropped version needs what its replay needs, in place of its tensors. */
+interface NeedyVersion extends ReadVersion {
+  readonly dropped?: DroppedNeeds | undefined;
+}
+type DroppedNeeds = Pick<Dropped, "engine" | "data"> & { readonly dataChunks: readonly Hash[] };
 
 type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream">;
 
@@ -58,6 +65,8 @@ export class ReferenceIndex {
   readonly #counted = new Set<Hash>();
   /** Objects that versions name and the store may lack: engines, and openings, which can be redacted. */
   readonly #optional = new Map<Hash, RecordObject>();
+  /** Those of them that the replay of a dropped version needs: their absence is damage. */
+  readonly #required = new Map<Hash, number>();
   readonly #queue = new SerialQueue();
   #inUse = false;
   constructor(
@@ -65,6 +74,16 @@ export class ReferenceIndex {
     private readonly state: FleetState,
     private readonly records: ReadonlyMap<Hash, SaveRecord>,
   ) {}
+
+  /**
+   * Counts a version whose tensors were just dropped, or are just stored again, as what it is now. Call when the fact
+   * is applied: from then on a collection may remove the tensors, or may not.
+   */
+  recount(versionId: Hash, before: NeedyVersion, after: NeedyVersion): void {
+    if (!this.#counted.has(versionId)) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, after);
+  }
 
   /**
    * Counts a version that was just recorded. Does nothing before the index is first used.
@@ -91,12 +110,14 @@ export class ReferenceIndex {
     const kept = keptVersions(this.state);
     for (const versionId of kept) {
       if (this.#counted.has(versionId)) continue;
-      this.#count(versionId, await this.#read(versionId));
+      const version = await this.#readAsItIs(versionId);
+      this.#count(versionId, version);
     }
     for (const versionId of this.#counted) {
       // A version that is not retired stays counted: it was recorded after `kept` was computed.
       if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
-      this.#discount(versionId, await this.#read(versionId));
+      const version = await this.#readAsItIs(versionId);
+      this.#discount(versionId, version);
     }
     await this.#readStoredData();
   }
@@ -165,6 +186,7 @@ export class ReferenceIndex {
     for (const [id, object] of this.#optional)
       if (
         isOptional(object) &&
+        !this.#required.has(id) &&
         (object.presence === "redactable" || !this.objects.has(id) || removedEngines.has(id))
       )
         live.delete(id);
@@ -191,8 +213,18 @@ export class ReferenceIndex {
     return live;
   }
 
-  async #read(versionId: Hash): Promise<ReadVersion> {
+  /** Again where its tensors were dropped, or stored again, meanwhile: what is counted is what it needs now. */
+  async #readAsItIs(versionId: Hash): Promise<NeedyVersion> {
+    for (;;) {
+      const dropped = this.state.versions.get(versionId)?.dropped;
+      const version = await this.#read(versionId);
+      if (this.state.versions.get(versionId)?.dropped === dropped) return version;
+    }
+  }
+
+  async #read(versionId: Hash): Promise<NeedyVersion> {
     try {
+      const dropped = this.state.versions.get(versionId)?.dropped;
       const record = this.records.get(versionId);
       if (record === undefined)
         throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
@@ -202,6 +234,7 @@ export class ReferenceIndex {
         record,
         leaves: await readDistinctLeaves(this.objects, record),
         data: await usedDataOf(this.objects, record.uses?.data),
+        ...(dropped === undefined ? {} : { dropped: await neededByReplay(this.objects, dropped) }),
       };
     } catch (cause) {
       throw new StemmaError(
@@ -212,24 +245,52 @@ export class ReferenceIndex {
     }
   }
 
-  #count(versionId: Hash, version: ReadVersion): void {
+  #count(versionId: Hash, version: NeedyVersion): void {
     if (this.#counted.has(versionId)) return;
     this.#counted.add(versionId);
     for (const object of objectsOf(version.record))
       if (object.presence !== "required") this.#optional.set(object.id, object);
+    for (const id of requiredByReplay(version)) change(this.#required, id, 1);
     for (const id of neededBy(versionId, version)) change(this.#counts, id, 1);
     for (const content of version.data.elsewhere) change(this.#contents, content, 1);
   }
 
-  #discount(versionId: Hash, version: ReadVersion): void {
+  #discount(versionId: Hash, version: NeedyVersion): void {
     if (!this.#counted.delete(versionId)) return;
+    for (const id of requiredByReplay(version)) change(this.#required, id, -1);
     for (const id of neededBy(versionId, version)) change(this.#counts, id, -1);
     for (const content of version.data.elsewhere) change(this.#contents, content, -1);
   }
 }
 
-function neededBy(versionId: Hash, { record, leaves, data }: ReadVersion): ReadonlySet<Hash> {
-  return referencesOf({ state: "kept", versionId, record, leaves, dataChunks: data.chunks });
+function neededBy(versionId: Hash, { record, leaves, data, dropped }: NeedyVersion): ReadonlySet<Hash> {
+  const { chunks } = data;
+  if (dropped === undefined)
+    return referencesOf({ state: "kept", versionId, record, leaves, dataChunks: chunks });
+  const needed = referencesOf({
+    state: "kept",
+    versionId,
+    record,
+    leaves: [],
+    dataChunks: [...chunks, ...dropped.dataChunks],
+  });
+  return new Set([...needed, dropped.engine, ...(dropped.data === null ? [] : [dropped.data])]);
+}
+
+/** What a record only may name, and a replay needs. */
+function requiredByReplay({ record, dropped }: NeedyVersion): readonly Hash[] {
+  if (dropped === undefined) return [];
+  const { openings } = record.objects;
+  return openings === undefined ? [dropped.engine] : [dropped.engine, openings];
+}
+
+/** With the chunks of its data. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+export async function neededByReplay(
+  objects: Pick<ObjectReader, "read" | "stat" | "openStream" | "has">,
+  { engine, data }: Pick<Dropped, "engine" | "data">,
+): Promise<DroppedNeeds> {
+  const { chunks } = await usedDataOf(objects, data === null ? [] : [data]);
+  return { engine, data, dataChunks: chunks };
 }
 
 function change(counts: Map<Hash, number>, id: Hash, by: 1 | -1): void {

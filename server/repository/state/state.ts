@@ -29,8 +29,8 @@ import {
 } from "./device-state.js";
 import { labelsAfter } from "./device-labels.js";
 import type { FormerClaim } from "../claim.js";
-import { applyClaimed, applyToClaim, formerClaim, type ClaimState } from "./claim-state.js";
-import type { Ended, Replayed } from "../fleet-repository.js";
+import { applyClaimed, applyToClaim, formerClaim, measuredOf, type ClaimState } from "./claim-state.js";
+import type { Dropped, Ended, Replayed } from "../fleet-repository.js";
 import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
 import { applyRollout, pauseRestored, versionsOfRollouts, type RolloutState } from "./rollout-state.js";
@@ -57,6 +57,8 @@ export interface VersionState {
   held?: Hold;
   /** How its latest replay ended. */
   replayed?: Replayed;
+  /** Its tensors need not be stored: it is recovered by a replay. */
+  dropped?: Dropped;
   /** Engines (what trainings with them report) whose replays gave its very tensors. */
   provedBy?: ReadonlySet<Hash>;
   evaluations?: readonly EvaluationState[];
@@ -188,6 +190,8 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "released":
     case "retired":
     case "replayed":
+    case "dropped":
+    case "kept":
     case "evaluated":
     case "held":
     case "unheld":
@@ -258,7 +262,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
 
 function applyToVersion(
   state: FleetState,
-  fact: FactOf<"stored" | "released" | "retired" | "replayed" | "evaluated" | "held" | "unheld">,
+  fact: FactOf<
+    "stored" | "released" | "retired" | "replayed" | "dropped" | "kept" | "evaluated" | "held" | "unheld"
+  >,
 ): void {
   const version = state.versions.get(fact.versionId);
   if (version === undefined) {
@@ -280,11 +286,19 @@ function applyToVersion(
       return;
     case "replayed": {
       const { verdict, grade, engineId, because } = fact;
-      version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact) };
+      version.replayed = { atMs, verdict, grade, engineId, because, ...byOf(fact), ...measuredOf(fact) };
       const others = [...(version.provedBy ?? [])].filter((id) => id !== engineId);
       version.provedBy = new Set(verdict === "proved" ? [...others, engineId] : others);
       return;
     }
+    case "dropped": {
+      const { because, base, engine, engineId, data, replayMs } = fact;
+      version.dropped = { atMs, because, base, engine, engineId, data, replayMs, ...byOf(fact) };
+      return;
+    }
+    case "kept":
+      delete version.dropped;
+      return;
     case "evaluated":
       addEvaluation(version, fact);
       return;
@@ -423,11 +437,18 @@ export function backedUpTo(state: FleetState): number {
 }
 
 /**
- * The versions that are assigned to, or active on, a line of a device, or that rollouts need, each with a description
- * of the use. Revoked devices do not count.
+ * The versions that are assigned to, or active on, a line of a device, or that rollouts need, or from which dropped
+ * versions are recovered, each with a description of the use. Revoked devices do not count.
  */
-export function versionsInUse(state: FleetState): Map<Hash, string> {
-  const inUse = new Map<Hash, string>(versionsOfRollouts(state.rollouts, state.devices));
+export function versionsInUse(
+  state: FleetState,
+  { withBasesOfDropped = true }: { readonly withBasesOfDropped?: boolean } = {},
+): Map<Hash, string> {
+  const inUse = new Map<Hash, string>();
+  for (const { name, version, dropped, retired } of state.versions.values())
+    if (withBasesOfDropped && dropped?.base != null && retired === undefined)
+      inUse.set(dropped.base, `what ${name}:${version} is recovered from, whose tensors were dropped`);
+  for (const [versionId, use] of versionsOfRollouts(state.rollouts, state.devices)) inUse.set(versionId, use);
   for (const device of state.devices.values()) {
     if (device.status === "revoked") continue;
     for (const [line, { versionId }] of device.assignments)

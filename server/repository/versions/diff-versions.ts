@@ -16,6 +16,8 @@ import { requireVersion } from "../state/version-table.js";
 
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
+  // How tensors follow from each other is read from them.
+  for (const id of [a, b]) await context.droppedTensors.ensure(context, id);
   const [sideA, sideB] = await Promise.all([sideOf(context, a), sideOf(context, b)]);
   const others = await otherBases(context, a, b);
   const { sameArchitecture, comparisons, changes } = diffTrees(sideA, sideB);
@@ -40,7 +42,8 @@ async function otherBases(
   const found: ReadonlyMap<string, Leaf>[] = [];
   for (const id of bases) {
     const state = context.state.versions.get(id);
-    if (id === a || state === undefined || state.retired !== undefined) continue;
+    if (id === a || state === undefined || state.retired !== undefined || state.dropped !== undefined)
+      continue;
     if (found.length === maxReferences - 1) break;
     const leaves = await readLeaves(context.objects, requireVersion(context, id).record);
     found.push(new Map(leaves.map((leaf) => [leaf.path, leaf])));

@@ -24,13 +24,14 @@ export interface RecoverVersionOptions {
   readonly here?: Readonly<Record<string, string>> | undefined;
 }
 
-/** See FleetRepository.recover. */
+/** See FleetRepository.recover. The tensors of a dropped version are made again first. */
 export async function recoverVersion(
   context: RepositoryContext,
   versionId: Hash,
   options: RecoverVersionOptions = {},
 ): Promise<RecoveredModel> {
   if (!context.leases.covers(options.lease, versionId)) requireKept(context, versionId);
+  await context.droppedTensors.ensure(context, versionId);
   return await recoverModel(context.objects, versionId, context.clock, {
     part: options.part,
     layers: options.layers,

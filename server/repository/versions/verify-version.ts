@@ -34,6 +34,7 @@ export async function verifyVersion(
 ): Promise<VerifiedVersion> {
   const version = requireKept(context, versionId);
   const { record } = version;
+  await context.droppedTensors.ensure(context, versionId);
   context.objects.forgetReadAhead();
   const proven: string[] = [];
   const damaged: Damage[] = [];

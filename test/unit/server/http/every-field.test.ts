@@ -211,6 +211,16 @@ const inputs = {
   planStorage: storage,
   // `plan` is read when it arrives; it has a test of its own below.
   applyStorage: { ...storage, diskBytes: 11, timeMs: 12, dryRun: true },
+  dropTensors: {
+    fleet,
+    models: [model],
+    line: "l",
+    olderThanDays: 1,
+    maxMinutes: 2,
+    because: "y",
+    dryRun: true,
+  },
+  keepTensors: { fleet, model, because: "y" },
   reindex: { fleet },
   redact: { fleet, model, because: "y", dryRun: true },
   replays: { fleet },

@@ -1,0 +1,58 @@
+/** Inputs and answers of the operations on tensors that a replay gives again. */
+import * as z from "zod";
+import { count, hash, modelText, reasonText, shortText } from "./fields.js";
+import type { ValueOf } from "./operation.js";
+import { maxMaxMinutes } from "./replay-schemas.js";
+
+/** Minutes of training that a recovery may take where nothing else is said. */
+export const defaultDropMinutes = 10;
+
+export const dropBody = {
+  models: z
+    .array(modelText)
+    .max(1000)
+    .optional()
+    .describe("Absent: all versions whose tensors may go, by the other members"),
+  line: shortText.optional().describe("Only versions of this line"),
+  olderThanDays: z.number().min(0).max(36_500).optional().describe("Only versions recorded before that"),
+  maxMinutes: z
+    .number()
+    .positive()
+    .max(maxMaxMinutes)
+    .optional()
+    .describe(
+      `Minutes of training that the recovery of any version may take, its ancestors included; default ${defaultDropMinutes}`,
+    ),
+  because: reasonText.optional(),
+  dryRun: z
+    .boolean()
+    .optional()
+    .describe("Change nothing; trainings that no replay measured take what is recorded"),
+};
+
+const named = { versionId: hash, name: z.string(), version: count };
+
+export const dropReport = z
+  .object({
+    dropped: z.array(
+      z.object({
+        ...named,
+        tensorBytes: count.describe("Of the model; a collection frees those that no other version has"),
+        recoveryMs: count.describe("Milliseconds of training that its recovery takes"),
+        isProved: z.boolean().describe("false in a dry run: it would be replayed first"),
+      }),
+    ),
+    kept: z
+      .array(
+        z.object({
+          ...named,
+          because: z.string(),
+          isFit: z.boolean().describe("Whether its kind and its use would allow it"),
+        }),
+      )
+      .describe("Those that were named, or that could be dropped but for this"),
+    keptCount: count,
+    tensorBytes: count,
+  })
+  .meta({ id: "DropReport" });
+export type DropReport = ValueOf<typeof dropReport>;

@@ -1,0 +1,160 @@
+/**
+ * Makes the tensors of a dropped version again: its ancestors first, as far as they have none either, then the version
+ * itself by the engine, data and base that the fact `dropped` pins. Every generation must have exactly the recorded
+ * tensors, else nothing of it is stored and the error names it.
+ */
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
+import { StemmaError } from "../../shared/errors.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RebuildVersion } from "../context/open-fleets.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import { readOpenedProvenance } from "../context/opened-provenance.js";
+import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { readLeaves } from "../repository/state/references.js";
+import { judgeReplay } from "./judge-replay.js";
+import { storeTrained } from "./replay-claim.js";
+import { inWorkFolder } from "./replay-version.js";
+import { storyOf } from "./story.js";
+import { trainAgain } from "./train-again.js";
+
+type DroppedVersion = VersionSummary & { readonly dropped: Dropped };
+
+interface Rebuild {
+  readonly context: OperationsContext;
+  readonly repository: FleetRepository;
+  readonly version: DroppedVersion;
+  readonly signal: AbortSignal;
+}
+
+/** One training at a time on a home; a recovery does not wait for replays that only prove something. */
+const turns = new WeakMap<OperationsContext["home"], SerialQueue>();
+/** Milliseconds for which a base is protected against collection while a training begins from it. */
+const leaseMs = 3_600_000;
+/** States of trainings that were cut short and not continued; the oldest are removed. */
+const maxKeptFolders = 16;
+
+/**
+ * @throws REBUILD_FAILED where something that the replay needs is not here, or the training ends with an error;
+ * ROOT_MISMATCH where it gives other tensors; DISK_FULL; TRAINING_STOPPED when aborted
+ */
+export const rebuildTensors: RebuildVersion = async ({ home, fleets }, { fleet, versionId }, signal) => {
+  const repository = await fleets.get(fleet);
+  const version = repository.get(versionId);
+  if (version?.dropped === undefined) return;
+  const { dropped } = version;
+  const context: OperationsContext = { home, fleets, version: programVersion() };
+  const task = { context, repository, version: { ...version, dropped }, signal };
+  const turn = turns.get(home) ?? new SerialQueue();
+  turns.set(home, turn);
+  for (;;) {
+    if (dropped.base !== null) await repository.ensureTensors(dropped.base, signal);
+    const isDone = await turn.run(() =>
+      // Asked for outside of the turn, because it may need one itself; it may be collected before this turn comes.
+      withTensorsOf(repository, dropped.base, async () => {
+        if (signal.aborted) throw stopped(version);
+        await inTurn(task);
+      }),
+    );
+    if (isDone) return;
+  }
+};
+
+/** @returns whether the base has its tensors, so that the work was done */
+async function withTensorsOf(
+  repository: FleetRepository,
+  base: Hash | null,
+  work: () => Promise<void>,
+): Promise<boolean> {
+  const record = base === null ? undefined : repository.get(base)?.record;
+  const leaves = record === undefined ? [] : await readLeaves(repository.objects, record);
+  const lease = repository.objects.lease(
+    leaves.map(({ tensor }) => tensor),
+    leaseMs,
+  );
+  try {
+    // Of a version with tensors one may be missing: the recovery of the base then names it.
+    const isGone = leaves.some(({ tensor }) => !repository.objects.has(tensor));
+    if (isGone && base !== null && repository.get(base)?.dropped !== undefined) return false;
+    await work();
+    return true;
+  } finally {
+    repository.objects.release(lease.id);
+  }
+}
+
+async function inTurn({ context, repository, version, signal }: Rebuild): Promise<void> {
+  const { home } = context;
+  const { versionId, record, dropped } = version;
+  const folder = join(home.path, "run", "rebuilds");
+  const keptFolder = join(folder, versionId);
+  await removeOldest(folder, keptFolder);
+  await inWorkFolder(context, { keptFolder, signal }, async (workFolder) => {
+    const startedMs = home.ports.clock.monotonic();
+    const read = storyOf(await readOpenedProvenance(repository, record.objects));
+    if ("unreplayable" in read) throw failed(version, read.unreplayable.text);
+    const task = {
+      context,
+      repository,
+      summary: version,
+      engineId: dropped.engineId,
+      signal,
+      keptFolder,
+      isOwnDataOnly: true,
+      storedData: dropped.data === null ? [] : [dropped.data],
+    };
+    const trained = await trainAgain(task, read.story, workFolder);
+    if ("reason" in trained) throw failed(version, trained.text);
+    const { grade, text } = await judgeReplay(task, { ...trained, ...read });
+    if (grade !== "bit-exact") throw otherModel(version, text);
+    await storeTrained(repository, version, trained.outcome, () => Promise.resolve());
+    home.ports.log?.info("tensors-made-again", {
+      fleet: repository.fleet,
+      versionId,
+      ms: Math.round(home.ports.clock.monotonic() - startedMs),
+    });
+  });
+}
+
+/** Removes what was left longest ago of recoveries that nobody continued. */
+async function removeOldest(folder: string, except: string): Promise<void> {
+  const paths = (await readdir(folder).catch(() => [])).map((name) => join(folder, name));
+  const others = paths.filter((path) => path !== except);
+  if (others.length < maxKeptFolders) return;
+  const aged = await Promise.all(others.map(async (path) => ({ path, ms: (await stat(path)).mtimeMs })));
+  aged.sort((a, b) => a.ms - b.ms);
+  for (const { path } of aged.slice(0, others.length - maxKeptFolders + 1))
+    await rm(path, { recursive: true, force: true });
+}
+
+function nameOf({ name, version }: Pick<VersionSummary, "name" | "version">): string {
+  return `${name}:${version}`;
+}
+
+function failed(version: VersionSummary, text: string): StemmaError {
+  return new StemmaError(
+    "REBUILD_FAILED",
+    `The tensors of ${nameOf(version)} were dropped, and they cannot be made again now: ${text} Mend that and recover ` +
+      "again; nothing was changed. `stemma storage check` names everything that is missing.",
+    { versionId: version.versionId },
+  );
+}
+
+function otherModel(version: VersionSummary, text: string): StemmaError {
+  return new StemmaError(
+    "ROOT_MISMATCH",
+    `The training of ${nameOf(version)} was repeated to recover it, and did not give the recorded model: ${text} ` +
+      "Nothing of it was stored. Check this machine with `stemma doctor`, and recover on another one or from a backup.",
+    { versionId: version.versionId, expected: version.record.root },
+  );
+}
+
+function stopped(version: VersionSummary): StemmaError {
+  return new StemmaError(
+    "TRAINING_STOPPED",
+    `The recovery of ${nameOf(version)} was stopped before its training began. Recover it again when it is needed.`,
+    { versionId: version.versionId },
+  );
+}

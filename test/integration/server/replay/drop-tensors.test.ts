@@ -1,0 +1,189 @@
+/** Versions whose tensors were dropped: they come back bit for bit by replays of their chain, or not at all. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { ServerOperations } from "../../../../server/api/server-operations.js";
+import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
+import { localOperations } from "../../../../server/operations/local-operations.js";
+import { rebuildVersion } from "../../../../server/replay/rebuild-on-demand.js";
+import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { Home } from "../../../../server/repository/home.js";
+import { openNodeHome } from "../../../../server/repository/node-home.js";
+import { isStemmaError } from "../../../../shared/errors.js";
+import type { ErrorCode } from "../../../../shared/errors.js";
+import type { Hash } from "../../../../shared/tensor/tensor.js";
+
+const fleet = "cars";
+const hasCode =
+  (code: ErrorCode) =>
+  (error: unknown): boolean =>
+    isStemmaError(error, code);
+
+describe("dropped tensors", () => {
+  let path: string;
+  let home: Home;
+  let fleets: OpenFleets;
+  let operations: ServerOperations;
+  let repository: FleetRepository;
+  const open = async (): Promise<void> => {
+    home = await openNodeHome(path);
+    fleets = openFleets(home, rebuildVersion);
+    operations = localOperations({ home, fleets, version: "test" });
+    repository = await fleets.get(fleet, { create: true });
+  };
+  const close = async (): Promise<void> => {
+    await fleets.close();
+    await home.close();
+  };
+  const version = (name: string): VersionSummary => repository.resolve(name);
+  const tensorsOf = async (name: string): Promise<readonly Hash[]> =>
+    (await repository.leaves(version(name).versionId)).map(({ tensor }) => tensor);
+  const storedOf = async (name: string): Promise<number> =>
+    (await tensorsOf(name)).filter((tensor) => repository.objects.has(tensor)).length;
+  const collect = async (): Promise<void> => {
+    await repository.collect(await repository.planCollection());
+  };
+  /** Opened again, so that no lease of a recovery protects anything. */
+  const collectAfresh = async (): Promise<void> => {
+    await close();
+    await open();
+    await collect();
+  };
+
+  before(async () => {
+    path = await mkdtemp(join(tmpdir(), "stemma-drop-"));
+    await open();
+    await operations.addDataset({
+      fleet,
+      name: "cells",
+      kind: "battery-simulated",
+      location: "",
+      parameters: { vehicle: 1 },
+    });
+    const training = { fleet, recipe: "battery-soh", data: "cells", name: "soh", parameters: { epochs: 1 } };
+    await operations.train({ ...training, seed: "7" });
+    await operations.train({ ...training, seed: "8", base: "soh:1" });
+    await operations.train({ ...training, seed: "9", base: "soh:2" });
+    await operations.train({ ...training, seed: "10", base: "soh:3" });
+  });
+  after(async () => {
+    await close();
+    await rm(path, { recursive: true, force: true });
+  });
+
+  it("says what it would do and changes nothing", async () => {
+    const report = await operations.dropTensors({ fleet, dryRun: true });
+    assert.deepEqual(
+      report.dropped.map(({ version: number, isProved }) => [number, isProved]),
+      [
+        [1, false],
+        [2, false],
+        [3, false],
+      ],
+    );
+    assert.equal(version("soh:1").dropped, undefined);
+  });
+
+  it("keeps what is needed, whatever is asked for", async () => {
+    const { kept } = await operations.dropTensors({ fleet, models: ["soh:4"] });
+    assert.match(kept[0]?.because ?? "", /newest/);
+    await operations.tag({ fleet, model: "soh:2", tag: "good" });
+    assert.equal((await operations.dropTensors({ fleet, models: ["soh:2"] })).dropped.length, 0);
+    await operations.tag({ fleet, model: "soh:2", tag: "good", remove: true });
+    const { dropped } = await operations.dropTensors({ fleet, models: ["soh:3"], maxMinutes: 0.000_01 });
+    assert.equal(dropped.length, 0);
+  });
+
+  it("proves, drops and frees a chain, and recovers every generation of it", async () => {
+    const roots = new Map<string, Hash>();
+    for (const name of ["soh:1", "soh:2", "soh:3"])
+      roots.set(name, (await repository.recover(version(name).versionId)).verifiedRoot);
+    const { dropped } = await operations.dropTensors({ fleet });
+    assert.deepEqual(
+      dropped.map((one) => one.version),
+      [1, 2, 3],
+    );
+    assert.ok((dropped[2]?.recoveryMs ?? 0) > (dropped[0]?.recoveryMs ?? 0));
+    await collectAfresh();
+    for (const name of roots.keys()) assert.equal(await storedOf(name), 0, name);
+    assert.ok((await storedOf("soh:4")) > 0);
+    assert.deepEqual((await repository.check()).problems, []);
+    const explained = await operations.explainRecovery({ fleet, model: "soh:3" });
+    assert.equal(explained.from, "replay");
+    assert.deepEqual(
+      explained.trainings.map((one) => one.version),
+      [1, 2, 3],
+    );
+    assert.ok(explained.predictedMs >= (dropped[2]?.recoveryMs ?? 0));
+
+    const both = ["soh:3", "soh:3", "soh:2"].map(async (name) => repository.recover(version(name).versionId));
+    for (const model of await Promise.all(both)) assert.equal(model.verifiedRoot, model.record.root);
+    for (const [name, root] of roots)
+      assert.equal((await repository.recover(version(name).versionId)).verifiedRoot, root);
+    // Protected by the recovery; gone with the next collection of another process.
+    await collect();
+    assert.ok((await storedOf("soh:3")) > 0);
+    await collectAfresh();
+    assert.equal(await storedOf("soh:3"), 0);
+  });
+
+  it("gives every door the model, or a refusal that says what to do", async () => {
+    const { versionId } = version("soh:1");
+    await operations.verify({ fleet, model: "soh:1" });
+    await operations.diff({ fleet, a: "soh:1", b: "soh:2" });
+    await operations.evaluate({ fleet, model: "soh:1", data: "cells" });
+    await assert.rejects(
+      repository.append({ type: "assigned", atMs: 0, device: "none", line: "soh", versionId }),
+      hasCode("DEVICE_UNKNOWN"),
+    );
+    await assert.rejects(operations.retire({ fleet, model: "soh:1" }), hasCode("MODEL_IN_USE"));
+    await assert.rejects(
+      operations.redact({ fleet, model: "soh:2", because: "asked" }),
+      hasCode("NOT_ALLOWED"),
+    );
+    const [engine] = repository.engines();
+    assert.ok(engine !== undefined);
+    await assert.rejects(
+      operations.removeEngine({ fleet, engine: engine.engineId }),
+      hasCode("ENGINE_IN_USE"),
+    );
+    const replayed = await operations.replay({ fleet, model: "soh:2" });
+    assert.equal(replayed.verdict, "proved");
+  });
+
+  it("refuses to recover without a program that can train", async () => {
+    await collectAfresh();
+    await close();
+    home = await openNodeHome(path);
+    fleets = openFleets(home);
+    repository = await fleets.get(fleet);
+    await assert.rejects(repository.recover(version("soh:2").versionId), hasCode("MODEL_DROPPED"));
+    await close();
+    await open();
+  });
+
+  it("stops a recovery when all who wait for it have left, and recovers the next time", async () => {
+    const { versionId } = version("soh:3");
+    const [one, two] = [new AbortController(), new AbortController()];
+    const first = repository.ensureTensors(versionId, one.signal);
+    const second = repository.ensureTensors(versionId, two.signal);
+    one.abort();
+    await assert.rejects(first, hasCode("TRAINING_STOPPED"));
+    two.abort();
+    await assert.rejects(second, hasCode("TRAINING_STOPPED"));
+    await repository.ensureTensors(versionId);
+    assert.ok((await storedOf("soh:3")) > 0);
+  });
+
+  it("stores tensors again", async () => {
+    await operations.keepTensors({ fleet, model: "soh:2" });
+    assert.equal(version("soh:2").dropped, undefined);
+    await collectAfresh();
+    assert.equal(await storedOf("soh:2"), (await tensorsOf("soh:2")).length);
+    assert.equal(await storedOf("soh:3"), 0);
+    const { verifiedRoot, record } = await repository.recover(version("soh:3").versionId);
+    assert.equal(verifiedRoot, record.root);
+  });
+});
