@@ -17,7 +17,7 @@ export interface BackendChoice {
 export interface DatasetReference {
   /**
    * A reader of datasets/registry.ts: "nasa-battery", "battery-simulated", "mnist", "images-generated", "csv",
-   * "libsvm", "idx", "samples", "canonical".
+   * "libsvm", "idx", "image-folder", "text-folder", "samples", "canonical".
    */
   readonly reader: string;
   readonly parameters: Readonly<Record<string, string | number | boolean | readonly string[]>>;

@@ -22,7 +22,7 @@ export function addDataCommands(data: Command): void {
     .argument("<location>", "folder or file; - for a reader that generates its samples")
     .requiredOption(
       "--kind <reader>",
-      "how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
+      "how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples",
     )
     .option(
       "--set <key=value>",

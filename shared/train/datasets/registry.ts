@@ -4,6 +4,7 @@ import type { DatasetReference } from "../training.js";
 import { batterySimulated } from "./battery-simulated.js";
 import type { DatasetFiles, DatasetReader, SampleSet } from "./dataset.js";
 import { idx } from "./idx.js";
+import { imageFolder } from "./image-folder.js";
 import { imagesGenerated } from "./images-generated.js";
 import { mnist } from "./mnist.js";
 import { nasaBattery } from "./nasa-battery.js";
@@ -11,6 +12,7 @@ import { canonical } from "./canonical.js";
 import { csv } from "./csv.js";
 import { libsvm } from "./libsvm.js";
 import { sampleSetHash } from "./canonical-samples.js";
+import { textFolder } from "./text-folder.js";
 import { samples } from "./samples.js";
 
 const datasetReaders: readonly DatasetReader[] = [
@@ -21,6 +23,8 @@ const datasetReaders: readonly DatasetReader[] = [
   csv,
   libsvm,
   idx,
+  imageFolder,
+  textFolder,
   samples,
   canonical,
 ];
