@@ -41,6 +41,13 @@ const finalOfferErrors = new Set([
   "RECORD_INVALID",
   "LAYER_NOT_ALLOWED",
   "ARCHITECTURE_MISMATCH",
+  // New metadata of releases comes with another offer.
+  "RELEASE_REQUIRED",
+  "RELEASE_REVOKED",
+  "RELEASE_MISMATCH",
+  "RELEASE_UNKNOWN",
+  "RELEASE_EXPIRED",
+  "RELEASE_METADATA_INVALID",
   "INTERRUPTED",
 ]);
 
@@ -139,6 +146,7 @@ export class Agent {
         lastError: link.lastError,
       },
       history: historyStatus(state),
+      releases: this.#services.releases.status,
       training: trainer.running ?? null,
       uploads: uploads.progress(),
       unreleased: unreleased(state).length,
@@ -280,7 +288,7 @@ export class Agent {
       if (error.code === "INTERRUPTED") return;
       this.#report(
         "offer-failed",
-        `the offered model ${offer.name}:${offer.version} could not be installed: ${error.message}`,
+        `the offered model ${offer.name}:${offer.version} could not be installed: ${messageWithCode(error)}`,
         offer.line,
       );
       if (!finalOfferErrors.has(error.code))
@@ -311,7 +319,10 @@ export class Agent {
   /** Deletes released models that the profile does not keep. */
   async #forget(): Promise<void> {
     const { disk, save } = this.parts.profile;
-    const versions = await this.#services.outbox.forget(disk.keepLast, save.releasedWhen);
+    const { outbox, releases } = this.#services;
+    const own = [...outbox.state.entries.values()].filter(({ origin }) => origin === "trained");
+    await releases.noteOwn(own.map(({ versionId }) => versionId));
+    const versions = await outbox.forget(disk.keepLast, save.releasedWhen);
     if (versions.length === 0) return;
     const isOne = versions.length === 1;
     this.parts.log.info("forgotten", {

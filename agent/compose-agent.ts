@@ -3,7 +3,8 @@
  * the ports.
  */
 import { join } from "node:path";
-import type { StemmaError } from "../shared/errors.js";
+import { messageWithCode } from "../shared/error-text.js";
+import { isStemmaError, type StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import { chooseBackend } from "../shared/train/backends/choose.js";
 import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
@@ -20,6 +21,8 @@ import { Link } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
 import { Pacer } from "./link/pacer.js";
 import { SessionCounter } from "./link/session-counter.js";
+import { pinOf, policyOf } from "./releases/release-pin.js";
+import { ReleaseTrust } from "./releases/release-trust.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
 import { isClaimed } from "./outbox/claim-choice.js";
@@ -89,6 +92,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly downloads: Downloads;
   readonly offers: Offers;
   readonly activator: Activator;
+  readonly releases: ReleaseTrust;
   readonly trainer: Trainer;
   readonly evaluator: Evaluator;
   readonly saver: FileSaver;
@@ -132,6 +136,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     clockErrorMs: () => clockError.errorMs(clock.monotonic()),
   };
   const messages = new ServerMessages(parts);
+  const releases = await openReleases(parts, messages);
   const link = composeLink(
     parts,
     stores.counter,
@@ -155,8 +160,9 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     messages,
     clockError,
     diskUse,
+    releases,
   });
-  const activator = new Activator({ ...common, current, session: () => link.session });
+  const activator = new Activator({ ...common, current, releases, session: () => link.session });
   const trainer = new Trainer({
     ...common,
     activator,
@@ -177,6 +183,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   const offers = new Offers({
     ...common,
     downloads,
+    releases,
     resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
   });
   const evaluator = new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
@@ -194,11 +201,30 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     downloads,
     offers,
     activator,
+    releases,
     trainer,
     evaluator,
     saver,
     diskUse,
   };
+}
+
+async function openReleases(
+  { files, home, enrolment, config, log }: AgentParts,
+  messages: ServerMessages,
+): Promise<ReleaseTrust> {
+  const pin = await pinOf(files, home, enrolment.releases);
+  const policy = policyOf(config.releases, pin, enrolment.releases?.policy);
+  return await ReleaseTrust.open({
+    files,
+    home,
+    pin,
+    policy,
+    serverTimeMs: () => messages.serverTimeMs(),
+    onEvent: (name, text) => {
+      log.warn(name, { text });
+    },
+  });
 }
 
 async function openStores(parts: AgentParts): Promise<Stores> {
@@ -311,11 +337,12 @@ function composeConversation(
   services: Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> & {
     readonly clockError: ClockError;
     readonly messages: ServerMessages;
+    readonly releases: ReleaseTrust;
     readonly diskUse: () => Promise<DiskUse>;
   },
 ): Conversation {
   const { enrolment, clock, log, profile } = parts;
-  const { outbox, uploads, downloads, link, clockError, messages, diskUse } = services;
+  const { outbox, uploads, downloads, link, clockError, messages, diskUse, releases } = services;
   const conversation = new Conversation(
     {
       enrolment,
@@ -330,6 +357,7 @@ function composeConversation(
         profile: profile.name,
         runtime: `${parts.runtime}; ${backendOf(parts)}`,
         oldestProtocol: oldestProtocolVersion,
+        ...releases.birth(),
       }),
       isClaim: async (entry) =>
         isClaimed(outbox.state, entry, {
@@ -344,6 +372,7 @@ function composeConversation(
     },
     {
       onWelcomed: () => {
+        releases.opened();
         downloads.reconnected();
       },
       onReceipt: (line, receipt) => {
@@ -352,6 +381,14 @@ function composeConversation(
       onOffer: (offer, isEcho) => {
         if (isEcho) conversation.onOutboxChange();
         else reactions.onOffer(offer);
+      },
+      onReleasePart: async (part) => {
+        try {
+          await releases.receive(part);
+        } catch (error) {
+          if (!isStemmaError(error)) throw error;
+          reactions.report("releases-refused", messageWithCode(error), "");
+        }
       },
       onManifest: (part) => {
         downloads.onManifest(part);

@@ -2,6 +2,7 @@
  * What an agent reports about itself: for `stemma agent status`, for the server's command `report`, for
  * tests. Types and one pure function.
  */
+import type { ReleaseStatus } from "./releases/release-trust.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake-answers.js";
 import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
@@ -61,6 +62,7 @@ export interface AgentStatus {
   readonly training: Running | null;
   /** What this device has seen of the server's history. */
   readonly history: HistoryStatus;
+  readonly releases: ReleaseStatus;
   /** Transfers to the server under way. */
   readonly uploads: readonly UploadProgress[];
   readonly unreleased: number;

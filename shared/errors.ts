@@ -155,6 +155,13 @@ const trustCodes = {
   DEVICE_REVOKED: failed,
   ENROLMENT_INVALID: usage,
   RECEIPT_INVALID: verification,
+  RELEASE_METADATA_INVALID: verification,
+  RELEASE_ROLLED_BACK: verification,
+  RELEASE_EXPIRED: verification,
+  RELEASE_MISMATCH: verification,
+  RELEASE_REQUIRED: verification,
+  RELEASE_REVOKED: verification,
+  RELEASE_UNKNOWN: notFound,
 } as const;
 const serverCodes = {
   PORT_TAKEN: failed,

@@ -8,6 +8,7 @@ import { addSamples } from "./commands/samples.js";
 import { addSave } from "./commands/save.js";
 import { addStatus } from "./commands/status.js";
 import { addSuggest } from "./commands/suggest.js";
+import { addTrust } from "./commands/trust.js";
 import { addTrain } from "./commands/train.js";
 import { addCommonOptions } from "./common-options.js";
 
@@ -32,6 +33,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
   addSave(program);
   addActivate(program);
   addSuggest(program);
+  addTrust(program);
   for (const command of program.commands) {
     addCommonOptions(command);
     for (const each of [command, ...command.commands]) each.exitOverride();

@@ -16,6 +16,7 @@ import type { CurrentStore, SlotFile } from "../current/current-store.js";
 import { slotFilesOf } from "../current/slot-files.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
+import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import { mayRun, nextActivation } from "./activation.js";
 
@@ -29,6 +30,8 @@ export interface ActivatorOptions {
   readonly diskUse: () => Promise<DiskUse>;
   readonly clockErrorMs: () => number | null;
   readonly session: () => number;
+  /** Refuses what is neither released nor this device's own. */
+  readonly releases: Pick<ReleaseTrust, "requireInstallable">;
 }
 
 /** An installed version, as trainings read it. */
@@ -158,6 +161,7 @@ export class Activator {
         { line, versionId },
       );
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
+    await this.options.releases.requireInstallable({ versionId, isOwn: entry.origin === "trained" });
     await this.#install(line, versionId);
     await current.activate(line, versionId);
     await this.#recordActivation(line, versionId, isChosen);

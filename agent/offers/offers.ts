@@ -19,6 +19,7 @@ import type { ObjectRef, Offer } from "../../shared/wire/messages.js";
 import { objectsOfStream } from "../../shared/wire/transfer/stream.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { Outbox } from "../outbox/outbox.js";
+import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import type { Download, Downloads, DownloadTerms } from "./downloads.js";
 import {
@@ -40,6 +41,7 @@ export interface OffersOptions {
   readonly diskUse: () => Promise<DiskUse>;
   /** Whether trainings of the line go on from the optimizer's state of their base, which is then fetched, too. */
   readonly resumesOptimizer: (line: string) => boolean;
+  readonly releases: Pick<ReleaseTrust, "requireOffered">;
 }
 
 /**
@@ -99,6 +101,12 @@ export class Offers {
     const { enrolment, outbox, profile, log } = this.options;
     const { record, carried } = checkOffer(offer, enrolment);
     const known = outbox.entry(offer.versionId);
+    const { versionId } = offer;
+    await this.options.releases.requireOffered(
+      { versionId, isOwn: known?.origin === "trained" },
+      record,
+      offer.release,
+    );
     if (known?.lines.includes(offer.line) === true) return;
     log.info("offered", {
       line: offer.line,

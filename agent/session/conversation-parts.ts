@@ -27,7 +27,10 @@ export interface ConversationOptions {
   readonly messages: Pick<ServerMessages, "opened" | "challenge">;
   readonly log: Log;
   /** The parts of a birth that the outbox does not know. */
-  readonly birth: () => Pick<Birth, "agentVersion" | "profile" | "runtime" | "oldestProtocol">;
+  readonly birth: () => Pick<
+    Birth,
+    "agentVersion" | "profile" | "runtime" | "oldestProtocol" | "releaseSet" | "releasePolicy"
+  >;
   /** Whether a version is announced as a claim (agent/outbox/claim-choice.ts). */
   isClaim(entry: OutboxEntry): Promise<boolean>;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
@@ -45,6 +48,8 @@ export interface ConversationHandlers {
    * go back to it.
    */
   onOffer(offer: Offer, isEcho: boolean): void;
+  /** Resolves when it is taken or refused: an offer behind it may depend on it. */
+  onReleasePart(part: BodyOf<"releasePart">): Promise<void>;
   onManifest(part: BodyOf<"manifest">): void;
   /** The server refuses to serve a transfer. Returns whether it was a download of this device. */
   onTransferRefused(transfer: string, error: StemmaError): boolean;

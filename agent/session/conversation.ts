@@ -174,6 +174,8 @@ export class Conversation {
       case "manifest":
         this.handlers.onManifest(body);
         return;
+      case "releasePart":
+        return this.handlers.onReleasePart(body);
       case "offer":
         this.handlers.onOffer(body, this.#isEcho(body));
         return;

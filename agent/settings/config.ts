@@ -8,6 +8,7 @@ import * as z from "zod";
 import { logLevels } from "../../shared/adapters/log-forms.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
+import { releasePolicies } from "../../shared/trust/enrolment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { externalTrainerSchema } from "./external-trainer.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
@@ -83,6 +84,8 @@ export const configSchema = z.strictObject({
   /** Overrides the profile's `training.threads`: devices of one class differ in cores. */
   threads: z.number().int().min(1).max(64).optional(),
   lines: z.record(lineName, lineSchema).default({}),
+  /** Whether only released versions and own ones are installed; absent: as pinned, or as the enrolment asks. */
+  releases: z.enum(releasePolicies).optional(),
   /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),
   /** The agent's log; `agent run --log-level` and `--verbose` override the level. */

@@ -115,6 +115,12 @@ export const enrolmentBody = {
   initial: z.record(shortText, z.string().max(512)).optional().describe("Model that each line starts from"),
   allowReduced: z.boolean().optional().describe("Whether initial models may be reduced (lossy) ones"),
   evenIfClaimed,
+  releases: z
+    .enum(["required", "accepted", "off"])
+    .optional()
+    .describe(
+      "Whether the device installs only released versions; default required once releases are published",
+    ),
   dryRun: z.boolean().optional().describe("Check, enrol nothing: the answer is then empty"),
 };
 
@@ -136,6 +142,7 @@ export const enrolment = z
     devicePublicKey: text,
     serverPublicKey: text,
     profile: text,
+    releases: z.object({ root: text, policy: z.enum(["required", "accepted", "off"]) }),
     checksum: text,
   })
   .partial()

@@ -18,7 +18,9 @@ export const modelText = z
   .string()
   .min(1)
   .max(512)
-  .describe("A model: name, name:version, name:tag, version id or at least 8 digits of it");
+  .describe(
+    "A model: name, name:version, name:tag, version id or at least 8 digits of it; where devices get it also release:NAME",
+  );
 export const reasonText = z.string().max(1024).describe("Why, in a few words; it is kept with the fact");
 export const selectionText = z
   .string()

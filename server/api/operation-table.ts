@@ -13,6 +13,7 @@ import { journalOperations } from "./journal-definitions.js";
 import { lineageOperations } from "./lineage-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
+import { releaseOperations } from "./release-definitions.js";
 import { replayOperations } from "./replay-definitions.js";
 import { rolloutOperations } from "./rollout-definitions.js";
 import { serverOperations } from "./server-definitions.js";
@@ -28,6 +29,7 @@ export const operationGroups = {
   "Facts for other programs": webhookOperations,
   "Devices of a fleet": { ...deviceOperations, ...deviceUpkeepOperations },
   "Rollouts of a fleet": rolloutOperations,
+  "Signed releases of a fleet": releaseOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
   "Replays and training engines": { ...replayOperations, ...engineOperations },
@@ -47,6 +49,7 @@ export const operationTable = {
   ...deviceOperations,
   ...deviceUpkeepOperations,
   ...rolloutOperations,
+  ...releaseOperations,
   ...modelOperations,
   ...lineageOperations,
   ...trainingOperations,

@@ -130,6 +130,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "release",
+    about: "sign versions offline, so that devices run nothing that the fleet's owner did not sign",
+
+    load: async () => (await import("./commands/release.js")).addReleaseCommands,
+    isGroup: true,
+  },
+  {
     name: "model",
     about: "save, look at, compare and recover models",
 

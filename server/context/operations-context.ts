@@ -34,6 +34,8 @@ export interface LiveFleet {
     line: string,
     devices: readonly string[],
   ): Promise<ReadonlyMap<string, PredictedBytes>>;
+  /** The owner's releases changed: connected devices are sent them, and offered again what they may have refused. */
+  releasesChanged(): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -27,6 +27,11 @@ export class DeviceSessions {
     return this.#online.get(device);
   }
 
+  /** The devices online, as they are now. */
+  all(): readonly (readonly [string, OnlineDevice])[] {
+    return [...this.#online];
+  }
+
   /** A CONNECT was accepted; its session starts when the connection is up. */
   admitted(device: string, session: number): void {
     this.#admitted.set(device, session);

@@ -6,6 +6,7 @@
 import { historyWarning } from "./history-warning.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
+import { partsOf } from "../../shared/trust/releases/release-set.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import {
@@ -171,6 +172,14 @@ export class FleetIngest {
   ): Promise<ReadonlyMap<string, PredictedBytes>> {
     return this.services.predictor.predict(summary, line, devices);
   }
+  /** Sends the owner's releases to connected devices, and offers again what is assigned to them. */
+  async releasesChanged(): Promise<void> {
+    for (const [device, online] of this.services.sessions.all()) {
+      if (online.birth === undefined) continue;
+      await this.#sendReleases(device, online.birth);
+      await this.services.offers.offerAll(device);
+    }
+  }
   command(
     device: string,
     name: string,
@@ -318,6 +327,7 @@ export class FleetIngest {
       window: limits.window,
     };
     await sender.send(device, welcome, challenge);
+    await this.#sendReleases(device, birth);
     await offers.offerAll(device);
     this.#bringSettings(device);
   }
@@ -327,6 +337,15 @@ export class FleetIngest {
     this.services.settings.bring(device).catch((error: unknown) => {
       this.parts.log.error("settings-failed", { device, message: messageOf(error) });
     });
+  }
+
+  /** The metadata of releases, before offers that need it. A device that looks at none is sent none. */
+  async #sendReleases(device: string, { releasePolicy, releaseSet }: Birth): Promise<void> {
+    if (releasePolicy === undefined) return;
+    const releases = await this.parts.repository.releases();
+    const parts = releases === undefined ? [] : partsOf(releases.set);
+    if (parts[0]?.set === releaseSet) return;
+    for (const part of parts) await this.services.sender.send(device, part);
   }
 
   /** The device believes this server only if a restore explains it, which it has not seen yet. */

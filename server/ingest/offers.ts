@@ -6,7 +6,8 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import { signOffer } from "../../shared/trust/signatures.js";
-import type { LineHead, SmallObject } from "../../shared/wire/messages.js";
+import { releasesOf } from "../../shared/trust/releases/manifest.js";
+import type { LineHead, OfferedRelease, SmallObject } from "../../shared/wire/messages.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
 import { isKnown } from "./claims.js";
@@ -15,7 +16,15 @@ import { fittingInline, type DeviceSender } from "./device-sender.js";
 export interface OfferParts {
   readonly repository: Pick<
     FleetRepository,
-    "fleet" | "objects" | "device" | "assignment" | "isAssignmentAnswered" | "stagedFor" | "get" | "claim"
+    | "fleet"
+    | "objects"
+    | "device"
+    | "assignment"
+    | "isAssignmentAnswered"
+    | "stagedFor"
+    | "get"
+    | "claim"
+    | "releases"
   >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
@@ -108,6 +117,17 @@ export class Offers {
     return false;
   }
 
+  /** The release of a version, as the director names it to a device; undefined: it was not released. */
+  async #releaseOf(versionId: Hash): Promise<OfferedRelease | undefined> {
+    const releases = await this.parts.repository.releases();
+    if (releases === undefined) return undefined;
+    const [name] = releasesOf(releases.published.targets.signed, versionId);
+    const manifest = name === undefined ? undefined : releases.manifests[name];
+    return name === undefined || manifest === undefined
+      ? undefined
+      : { name, manifest: Buffer.from(manifest, "utf8") };
+  }
+
   async #offer(
     device: string,
     line: string,
@@ -126,7 +146,8 @@ export class Offers {
     const generation = repository.device(device)?.generation;
     const { fleet } = repository;
     const signature = signOffer(signer, { fleet, device, line, versionId, generation, staged });
-    const inline = fittingInline(objects, record.length);
+    const release = await this.#releaseOf(versionId);
+    const inline = fittingInline(objects, record.length + (release?.manifest.length ?? 0));
     await sender.send(device, {
       type: "offer",
       line,
@@ -138,6 +159,7 @@ export class Offers {
       version,
       generation,
       staged: staged || undefined,
+      release,
     });
     this.parts.onOffered(
       device,

@@ -10,6 +10,7 @@ import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { versionOrRelease } from "./version-or-release.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
 import { messageOfResult, refusedBy, requireDevice } from "./required-device.js";
@@ -157,7 +158,8 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     assign: async (input) => {
       const { fleet, device } = input;
       const repository = await fleets.get(fleet);
-      const summary = await assign(context, repository, input);
+      const model = await versionOrRelease(repository, input.model);
+      const summary = await assign(context, repository, { ...input, model });
       await (await live?.fleet(fleet))?.assigned(device);
       return summary;
     },
@@ -244,6 +246,20 @@ async function assign(
     versionId: summary.versionId,
   });
   return summary;
+}
+
+/** What the device pins: the root that is published now. */
+async function enrolledReleases(
+  repository: FleetRepository,
+  policy: OperationInput<"enroll">["releases"],
+): Promise<Pick<Enrolment, "releases">> {
+  const root = (await repository.releases())?.set.roots.at(-1);
+  if (root !== undefined) return { releases: { root, policy: policy ?? "required" } };
+  if (policy === undefined || policy === "off") return {};
+  throw new StemmaError(
+    "RELEASE_UNKNOWN",
+    `The fleet ${repository.fleet} has no releases yet, so its devices cannot ask for them. Publish some first: docs/releases.md.`,
+  );
 }
 
 /** The addresses by which devices reach the server; members that are undefined are left out. */
@@ -336,6 +352,7 @@ async function enroll(
       devicePublicKey: key.publicKey,
       serverPublicKey: home.signer.publicKey,
       profile,
+      ...(await enrolledReleases(repository, input.releases)),
     },
     `the enrolment of ${device}`,
   );

@@ -20,6 +20,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { replayOperations } from "../replay/replay-operations.js";
+import { releaseOperations } from "./release-operations.js";
 import { retentionOperations } from "./retention-operations.js";
 import { rolloutOperations } from "./rollout-operations.js";
 import { storageOperations } from "./storage-operations.js";
@@ -88,6 +89,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...devices,
     ...deviceUpkeep(context, devices),
     ...rolloutOperations(context, devices),
+    ...releaseOperations(context),
     ...modelOperations(context),
     ...lineageOperations(context),
     ...datasetOperations(context),

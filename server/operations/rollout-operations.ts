@@ -8,6 +8,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
+import { versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
@@ -33,7 +34,7 @@ export function rolloutOperations(
     const { fleet, name, line, select } = input;
     const repository = await fleets.get(fleet);
     const policy = policyOf(input.policy ?? {});
-    const version = releasable(repository, input.model);
+    const version = releasable(repository, await versionOrRelease(repository, input.model));
     const selected = await devices({ fleet, select });
     const family = familyOf(repository, version.versionId);
     const { candidates, excluded } = chooseDevices({ name, line }, selected, repository.rollouts(), family);

@@ -11,6 +11,8 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Delivery } from "./state/device-state.js";
+import type { ReleaseChange } from "../../shared/trust/releases/release-change.js";
+import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
 import type { RolloutState } from "./state/rollout-state.js";
@@ -497,6 +499,13 @@ export interface FleetRepository {
   storeEvaluation(evaluation: StoredEvaluation, predictions?: Uint8Array): Promise<EvaluationState>;
   /** The stored evaluations of a version, oldest first; none where its objects are not kept. */
   evaluations(versionId: Hash): readonly EvaluationState[];
+  /** The owner's signed releases; undefined: none were published. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+  releases(): Promise<StoredReleases | undefined>;
+  /**
+   * Checks a signed change of the releases as a device would, and publishes it.
+   * @throws RELEASE_METADATA_INVALID, RELEASE_ROLLED_BACK, RELEASE_EXPIRED, RELEASE_MISMATCH, MODEL_NOT_FOUND
+   */
+  publishReleases(change: ReleaseChange): Promise<StoredReleases>;
   /** Training engines that may be run here, oldest first. */
   engines(): readonly EngineSummary[];
   /** Stores an engine's archive and states that it may be run here. @throws ENGINE_INVALID */

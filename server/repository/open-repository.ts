@@ -35,6 +35,7 @@ import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import { evaluationsOf, storeEvaluation } from "./evaluations.js";
+import { publishReleases, readReleases } from "./releases.js";
 import type { Home } from "./home.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
@@ -256,6 +257,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),
     evaluations: (versionId) => evaluationsOf(context, versionId),
+    releases: () => readReleases(context),
+    publishReleases: (change) => publishReleases(context, change),
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),

@@ -7,7 +7,6 @@
  * | type | critical | for |
  * |---|---|---|
  * | `low-bits-asked`, `low-bits-answered` | no | questions for low bits |
- * | `published`, `withdrawn` | yes | releases of a model |
  *
  * A critical fact has the member `critical: true`. A release that knows neither it nor its type refuses the
  * journal with FACT_INVALID; every other unknown fact is kept and ignored, and nothing is deleted meanwhile.
@@ -357,6 +356,20 @@ export type Fact =
     })
   /** The engine may not be run here any more; the next collection removes it. */
   | (Caused & { readonly type: "engine-removed"; readonly engine: Hash; readonly because: string })
+  /** The owner's signed releases changed: these are all that are valid now. */
+  | (Caused & {
+      readonly type: "published";
+      /** An older release would offer versions without what devices demand. */
+      readonly critical: true;
+      /** Object of the kind "release": metadata and manifests. */
+      readonly object: Hash;
+      /** Versions of the metadata. */
+      readonly root: number;
+      readonly targets: number;
+      readonly timestamp: number;
+      /** What the change did, for people. */
+      readonly because: string;
+    })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

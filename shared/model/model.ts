@@ -116,6 +116,7 @@ export const objectKinds = [
   "openings",
   "evaluation",
   "predictions",
+  "release",
 ] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 

@@ -54,6 +54,7 @@ const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
   openings: 15,
   evaluation: 16,
   predictions: 17,
+  release: 18,
 };
 const kindOfCode = new Map(
   Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]),

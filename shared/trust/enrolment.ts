@@ -26,6 +26,10 @@ const root = z.string().refine((text) => {
 const mqttUrl = z.url({ protocol: /^mqtts?$/ });
 const httpUrl = z.url({ protocol: /^https?$/ });
 
+/** What a device asks of the versions that it installs, strictest first. */
+export const releasePolicies = ["required", "accepted", "off"] as const;
+export type ReleasePolicy = (typeof releasePolicies)[number];
+
 const enrolmentSchema = z.strictObject({
   kind: z.literal("stemma-enrolment"),
   format: z.literal(1),
@@ -51,6 +55,8 @@ const enrolmentSchema = z.strictObject({
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
   profile: z.string().min(1).max(64),
+  /** The fleet's first root of releases, which the device pins at first use, and what is asked of it. */
+  releases: z.strictObject({ root: z.string().max(64 * 1024), policy: z.enum(releasePolicies) }).optional(),
   /** Of all other members; a file from before it had one is read without. */
   checksum: z
     .string()

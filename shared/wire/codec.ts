@@ -20,11 +20,13 @@ import {
   maxProvenEntryBytes,
   maxProvenRestores,
   maxReferences,
+  maxReleaseManifestBytes,
   maxStreamedObjects,
   maxTextLength,
   maxMessageBytes,
   oldestProtocolVersion,
   protocolVersion,
+  releasePartBytes,
 } from "./limits.js";
 import type * as messages from "./messages.js";
 import { stemma } from "./generated/stemma-protocol.js";
@@ -109,6 +111,8 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     generation,
     seenJournalRoot: field.optionalHash,
     restoresFrom: field.nonZero(field.u64),
+    releaseSet: field.optionalHash,
+    releasePolicy: field.nonEmptyText(64),
   },
   welcome: {
     serverVersion: shortText,
@@ -196,6 +200,12 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
     version: field.u32,
     generation,
     staged: field.ifTrue,
+    release: field.optional(
+      field.message<messages.OfferedRelease>({
+        name: shortText,
+        manifest: field.bytes(maxReleaseManifestBytes),
+      }),
+    ),
   },
   fetch: {
     versionId: field.hash,
@@ -211,6 +221,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
   transferDone: { transfer },
   parked: { versionId: field.hash, expiresMs: field.u32 },
   event: { name: shortText, text: longText, line: shortText },
+  releasePart: { set: field.hash, part: field.u32, parts: field.u32, data: field.bytes(releasePartBytes) },
 };
 
 /** All types of messages. */

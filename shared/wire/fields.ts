@@ -137,6 +137,14 @@ export const ifTrue: Field<boolean | undefined> = {
   decode: (value, name) => flag.decode(value, name) || undefined,
 };
 /** An absent list is sent as an empty one. */
+/** A text that is absent where it is empty. */
+export function nonEmptyText(maxLength: number): Field<string | undefined> {
+  const inner = text(maxLength);
+  return {
+    encode: (value, name) => inner.encode(value ?? "", name),
+    decode: (value, name) => inner.decode(value, name) || undefined,
+  };
+}
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? [], name),

@@ -55,6 +55,11 @@ export const maxProofHashes = 64;
 export const maxProvenEntryBytes = 16 * 1024;
 export const maxProvenRestores = 16;
 
+/** A set of metadata of releases: bytes of one part, parts of one set, bytes of a release's manifest. */
+export const releasePartBytes = 48 * 1024;
+export const maxReleaseParts = 64;
+export const maxReleaseManifestBytes = 16 * 1024;
+
 /** Longest names and texts, in UTF-16 code units. */
 export const maxNameLength = 64;
 export const maxTextLength = 4096;

@@ -59,6 +59,10 @@ export interface Birth {
   readonly seenJournalRoot?: Hash | undefined;
   /** Position in the journal: the next page of restores begins there or later. Absent: the first page. */
   readonly restoresFrom?: number | undefined;
+  /** The set of metadata of releases that the device has taken last; absent: none. */
+  readonly releaseSet?: Hash | undefined;
+  /** `required` or `accepted`; absent: the device does not look at releases. */
+  readonly releasePolicy?: string | undefined;
 }
 /** That the first `length` entries of a head's log are a log that the receiver knows (merkle-log.ts checks it). */
 export interface StartProof {
@@ -262,6 +266,21 @@ export interface Offer {
   readonly generation?: number | undefined;
   /** To be fetched and kept, and run only after an offer that is not staged. */
   readonly staged?: boolean | undefined;
+  /** Of the version, where the fleet's owner released it. */
+  readonly release?: OfferedRelease | undefined;
+}
+export interface OfferedRelease {
+  readonly name: string;
+  readonly manifest: Uint8Array;
+}
+/** A part of a fleet's metadata of releases (shared/trust/releases/release-set.ts). */
+export interface ReleasePart {
+  readonly type: "releasePart";
+  /** SHA-256 of all parts together. */
+  readonly set: Hash;
+  readonly part: number;
+  readonly parts: number;
+  readonly data: Uint8Array;
 }
 export interface Fetch extends CodingTerms {
   readonly type: "fetch";
@@ -301,6 +320,7 @@ export type Body =
   | CommandResult
   | TransferDone
   | Parked
-  | Event;
+  | Event
+  | ReleasePart;
 export type BodyType = Body["type"];
 export type BodyOf<Type extends BodyType> = Extract<Body, { type: Type }>;

@@ -95,6 +95,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
     },
     {
       onWelcomed: () => undefined,
+      onReleasePart: () => Promise.resolve(),
       onReceipt: (line, { kind }) => {
         receipts.push(`${line} ${kind}`);
       },

@@ -55,6 +55,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/home",
     "agent/link",
     "agent/outbox",
+    "agent/releases",
     "agent/lines",
     "agent/offers",
     "agent/session",

@@ -1,7 +1,7 @@
 /** `stemma device`: the devices of a fleet. Further commands are in files of their own. */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
@@ -37,6 +37,7 @@ interface EnrolChoices {
   readonly file?: string;
   readonly readdress?: string;
   readonly allowReduced: boolean;
+  readonly releases?: "required" | "accepted" | "off";
   readonly dryRun: boolean;
 }
 
@@ -88,6 +89,12 @@ export function addDeviceCommands(device: Command): void {
     .option(
       "--readdress <file>",
       "write this enrolment file of the device again (or to --file), with the server's present addresses; keys and token stay",
+    )
+    .addOption(
+      new Option(
+        "--releases <policy>",
+        "whether it installs only released versions and its own (default: required once releases are published)",
+      ).choices(["required", "accepted", "off"]),
     )
     .option("--even-if-claimed", evenIfClaimedText, false)
     .option("--dry-run", "check, enrol nothing", false)
@@ -270,6 +277,7 @@ async function enrolCommand(name: string, choices: EnrolChoices, context: Comman
     initial,
     allowReduced,
     evenIfClaimed: choices.evenIfClaimed,
+    ...(choices.releases === undefined ? {} : { releases: choices.releases }),
     dryRun,
   });
   if (dryRun) {

@@ -150,9 +150,10 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "evaluated":
     case "dropped":
     case "kept":
+    case "published":
       throw new StemmaError(
         "FACT_INVALID",
-        "Versions, claims, evaluations and dropped tensors are recorded through methods that check what they refer to. Use those.",
+        "Versions, claims, evaluations, releases and dropped tensors are recorded through methods that check what they refer to. Use those.",
       );
     case "stored":
     case "released":

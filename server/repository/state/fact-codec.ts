@@ -228,6 +228,16 @@ const factSchemas = {
     ...by,
   },
   "engine-removed": { ...at, engine: hash, because: text, ...by },
+  published: {
+    ...at,
+    critical: z.literal(true),
+    object: hash,
+    root: count.min(1),
+    targets: count.min(1),
+    timestamp: count.min(1),
+    because: text,
+    ...by,
+  },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,
@@ -308,7 +318,8 @@ function shortenHashes(name: string, value: unknown): unknown {
 /** The critical facts of this release. */
 function isKnownCritical(value: object): boolean {
   const { type, claim } = value as { readonly type?: unknown; readonly claim?: unknown };
-  return type === "rollout" || type === "dropped" || (type === "recorded" && claim === true);
+  const known = type === "rollout" || type === "dropped" || type === "published";
+  return known || (type === "recorded" && claim === true);
 }
 
 /** The types of facts that this release knows. */

@@ -172,6 +172,7 @@ export class ReferenceIndex {
     for (const versionId of keptVersions(this.state))
       if (!gone.has(versionId))
         for (const id of evaluationObjectsOf(this.state.versions.get(versionId))) live.add(id);
+    if (this.state.releases !== undefined) live.add(this.state.releases);
     this.#dropOptional(live);
     return live;
   }

@@ -140,6 +140,8 @@ export interface FleetState {
   /** Engines that may be run here, by the id of the stored archive. */
   readonly engines: Map<Hash, EngineState>;
   readonly removedEngines: Set<Hash>;
+  /** Object of the owner's signed releases; undefined: none were published. */
+  releases: Hash | undefined;
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -165,6 +167,7 @@ export function emptyState(): FleetState {
     generationFloor: 1,
     engines: new Map(),
     removedEngines: new Set(),
+    releases: undefined,
     ignoredFacts: 0,
     unknownFacts: 0,
   };
@@ -241,6 +244,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "engine-removed":
       state.engines.delete(fact.engine);
       state.removedEngines.add(fact.engine);
+      return;
+    case "published":
+      state.releases = fact.object;
       return;
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });

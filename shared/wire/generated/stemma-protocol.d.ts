@@ -103,8 +103,11 @@ export namespace stemma {
             /** Envelope event. */
             event?: (stemma.v1.Event.$Properties|null);
 
+            /** Envelope releasePart. */
+            releasePart?: (stemma.v1.ReleasePart.$Properties|null);
+
             /** Envelope body. */
-            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event");
+            body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart");
 
             /**
              * Creates a new Envelope instance using the specified properties.
@@ -213,8 +216,11 @@ export namespace stemma {
                 /** Envelope event */
                 event?: (stemma.v1.Event.$Properties|null);
 
+                /** Envelope releasePart */
+                releasePart?: (stemma.v1.ReleasePart.$Properties|null);
+
                 /** Envelope body */
-                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event");
+                body?: ("state"|"birth"|"welcome"|"announce"|"want"|"manifest"|"blockRequest"|"block"|"receipt"|"refusal"|"activated"|"offer"|"fetch"|"command"|"commandResult"|"transferDone"|"parked"|"event"|"releasePart");
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -247,9 +253,10 @@ export namespace stemma {
               transferDone?: stemma.v1.TransferDone.$Shape|null;
               parked?: stemma.v1.Parked.$Shape|null;
               event?: stemma.v1.Event.$Shape|null;
+              releasePart?: stemma.v1.ReleasePart.$Shape|null;
               $unknowns?: Uint8Array[];
             } & (
-              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape })
+              ({ body?: undefined; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "state"; state: stemma.v1.State.$Shape; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "birth"; state?: null; birth: stemma.v1.Birth.$Shape; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "welcome"; state?: null; birth?: null; welcome: stemma.v1.Welcome.$Shape; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "announce"; state?: null; birth?: null; welcome?: null; announce: stemma.v1.Announce.$Shape; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "want"; state?: null; birth?: null; welcome?: null; announce?: null; want: stemma.v1.Want.$Shape; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "manifest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest: stemma.v1.ManifestPart.$Shape; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "blockRequest"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest: stemma.v1.BlockRequest.$Shape; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "block"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block: stemma.v1.Block.$Shape; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "receipt"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt: stemma.v1.Receipt.$Shape; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "refusal"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal: stemma.v1.Refusal.$Shape; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "activated"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated: stemma.v1.Activated.$Shape; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "offer"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer: stemma.v1.Offer.$Shape; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "fetch"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch: stemma.v1.Fetch.$Shape; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "command"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command: stemma.v1.Command.$Shape; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "commandResult"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult: stemma.v1.CommandResult.$Shape; transferDone?: null; parked?: null; event?: null; releasePart?: null }|{ body?: "transferDone"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone: stemma.v1.TransferDone.$Shape; parked?: null; event?: null; releasePart?: null }|{ body?: "parked"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked: stemma.v1.Parked.$Shape; event?: null; releasePart?: null }|{ body?: "event"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event: stemma.v1.Event.$Shape; releasePart?: null }|{ body?: "releasePart"; state?: null; birth?: null; welcome?: null; announce?: null; want?: null; manifest?: null; blockRequest?: null; block?: null; receipt?: null; refusal?: null; activated?: null; offer?: null; fetch?: null; command?: null; commandResult?: null; transferDone?: null; parked?: null; event?: null; releasePart: stemma.v1.ReleasePart.$Shape })
             );
         }
 
@@ -391,6 +398,12 @@ export namespace stemma {
             /** Birth seenJournalRoot. */
             seenJournalRoot: Uint8Array;
 
+            /** Birth releaseSet. */
+            releaseSet: Uint8Array;
+
+            /** Birth releasePolicy. */
+            releasePolicy: string;
+
             /** Birth restoresFrom. */
             restoresFrom: number;
 
@@ -461,6 +474,12 @@ export namespace stemma {
 
                 /** Birth seenJournalRoot */
                 seenJournalRoot?: (Uint8Array|null);
+
+                /** Birth releaseSet */
+                releaseSet?: (Uint8Array|null);
+
+                /** Birth releasePolicy */
+                releasePolicy?: (string|null);
 
                 /** Birth restoresFrom */
                 restoresFrom?: (number|null);
@@ -2281,6 +2300,9 @@ export namespace stemma {
             /** Offer staged. */
             staged: boolean;
 
+            /** Offer release. */
+            release?: (stemma.v1.OfferedRelease.$Properties|null);
+
             /**
              * Creates a new Offer instance using the specified properties.
              * @param [properties] Properties to set
@@ -2340,12 +2362,169 @@ export namespace stemma {
                 /** Offer staged */
                 staged?: (boolean|null);
 
+                /** Offer release */
+                release?: (stemma.v1.OfferedRelease.$Properties|null);
+
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
             }
 
             /** Shape of an Offer. */
             type $Shape = stemma.v1.Offer.$Properties;
+        }
+
+        /**
+         * Properties of an OfferedRelease.
+         * @deprecated Use stemma.v1.OfferedRelease.$Properties instead.
+         */
+        interface IOfferedRelease extends stemma.v1.OfferedRelease.$Properties {
+        }
+
+        /** Represents an OfferedRelease. */
+        class OfferedRelease {
+
+            /**
+             * Constructs a new OfferedRelease.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.OfferedRelease.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** OfferedRelease name. */
+            name: string;
+
+            /** OfferedRelease manifest. */
+            manifest: Uint8Array;
+
+            /**
+             * Creates a new OfferedRelease instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns OfferedRelease instance
+             */
+            static create(properties: stemma.v1.OfferedRelease.$Shape): stemma.v1.OfferedRelease & stemma.v1.OfferedRelease.$Shape;
+            static create(properties?: stemma.v1.OfferedRelease.$Properties): stemma.v1.OfferedRelease;
+
+            /**
+             * Encodes the specified OfferedRelease message. Does not implicitly {@link stemma.v1.OfferedRelease.verify|verify} messages.
+             * @param message OfferedRelease message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.OfferedRelease.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes an OfferedRelease message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.OfferedRelease & stemma.v1.OfferedRelease.$Shape} OfferedRelease
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.OfferedRelease & stemma.v1.OfferedRelease.$Shape;
+        }
+
+        namespace OfferedRelease {
+
+            /** Properties of an OfferedRelease. */
+            interface $Properties {
+
+                /** OfferedRelease name */
+                name?: (string|null);
+
+                /** OfferedRelease manifest */
+                manifest?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of an OfferedRelease. */
+            type $Shape = stemma.v1.OfferedRelease.$Properties;
+        }
+
+        /**
+         * Properties of a ReleasePart.
+         * @deprecated Use stemma.v1.ReleasePart.$Properties instead.
+         */
+        interface IReleasePart extends stemma.v1.ReleasePart.$Properties {
+        }
+
+        /** Represents a ReleasePart. */
+        class ReleasePart {
+
+            /**
+             * Constructs a new ReleasePart.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.ReleasePart.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** ReleasePart set. */
+            set: Uint8Array;
+
+            /** ReleasePart part. */
+            part: number;
+
+            /** ReleasePart parts. */
+            parts: number;
+
+            /** ReleasePart data. */
+            data: Uint8Array;
+
+            /**
+             * Creates a new ReleasePart instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns ReleasePart instance
+             */
+            static create(properties: stemma.v1.ReleasePart.$Shape): stemma.v1.ReleasePart & stemma.v1.ReleasePart.$Shape;
+            static create(properties?: stemma.v1.ReleasePart.$Properties): stemma.v1.ReleasePart;
+
+            /**
+             * Encodes the specified ReleasePart message. Does not implicitly {@link stemma.v1.ReleasePart.verify|verify} messages.
+             * @param message ReleasePart message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.ReleasePart.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes a ReleasePart message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.ReleasePart & stemma.v1.ReleasePart.$Shape} ReleasePart
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.ReleasePart & stemma.v1.ReleasePart.$Shape;
+        }
+
+        namespace ReleasePart {
+
+            /** Properties of a ReleasePart. */
+            interface $Properties {
+
+                /** ReleasePart set */
+                set?: (Uint8Array|null);
+
+                /** ReleasePart part */
+                part?: (number|null);
+
+                /** ReleasePart parts */
+                parts?: (number|null);
+
+                /** ReleasePart data */
+                data?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of a ReleasePart. */
+            type $Shape = stemma.v1.ReleasePart.$Properties;
         }
 
         /**

@@ -50,11 +50,12 @@ export const stemma = $root.stemma = (() => {
             Envelope.prototype.transferDone = null;
             Envelope.prototype.parked = null;
             Envelope.prototype.event = null;
+            Envelope.prototype.releasePart = null;
 
             let $oneOfFields;
 
             $Object.defineProperty(Envelope.prototype, "body", {
-                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event"]),
+                get: $util.oneOfGetter($oneOfFields = ["state", "birth", "welcome", "announce", "want", "manifest", "blockRequest", "block", "receipt", "refusal", "activated", "offer", "fetch", "command", "commandResult", "transferDone", "parked", "event", "releasePart"]),
                 set: $util.oneOfSetter($oneOfFields)
             });
 
@@ -119,6 +120,8 @@ export const stemma = $root.stemma = (() => {
                     $root.stemma.v1.Parked.encode(message.parked, writer.uint32(210).fork(), _depth + 1).ldelim();
                 if (message.event != null && $Object.hasOwnProperty.call(message, "event"))
                     $root.stemma.v1.Event.encode(message.event, writer.uint32(218).fork(), _depth + 1).ldelim();
+                if (message.releasePart != null && $Object.hasOwnProperty.call(message, "releasePart"))
+                    $root.stemma.v1.ReleasePart.encode(message.releasePart, writer.uint32(306).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -341,6 +344,13 @@ export const stemma = $root.stemma = (() => {
                             message.body = "event";
                             continue;
                         }
+                    case 38: {
+                            if (wireType !== 2)
+                                break;
+                            message.releasePart = $root.stemma.v1.ReleasePart.decode(reader, reader.size(), $undefined, _depth + 1, message.releasePart);
+                            message.body = "releasePart";
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -505,6 +515,8 @@ export const stemma = $root.stemma = (() => {
             Birth.prototype.clockErrorMs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
             Birth.prototype.generation = 0;
             Birth.prototype.seenJournalRoot = $util.newBuffer([]);
+            Birth.prototype.releaseSet = $util.newBuffer([]);
+            Birth.prototype.releasePolicy = "";
             Birth.prototype.restoresFrom = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
             Birth.create = function(properties) {
@@ -545,6 +557,10 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(98).bytes(message.seenJournalRoot);
                 if (message.restoresFrom != null && $Object.hasOwnProperty.call(message, "restoresFrom") && (typeof message.restoresFrom === "object" ? message.restoresFrom.low || message.restoresFrom.high : message.restoresFrom !== 0))
                     writer.uint32(112).uint64(message.restoresFrom);
+                if (message.releaseSet != null && $Object.hasOwnProperty.call(message, "releaseSet") && message.releaseSet.length)
+                    writer.uint32(122).bytes(message.releaseSet);
+                if (message.releasePolicy != null && $Object.hasOwnProperty.call(message, "releasePolicy") && message.releasePolicy !== "")
+                    writer.uint32(130).string(message.releasePolicy);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -683,6 +699,24 @@ export const stemma = $root.stemma = (() => {
                                 message.seenJournalRoot = value;
                             else
                                 delete message.seenJournalRoot;
+                            continue;
+                        }
+                    case 15: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.releaseSet = value;
+                            else
+                                delete message.releaseSet;
+                            continue;
+                        }
+                    case 16: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.releasePolicy = value;
+                            else
+                                delete message.releasePolicy;
                             continue;
                         }
                     case 14: {
@@ -3397,6 +3431,7 @@ export const stemma = $root.stemma = (() => {
             Offer.prototype.version = 0;
             Offer.prototype.generation = 0;
             Offer.prototype.staged = false;
+            Offer.prototype.release = null;
 
             Offer.create = function(properties) {
                 return new Offer(properties);
@@ -3426,6 +3461,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(56).uint32(message.version);
                 if (message.generation != null && $Object.hasOwnProperty.call(message, "generation") && message.generation !== 0)
                     writer.uint32(64).uint32(message.generation);
+                if (message.release != null && $Object.hasOwnProperty.call(message, "release"))
+                    $root.stemma.v1.OfferedRelease.encode(message.release, writer.uint32(82).fork(), _depth + 1).ldelim();
                 if (message.staged != null && $Object.hasOwnProperty.call(message, "staged") && message.staged !== false)
                     writer.uint32(88).bool(message.staged);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
@@ -3541,6 +3578,12 @@ export const stemma = $root.stemma = (() => {
                                 delete message.staged;
                             continue;
                         }
+                    case 10: {
+                            if (wireType !== 2)
+                                break;
+                            message.release = $root.stemma.v1.OfferedRelease.decode(reader, reader.size(), $undefined, _depth + 1, message.release);
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -3559,6 +3602,226 @@ export const stemma = $root.stemma = (() => {
             };
 
             return Offer;
+        })();
+
+        v1.OfferedRelease = (function() {
+
+            const OfferedRelease = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            OfferedRelease.prototype.name = "";
+            OfferedRelease.prototype.manifest = $util.newBuffer([]);
+
+            OfferedRelease.create = function(properties) {
+                return new OfferedRelease(properties);
+            };
+
+            OfferedRelease.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.name != null && $Object.hasOwnProperty.call(message, "name") && message.name !== "")
+                    writer.uint32(10).string(message.name);
+                if (message.manifest != null && $Object.hasOwnProperty.call(message, "manifest") && message.manifest.length)
+                    writer.uint32(18).bytes(message.manifest);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            OfferedRelease.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.OfferedRelease();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.name = value;
+                            else
+                                delete message.name;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.manifest = value;
+                            else
+                                delete message.manifest;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return OfferedRelease;
+        })();
+
+        v1.ReleasePart = (function() {
+
+            const ReleasePart = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            ReleasePart.prototype.set = $util.newBuffer([]);
+            ReleasePart.prototype.part = 0;
+            ReleasePart.prototype.parts = 0;
+            ReleasePart.prototype.data = $util.newBuffer([]);
+
+            ReleasePart.create = function(properties) {
+                return new ReleasePart(properties);
+            };
+
+            ReleasePart.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.set != null && $Object.hasOwnProperty.call(message, "set") && message.set.length)
+                    writer.uint32(10).bytes(message.set);
+                if (message.part != null && $Object.hasOwnProperty.call(message, "part") && message.part !== 0)
+                    writer.uint32(16).uint32(message.part);
+                if (message.parts != null && $Object.hasOwnProperty.call(message, "parts") && message.parts !== 0)
+                    writer.uint32(24).uint32(message.parts);
+                if (message.data != null && $Object.hasOwnProperty.call(message, "data") && message.data.length)
+                    writer.uint32(34).bytes(message.data);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            ReleasePart.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.ReleasePart();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.set = value;
+                            else
+                                delete message.set;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.part = value;
+                            else
+                                delete message.part;
+                            continue;
+                        }
+                    case 3: {
+                            if (wireType !== 0)
+                                break;
+                            if (value = reader.uint32())
+                                message.parts = value;
+                            else
+                                delete message.parts;
+                            continue;
+                        }
+                    case 4: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.data = value;
+                            else
+                                delete message.data;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return ReleasePart;
         })();
 
         v1.Fetch = (function() {

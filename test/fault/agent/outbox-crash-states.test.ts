@@ -3,6 +3,7 @@
  * switches the line. Everything acknowledged is stored completely; a model that is not released is never
  * lost.
  */
+import { anyRelease } from "../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { CurrentStore } from "../../../agent/current/current-store.js";
@@ -45,6 +46,7 @@ async function openAll(files: Files): Promise<Opened> {
   });
   const current = await CurrentStore.open(files, home, clock);
   const activator = new Activator({
+    releases: anyRelease,
     files,
     outbox,
     current,

@@ -88,6 +88,7 @@ const factsOfOperations = [
   "evaluated",
   "held",
   "labelled",
+  "published",
   "quarantined",
   "recorded",
   "redacted",

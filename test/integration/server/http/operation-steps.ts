@@ -16,7 +16,9 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { builtInEngineFolder } from "../../../../shared/train/engine-folder.js";
 import { fileOfBytes, readSafetensors, safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { packEngine } from "../../../../shared/train/unpack-engine.js";
+import { changeText } from "../../../../shared/trust/releases/change-file.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
+import { ownersFirstChange } from "../../../helpers/release-owner.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 
 export type OperationName = keyof typeof operationTable;
@@ -407,6 +409,23 @@ export function steps(backupFolder: string): readonly Step[] {
       fails: "ROLLOUT_UNKNOWN",
     },
     { name: "undoRollout", ask: (at) => at.undoRollout({ fleet, rollout: "r", dryRun: true }) },
+    { name: "releases", shows: "none yet", ask: (at) => at.releases({ fleet }) },
+    {
+      name: "publishReleases",
+      ask: (at) => at.publishReleases({ fleet, change: changeText(ownersFirstChange(fleet)) }),
+    },
+    {
+      name: "publishReleases",
+      shows: "a change of another fleet",
+      ask: (at) => at.publishReleases({ fleet, change: changeText(ownersFirstChange("other")) }),
+      fails: "RELEASE_METADATA_INVALID",
+    },
+    { name: "releases", ask: (at) => at.releases({ fleet }) },
+    {
+      name: "releaseManifest",
+      ask: (at) => at.releaseManifest({ fleet, model: "no-such-model" }),
+      fails: "MODEL_NOT_FOUND",
+    },
     {
       name: "trainOnDevice",
       ask: (at) => at.trainOnDevice({ ...car, line: "line" }),

@@ -81,6 +81,8 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     clockErrorMs: errorMs,
     generation,
     seenJournalRoot: optional(hash),
+    releaseSet: optional(hash),
+    releasePolicy: fc.constantFrom("required", undefined),
   }),
   welcome: record({
     type: fc.constant("welcome"),
@@ -183,7 +185,9 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     version: u32,
     generation,
     staged: fc.constantFrom(true, undefined),
+    release: optional(record<NonNullable<BodyOf<"offer">["release"]>>({ name: text, manifest: bytes })),
   }),
+  releasePart: record({ type: fc.constant("releasePart"), set: hash, part: u32, parts: u32, data: bytes }),
   fetch: record({
     type: fc.constant("fetch"),
     versionId: hash,

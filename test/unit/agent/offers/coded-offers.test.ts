@@ -2,6 +2,7 @@
  * Offered models that arrive coded are decoded against versions on the device; what cannot be decoded is
  * fetched raw, and gives the same model.
  */
+import { anyRelease } from "../../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Download, Downloads, DownloadTerms } from "../../../../agent/offers/downloads.js";
@@ -139,6 +140,7 @@ async function offersOfChild(
     };
   };
   const offers = new Offers({
+    releases: anyRelease,
     enrolment,
     outbox,
     downloads: { fetch } as unknown as Downloads,

@@ -1,4 +1,5 @@
 /** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
+import { anyRelease } from "../../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -54,7 +55,7 @@ async function openTrainer(
     diskUse: () => Promise.resolve(diskUse()),
     clockErrorMs: () => null,
   };
-  const activator = new Activator({ ...common, current, session: () => 1 });
+  const activator = new Activator({ ...common, current, releases: anyRelease, session: () => 1 });
   const { train, jobs } = fakeTraining();
   const trainer = new Trainer({
     ...common,

@@ -82,6 +82,7 @@ const inputs = {
     initial: { a: model },
     allowReduced: true,
     evenIfClaimed: true,
+    releases: "accepted",
     dryRun: true,
   },
   setDevices: {
@@ -107,6 +108,9 @@ const inputs = {
   createRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy, start: true },
   setRollout: { fleet, rollout: "r", phase: "paused", because: "x" },
   undoRollout: { fleet, rollout: "r", because: "x", dryRun: true },
+  releases: { fleet },
+  releaseManifest: { fleet, model },
+  publishReleases: { fleet, change: "{}", dryRun: true },
   command: { ...car, name: "report", body: { deep: [1, { two: null }] }, timeoutMs: 4321 },
   models: { fleet, name: "n", device: "car", line: "a", all: true },
   listModels: {

@@ -42,6 +42,7 @@ class Fleet {
       assignment: (_device: string, line: string) => assigned[line],
       isAssignmentAnswered: (_device: string, line: string) => !unanswered.includes(line),
       stagedFor: () => this.staged,
+      releases: () => Promise.resolve(undefined),
       get: (id: Hash) => summary(this.versions.get(id), id),
       claim: (id: Hash) => summary(this.claims.get(id), id),
     } as unknown as ConstructorParameters<typeof Offers>[0]["repository"];

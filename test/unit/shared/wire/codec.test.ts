@@ -28,7 +28,7 @@ function vectorsOf(name: string): Vector[] {
     (key, value: unknown) => withBytes(key, value),
   ) as Vector[];
 }
-const vectors = vectorsOf("envelopes");
+const vectors = [...vectorsOf("envelopes"), ...vectorsOf("release-part")];
 
 function envelopeOf(body: Body): Envelope {
   return { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body };
@@ -54,7 +54,13 @@ test(
   "golden vectors of coded transfers, and of what a record uses; messages without these fields keep " +
     "their bytes",
   () => {
-    const files = ["coded-envelopes", "many-references", "uses-envelopes", "optimizer-envelopes"];
+    const files = [
+      "coded-envelopes",
+      "many-references",
+      "uses-envelopes",
+      "optimizer-envelopes",
+      "release-envelopes",
+    ];
     for (const { envelope, hex } of files.flatMap(vectorsOf)) {
       assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);
       assert.deepEqual(

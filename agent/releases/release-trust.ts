@@ -1,0 +1,195 @@
+/**
+ * What this device trusts of its fleet's releases, durably, and which versions it may therefore install. The pinned
+ * root comes from the device's owner (`stemma agent trust`, or the enrolment at its first use); a server cannot change
+ * it, nor weaken what was pinned. Time is the server's signed time or the latest that this device has ever seen of it,
+ * never this device's own clock. (docs/releases.md)
+ */
+import { join } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import type { SaveRecord } from "../../shared/model/model.js";
+import type { Files } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import {
+  releasesOf,
+  requireManifestOf,
+  revocationOf,
+  verifyManifest,
+} from "../../shared/trust/releases/manifest.js";
+import { SetCollector } from "../../shared/trust/releases/release-set.js";
+import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
+import type { Birth, OfferedRelease, ReleasePart } from "../../shared/wire/messages.js";
+import { OwnVersions } from "./own-versions.js";
+import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
+import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
+
+export interface ReleaseTrustOptions {
+  readonly files: Files;
+  readonly home: string;
+  /** What the device pinned; undefined: nothing. */
+  readonly pin: ReleasePin | undefined;
+  readonly policy: ReleasePolicy;
+  /** The server's time, where this device knows it now; milliseconds since 1970. */
+  serverTimeMs(): number | undefined;
+  onEvent(name: string, text: string): void;
+}
+
+/** A version that is to be installed. */
+export interface Candidate {
+  readonly versionId: Hash;
+  /** This device trained or saved it. */
+  readonly isOwn: boolean;
+}
+
+/** Milliseconds by which the latest time may grow before it is written. */
+const timeStepMs = 3_600_000;
+
+export class ReleaseTrust {
+  readonly #collector = new SetCollector();
+  private constructor(
+    private readonly options: ReleaseTrustOptions,
+    private readonly own: OwnVersions,
+    private file: TrustedFile | undefined,
+  ) {}
+
+  /** What a crash or a damaged disk left falls back to the pinned root; the server sends the rest again. */
+  static async open(options: ReleaseTrustOptions): Promise<ReleaseTrust> {
+    const { files, home, pin } = options;
+    const folder = join(home, "releases");
+    const own = await OwnVersions.open(files, folder);
+    const loaded = pin && (await loadTrusted(files, folder, pin));
+    if (loaded?.damage !== undefined)
+      options.onEvent(
+        "releases-damaged",
+        `${loaded.damage}; this device begins again at the root that it pinned`,
+      );
+    return new ReleaseTrust(options, own, loaded?.file);
+  }
+
+  get policy(): ReleasePolicy {
+    return this.options.policy;
+  }
+
+  /** The parts of a birth that concern releases. */
+  birth(): Pick<Birth, "releaseSet" | "releasePolicy"> {
+    if (this.policy === "off") return {};
+    return { releaseSet: this.file?.set, releasePolicy: this.policy };
+  }
+
+  /** A session starts: parts of the one before do not count. */
+  opened(): void {
+    this.#collector.clear();
+  }
+
+  /**
+   * Takes a part of the metadata; true where a set is complete and changed what is trusted.
+   * @throws RELEASE_METADATA_INVALID, RELEASE_ROLLED_BACK, RELEASE_EXPIRED; what was proven before that is kept
+   */
+  async receive(part: ReleasePart): Promise<boolean> {
+    const { file } = this;
+    if (file === undefined || this.policy === "off") return false;
+    const received = this.#collector.take(part);
+    if (received === undefined) return false;
+    const { trusted, error } = updateReleases(file.trusted, received.set, this.#nowMs());
+    await this.#keep({
+      ...file,
+      trusted,
+      set: error === undefined ? received.id : undefined,
+      latestMs: this.#nowMs(),
+    });
+    if (error !== undefined) throw error;
+    return true;
+  }
+
+  /**
+   * Whether a version may be installed, by what is trusted now.
+   * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
+   */
+  async requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
+    if (this.policy === "off") return;
+    const targets = this.file?.trusted.targets?.signed;
+    const because = targets && revocationOf(targets, versionId);
+    if (because !== undefined)
+      throw new StemmaError(
+        "RELEASE_REVOKED",
+        `The fleet's owner revoked the version ${versionId.slice(0, 12)} (${because}). This device does not install it; assign another.`,
+        { versionId },
+      );
+    if (isOwn || this.own.has(versionId) || this.policy === "accepted") return;
+    if (this.file === undefined)
+      throw required(
+        versionId,
+        "it has no root of releases. Give it one with `stemma agent trust FILE` on the device",
+      );
+    const nowMs = this.#nowMs();
+    if (nowMs - this.file.latestMs > timeStepMs) await this.#keep({ ...this.file, latestMs: nowMs });
+    const fresh = freshTargets(this.file.trusted, nowMs).signed;
+    if (releasesOf(fresh, versionId).length === 0)
+      throw required(
+        versionId,
+        `it is not among those that the fleet's owner signed (targets version ${fresh.version}). Release it with \`stemma release create\``,
+      );
+  }
+
+  /**
+   * As `requireInstallable`, for an offered version; where it brings a manifest, that is the signed one and of this
+   * version.
+   * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN too
+   */
+  async requireOffered(
+    candidate: Candidate,
+    record: SaveRecord,
+    release: OfferedRelease | undefined,
+  ): Promise<void> {
+    await this.requireInstallable(candidate);
+    if (this.policy === "off" || this.file === undefined || release === undefined) return;
+    if (candidate.isOwn || this.own.has(candidate.versionId)) return;
+    const { name, manifest } = release;
+    const targets = freshTargets(this.file.trusted, this.#nowMs()).signed;
+    requireManifestOf(verifyManifest(targets, name, manifest), name, {
+      versionId: candidate.versionId,
+      record,
+    });
+  }
+
+  /** Remembers versions that this device made, before it forgets them: it may be given them again. */
+  async noteOwn(versionIds: readonly Hash[]): Promise<void> {
+    await this.own.add(versionIds);
+  }
+
+  /** For the status. */
+  get status(): ReleaseStatus {
+    const { root, targets, timestamp } = this.file?.trusted ?? {};
+    return {
+      policy: this.policy,
+      root: root?.signed.version ?? null,
+      targets: targets?.signed.version ?? null,
+      expires: timestamp?.signed.expires ?? null,
+    };
+  }
+
+  /** Never earlier than what was seen before: a server that states an old time keeps nothing valid. */
+  #nowMs(): number {
+    return Math.max(this.file?.latestMs ?? 0, this.options.serverTimeMs() ?? 0);
+  }
+
+  async #keep(file: TrustedFile): Promise<void> {
+    await saveTrusted(this.options.files, join(this.options.home, "releases"), file);
+    this.file = file;
+  }
+}
+
+export interface ReleaseStatus {
+  readonly policy: ReleasePolicy;
+  /** Versions of the metadata that the device trusts; null: none. */
+  readonly root: number | null;
+  readonly targets: number | null;
+  readonly expires: string | null;
+}
+
+function required(versionId: Hash, why: string): StemmaError {
+  return new StemmaError(
+    "RELEASE_REQUIRED",
+    `This device installs only released versions and its own, and ${versionId.slice(0, 12)} is neither: ${why}.`,
+    { versionId },
+  );
+}

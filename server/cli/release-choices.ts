@@ -1,0 +1,93 @@
+/** What the commands of releases are given: keys of roles, days, and what is published now. */
+import { StemmaError } from "../../shared/errors.js";
+import { decodeCanonical } from "../../shared/model/canonical-json.js";
+import type { Files } from "../../shared/ports.js";
+import type { ReleaseManifest } from "../../shared/trust/releases/manifest.js";
+import { parseMetadata } from "../../shared/trust/releases/metadata.js";
+import {
+  defaultValidDays,
+  type PublishedReleases,
+  type RoleKeys,
+  type Validity,
+} from "../../shared/trust/releases/release-change.js";
+import type { ServerOperations } from "../api/server-operations.js";
+import { publicKeyOf } from "./release-signer.js";
+
+export interface KeyChoices {
+  readonly key: readonly string[];
+  readonly rootKey: readonly string[];
+  readonly targetsKey: readonly string[];
+  readonly onlineKey: readonly string[];
+  readonly rootThreshold?: string;
+  readonly targetsThreshold?: string;
+  readonly rootDays?: string;
+}
+
+/** @param before keys of the roles for which none is named */
+export async function keysOfChoices(files: Files, choices: KeyChoices, before?: RoleKeys): Promise<RoleKeys> {
+  const { key, rootKey, targetsKey, onlineKey, rootThreshold, targetsThreshold } = choices;
+  const of = async (
+    named: readonly string[],
+    threshold: string | undefined,
+    present: RoleKeys[keyof RoleKeys] | undefined,
+    what: string,
+  ): Promise<RoleKeys[keyof RoleKeys]> => {
+    const given = named.length > 0 ? named : key;
+    const publicKeys =
+      given.length > 0
+        ? await Promise.all(given.map((one) => publicKeyOf(files, one)))
+        : (present?.publicKeys ?? []);
+    if (publicKeys.length === 0)
+      throw new StemmaError("USAGE", `Name a key of ${what}: --key for all roles, or --${what}-key.`);
+    return {
+      publicKeys,
+      threshold:
+        threshold === undefined ? (present?.threshold ?? 1) : wholeNumber(threshold, `--${what}-threshold`),
+    };
+  };
+  const online = await of(onlineKey, undefined, before?.timestamp, "online");
+  return {
+    root: await of(rootKey, rootThreshold, before?.root, "root"),
+    targets: await of(targetsKey, targetsThreshold, before?.targets, "targets"),
+    snapshot: online,
+    timestamp: online,
+  };
+}
+
+function wholeNumber(text: string, option: string): number {
+  const value = Number(text);
+  if (/^\d{1,6}$/.test(text) && value >= 1) return value;
+  throw new StemmaError("USAGE", `${option} ${text} is not a whole number from 1. Correct it.`);
+}
+
+export function validityOf(nowMs: number, { rootDays }: Pick<KeyChoices, "rootDays"> = {}): Validity {
+  const days =
+    rootDays === undefined
+      ? defaultValidDays
+      : { ...defaultValidDays, root: wholeNumber(rootDays, "--root-days") };
+  return { nowMs, days };
+}
+
+/** @throws RELEASE_UNKNOWN where nothing was published */
+export async function publishedOf(
+  operations: Pick<ServerOperations, "releases">,
+  fleet: string,
+): Promise<PublishedReleases> {
+  const { metadata } = await operations.releases({ fleet });
+  if (metadata === null)
+    throw new StemmaError(
+      "RELEASE_UNKNOWN",
+      `The fleet ${fleet} has no releases yet. Begin with \`stemma release init\`, sign and publish that.`,
+    );
+  return {
+    root: parseMetadata("root", metadata.roots.at(-1) ?? ""),
+    timestamp: parseMetadata("timestamp", metadata.timestamp),
+    snapshot: parseMetadata("snapshot", metadata.snapshot),
+    targets: parseMetadata("targets", metadata.targets),
+  };
+}
+
+/** A manifest that the server made; it counts only once it is signed. */
+export function readManifest(text: string): ReleaseManifest {
+  return decodeCanonical(Buffer.from(text, "utf8")) as unknown as ReleaseManifest;
+}

@@ -1,0 +1,61 @@
+/** Who signs a change of releases: an encrypted key file, or a program that has the key, such as a hardware key's. */
+import { spawnSync } from "node:child_process";
+import { resolve } from "node:path";
+import { StemmaError } from "../../shared/errors.js";
+import type { Files } from "../../shared/ports.js";
+import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
+import { openSealedKey, publicKeyOfSealed } from "../../shared/trust/sealed-key.js";
+import { readPassphrase } from "../operations/passphrase-file.js";
+
+export interface SignerChoices {
+  readonly key?: string;
+  readonly passphraseFile?: string;
+  readonly signer?: string;
+  readonly publicKey?: string;
+}
+
+const signerTimeoutMs = 5 * 60_000;
+const publicKeyPattern = /^[0-9a-f]{64}$/;
+
+/** @throws USAGE, KEY_INVALID, FILE_MISSING */
+export async function signerOf(files: Files, choices: SignerChoices): Promise<Signer> {
+  const { key, passphraseFile, signer, publicKey } = choices;
+  if (key !== undefined && signer === undefined) {
+    if (passphraseFile === undefined)
+      throw new StemmaError(
+        "USAGE",
+        "The key is encrypted. Name the file with its passphrase: --passphrase-file.",
+      );
+    const passphrase = await readPassphrase(files, resolve(passphraseFile));
+    return await openSealedKey(files, resolve(key), passphrase);
+  }
+  if (signer === undefined || publicKey === undefined || key !== undefined)
+    throw new StemmaError("USAGE", "Sign with --key FILE, or with --signer COMMAND and --public-key HEX.");
+  if (!publicKeyPattern.test(publicKey))
+    throw new StemmaError("USAGE", "--public-key is not 64 lower-case hexadecimal digits.");
+  return { publicKey, sign: (message) => signWith(signer, publicKey, message) };
+}
+
+/** The program gets the bytes on its standard input, and prints the signature as 128 hexadecimal digits. */
+function signWith(command: string, publicKey: string, message: Uint8Array): Uint8Array {
+  const { status, stdout, error } = spawnSync(command, {
+    shell: true,
+    input: message,
+    stdio: ["pipe", "pipe", "inherit"],
+    timeout: signerTimeoutMs,
+    maxBuffer: 4096,
+  });
+  const text = stdout.toString("utf8").trim().toLowerCase();
+  if (error !== undefined || status !== 0 || !isSignatureValid(publicKey, message, text))
+    throw new StemmaError(
+      "KEY_INVALID",
+      `The signer \`${command}\` gave no valid signature of ${publicKey.slice(0, 16)}… (${error?.message ?? `exit status ${status}`}). It gets the bytes on standard input, and prints 128 hexadecimal digits.`,
+      { cause: error },
+    );
+  return Buffer.from(text, "hex");
+}
+
+/** A public key as it was given: 64 hexadecimal digits, or an encrypted key file, whose public key is readable. */
+export async function publicKeyOf(files: Files, given: string): Promise<string> {
+  return publicKeyPattern.test(given) ? given : await publicKeyOfSealed(files, resolve(given));
+}

@@ -1,0 +1,132 @@
+/**
+ * The file of a change of releases: how it is written, read and put into words for its signers. Whoever writes the file
+ * proposes; only signatures make it count. Pure.
+ */
+import * as z from "zod";
+import { verifyManifest } from "./manifest.js";
+import {
+  checkMetadata,
+  metadataInvalid,
+  metadataText,
+  parseMetadata,
+  releaseName,
+  verifyRole,
+} from "./metadata.js";
+import type { ReleaseChange } from "./release-change.js";
+import type { MetadataSet } from "./trusted-releases.js";
+
+const changeSchema = z.strictObject({
+  kind: z.literal("stemma-release-change"),
+  format: z.literal(1),
+  fleet: z.string().min(1).max(64),
+  /** What was signed before; absent: nothing. */
+  before: z.strictObject({ root: z.string(), targets: z.string() }).optional(),
+  /** A new root; absent: the one before stays. */
+  root: z.unknown().optional(),
+  timestamp: z.unknown(),
+  snapshot: z.unknown(),
+  targets: z.unknown(),
+  /** The manifests of added releases, by release. */
+  manifests: z.record(releaseName, z.string()),
+});
+
+/** What the change does, in plain lines, from what it contains and not from what it says of itself. */
+export function describeChange(change: ReleaseChange): readonly string[] {
+  const { before, targets, root } = change;
+  const old = before?.targets.signed.targets ?? {};
+  const lines: string[] = [];
+  if (before === undefined) lines.push(`first releases of the fleet ${change.fleet}`);
+  if (root !== undefined && before !== undefined)
+    lines.push(`root version ${root.signed.version}: other keys`);
+  for (const [name, target] of Object.entries(targets.signed.targets)) {
+    const known = Object.hasOwn(old, name) ? old[name] : undefined;
+    if (known?.hashes.sha256 === target.hashes.sha256) continue;
+    lines.push(
+      `${known === undefined ? "adds" : "REPLACES"} ${name}: version ${target.custom.versionId.slice(0, 16)}…, manifest ${target.hashes.sha256.slice(0, 16)}…`,
+    );
+  }
+  for (const name of Object.keys(old))
+    if (!Object.hasOwn(targets.signed.targets, name)) lines.push(`removes ${name}`);
+  const wasRevoked = new Set((before?.targets.signed["x-stemma-revoked"] ?? []).map((one) => one.versionId));
+  const isRevoked = new Set((targets.signed["x-stemma-revoked"] ?? []).map((one) => one.versionId));
+  for (const one of targets.signed["x-stemma-revoked"] ?? [])
+    if (!wasRevoked.has(one.versionId))
+      lines.push(`revokes version ${one.versionId.slice(0, 16)}…: ${one.because}`);
+  for (const versionId of wasRevoked)
+    if (!isRevoked.has(versionId))
+      lines.push(`TAKES BACK the revocation of version ${versionId.slice(0, 16)}…`);
+  if (lines.length === 0) lines.push("the same releases, valid for longer");
+  return lines;
+}
+
+export function changeText(change: ReleaseChange): string {
+  const { before, manifests, fleet, root, timestamp, snapshot, targets } = change;
+  const file = {
+    kind: "stemma-release-change",
+    format: 1,
+    fleet,
+    ...(before === undefined
+      ? {}
+      : { before: { root: metadataText(before.root), targets: metadataText(before.targets) } }),
+    ...(root === undefined ? {} : { root }),
+    targets,
+    snapshot,
+    timestamp,
+    manifests,
+  };
+  return `${JSON.stringify(file, undefined, 1)}\n`;
+}
+
+/** Longest file of a change, in bytes. */
+export const maxChangeBytes = 4 * 1024 * 1024;
+
+/**
+ * Reads the file of a change. What it says was signed before must be, by the keys that it names; its manifests must be
+ * those that its targets name.
+ * @throws RELEASE_METADATA_INVALID, RELEASE_MISMATCH
+ */
+export function parseChange(text: string): ReleaseChange {
+  let json: unknown;
+  try {
+    json = JSON.parse(text.length > maxChangeBytes ? "" : text);
+  } catch (cause) {
+    throw metadataInvalid("the file of the change is not JSON, or too long", cause);
+  }
+  const parsed = changeSchema.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw metadataInvalid(
+      `the file is not a change of releases (${issue?.path.join(".")}: ${issue?.message})`,
+    );
+  }
+  const { fleet, before, root, timestamp, snapshot, targets, manifests } = parsed.data;
+  const change: ReleaseChange = {
+    fleet,
+    before: before && {
+      root: parseMetadata("root", before.root),
+      targets: parseMetadata("targets", before.targets),
+    },
+    root: root === undefined ? undefined : checkMetadata("root", root),
+    timestamp: checkMetadata("timestamp", timestamp),
+    snapshot: checkMetadata("snapshot", snapshot),
+    targets: checkMetadata("targets", targets),
+    manifests,
+  };
+  if (change.before !== undefined) {
+    verifyRole(change.before.root.signed, "root", change.before.root);
+    verifyRole(change.before.root.signed, "targets", change.before.targets);
+  }
+  for (const [name, manifest] of Object.entries(manifests))
+    verifyManifest(change.targets.signed, name, Buffer.from(manifest, "utf8"));
+  return change;
+}
+
+/** The metadata of a complete change, as devices read it. `roots`: those that were published before. */
+export function metadataSetOf(roots: readonly string[], change: ReleaseChange): MetadataSet {
+  return {
+    roots: change.root === undefined ? roots : [...roots, metadataText(change.root)],
+    timestamp: metadataText(change.timestamp),
+    snapshot: metadataText(change.snapshot),
+    targets: metadataText(change.targets),
+  };
+}

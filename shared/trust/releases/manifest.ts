@@ -1,0 +1,168 @@
+/**
+ * The manifest of a release, which the fleet's owner signs by its length and hash (it is a target of TUF): the model
+ * version, and what a person or a tool wants to know of it without the model. Of the training's provenance only the
+ * hash is in it. Pure.
+ */
+import * as z from "zod";
+import { StemmaError } from "../../errors.js";
+import { decodeCanonical, encodeCanonical } from "../../model/canonical-json.js";
+import type { SaveRecord } from "../../model/model.js";
+import { isHash, sha256 } from "../../tensor/hash.js";
+import type { Hash } from "../../tensor/tensor.js";
+import type { Targets } from "./metadata.js";
+
+/** Longest manifest, in bytes: it travels inside an offer. */
+export const maxManifestBytes = 16 * 1024;
+
+const hash = z.custom<Hash>(isHash, "is not a hash");
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const manifestSchema = z.object({
+  kind: z.literal("stemma-release-manifest"),
+  format: z.literal(1),
+  fleet: z.string(),
+  name: z.string(),
+  line: z.string(),
+  versionId: hash,
+  contentId: hash,
+  /** Of the architecture's canonical form, and of the Merkle tree over all tensors. */
+  architecture: hash,
+  root: hash,
+  tensorBytes: count,
+  bases: z.array(hash).max(64),
+  /** "exact", or the scheme that reduced its values. */
+  values: z.string(),
+  environment: hash,
+  provenance: hash.optional(),
+  metadata: hash.optional(),
+  /** Engine, and recipe and data, where the version can be replayed bit for bit. */
+  replay: z
+    .object({ engine: hash, recipe: hash.optional(), data: z.array(hash).max(256).optional() })
+    .optional(),
+});
+export type ReleaseManifest = z.infer<typeof manifestSchema>;
+
+export function manifestOf(versionId: Hash, record: SaveRecord, tensorBytes: number): ReleaseManifest {
+  const { fleet, name, line, contentId, architecture, root, bases, scheme, objects, uses } = record;
+  return {
+    kind: "stemma-release-manifest",
+    format: 1,
+    fleet,
+    name,
+    line,
+    versionId,
+    contentId,
+    architecture,
+    root,
+    tensorBytes,
+    bases: [...bases],
+    values: scheme ?? "exact",
+    environment: objects.environment,
+    ...(objects.provenance === undefined ? {} : { provenance: objects.provenance }),
+    ...(objects.metadata === undefined ? {} : { metadata: objects.metadata }),
+    ...(uses?.engine === undefined
+      ? {}
+      : {
+          replay: {
+            engine: uses.engine,
+            ...(uses.recipe === undefined ? {} : { recipe: uses.recipe }),
+            ...(uses.data === undefined ? {} : { data: [...uses.data] }),
+          },
+        }),
+  };
+}
+
+export function encodeManifest(manifest: ReleaseManifest): Uint8Array {
+  return encodeCanonical(manifest);
+}
+
+/** How the targets name it. */
+export function targetOf(manifest: ReleaseManifest): Targets["targets"][string] {
+  const bytes = encodeManifest(manifest);
+  return {
+    length: bytes.length,
+    hashes: { sha256: sha256(bytes) },
+    custom: { versionId: manifest.versionId },
+  };
+}
+
+function mismatch(name: string, why: string): StemmaError {
+  return new StemmaError(
+    "RELEASE_MISMATCH",
+    `The manifest of the release ${name} is not accepted: ${why}. Nothing was changed; create the release again from the version that is meant.`,
+    { name },
+  );
+}
+
+/**
+ * The manifest in these bytes, which must be those that the targets name.
+ * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
+ */
+export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array): ReleaseManifest {
+  const target = Object.hasOwn(targets.targets, name) ? targets.targets[name] : undefined;
+  if (target === undefined)
+    throw new StemmaError(
+      "RELEASE_UNKNOWN",
+      `There is no release ${name} among those that are signed for this fleet (targets version ${targets.version}). \`stemma release list\` shows them.`,
+      { name },
+    );
+  if (bytes.length !== target.length)
+    throw mismatch(name, `it has ${bytes.length} bytes, and ${target.length} are signed`);
+  const actual = sha256(bytes);
+  if (actual !== target.hashes.sha256)
+    throw mismatch(
+      name,
+      `its hash is ${actual.slice(0, 12)}…, and ${target.hashes.sha256.slice(0, 12)}… is signed`,
+    );
+  const parsed = manifestSchema.safeParse(readManifest(name, bytes));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw mismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
+  }
+  if (parsed.data.versionId !== target.custom.versionId)
+    throw mismatch(name, "it names another version than the targets");
+  return parsed.data;
+}
+
+function readManifest(name: string, bytes: Uint8Array): unknown {
+  if (bytes.length > maxManifestBytes) throw mismatch(name, `it is longer than ${maxManifestBytes} bytes`);
+  try {
+    return decodeCanonical(bytes);
+  } catch (cause) {
+    throw mismatch(
+      name,
+      `it is not canonical JSON (${cause instanceof Error ? cause.message : String(cause)})`,
+    );
+  }
+}
+
+/** Checks that the manifest is of this version. The version's id stands for its record, and that for its tensors. */
+export function requireManifestOf(
+  manifest: ReleaseManifest,
+  name: string,
+  { versionId, record }: { readonly versionId: Hash; readonly record: SaveRecord },
+): void {
+  for (const [what, stated, actual] of [
+    ["version", manifest.versionId, versionId],
+    ["fleet", manifest.fleet, record.fleet],
+    ["content", manifest.contentId, record.contentId],
+    ["root", manifest.root, record.root],
+    ["architecture", manifest.architecture, record.architecture],
+  ] as const)
+    if (stated !== actual)
+      throw mismatch(
+        name,
+        `it states the ${what} ${stated.slice(0, 16)}, and the model has ${actual.slice(0, 16)}`,
+      );
+}
+
+/** The releases of a version that the targets name, by name. */
+export function releasesOf(targets: Targets, versionId: Hash): readonly string[] {
+  return Object.entries(targets.targets)
+    .filter(([, { custom }]) => custom.versionId === versionId)
+    .map(([name]) => name);
+}
+
+/** Why the owner revoked a version; undefined: did not. */
+export function revocationOf(targets: Targets, versionId: Hash): string | undefined {
+  return targets["x-stemma-revoked"]?.find((one) => one.versionId === versionId)?.because;
+}

@@ -1,0 +1,200 @@
+/**
+ * What a device (or a server) trusts of a fleet's releases, and how new metadata changes it: the client's workflow of
+ * TUF 1.0, section 5.3 to 5.6, as a pure function. A step that fails leaves what the steps before it proved: a root
+ * that takes keys away counts at once, also where nothing else of the set is valid.
+ *
+ * Where it differs from tuf-js, which the tests use as reference: time is given; nothing is written; a chain of roots
+ * ends where the set ends, not at a failed request; there are no delegations.
+ */
+import { StemmaError } from "../../errors.js";
+import {
+  canonicalBytes,
+  metadataInvalid,
+  parseMetadata,
+  verifyRole,
+  type Metadata,
+  type ReleaseRole,
+  type Root,
+} from "./metadata.js";
+
+/** The metadata of a repository, as files. */
+export interface MetadataSet {
+  /** Consecutive versions, oldest first. */
+  readonly roots: readonly string[];
+  readonly timestamp: string;
+  readonly snapshot: string;
+  readonly targets: string;
+}
+
+/** What is trusted. The online roles are absent until they were verified against the newest root. */
+export interface TrustedReleases {
+  readonly root: Metadata<"root">;
+  readonly timestamp?: Metadata<"timestamp"> | undefined;
+  readonly snapshot?: Metadata<"snapshot"> | undefined;
+  readonly targets?: Metadata<"targets"> | undefined;
+}
+type Online = Exclude<ReleaseRole, "root">;
+
+/** Most roots in one set: a device that was away for so many rotations still follows. */
+export const maxRoots = 32;
+
+/**
+ * A root that is trusted because it was pinned; it must be signed by its own keys.
+ * @throws RELEASE_METADATA_INVALID
+ */
+export function pinnedRoot(text: string): TrustedReleases {
+  const root = parseMetadata("root", text);
+  verifyRole(root.signed, "root", root);
+  return { root };
+}
+
+export interface Update {
+  readonly trusted: TrustedReleases;
+  /** Why the rest of the set is not trusted; undefined: all of it is. */
+  readonly error?: StemmaError | undefined;
+}
+
+/** @param nowMs milliseconds since 1970, by a time that the caller trusts */
+export function updateReleases(before: TrustedReleases, set: MetadataSet, nowMs: number): Update {
+  let trusted = before;
+  const step = (take: (now: TrustedReleases) => TrustedReleases): void => {
+    trusted = take(trusted);
+  };
+  try {
+    if (set.roots.length > maxRoots) throw metadataInvalid(`it has more than ${maxRoots} roots`);
+    for (const text of set.roots) step((now) => takeRoot(now, parseMetadata("root", text)));
+    requireFresh("root", trusted.root, nowMs);
+    step((now) => takeTimestamp(now, parseMetadata("timestamp", set.timestamp), nowMs));
+    step((now) => takeSnapshot(now, parseMetadata("snapshot", set.snapshot), nowMs));
+    step((now) => takeTargets(now, parseMetadata("targets", set.targets), nowMs));
+    return { trusted };
+  } catch (error) {
+    if (error instanceof StemmaError) return { trusted, error };
+    throw error;
+  }
+}
+
+/** TUF 5.3: a new root is signed by the keys of the one before and by its own. */
+function takeRoot(now: TrustedReleases, next: Metadata<"root">): TrustedReleases {
+  const { root } = now;
+  if (next.signed.version <= root.signed.version) return now;
+  if (next.signed.version !== root.signed.version + 1)
+    throw metadataInvalid(
+      `root version ${next.signed.version} does not follow version ${root.signed.version}, the newest known here`,
+    );
+  verifyRole(root.signed, "root", next);
+  verifyRole(next.signed, "root", next);
+  // TUF 5.3.11: what rotated keys had signed does not count any more, nor its version numbers (fast-forward attack).
+  const isKept = (role: Online): boolean => sameKeys(root.signed, next.signed, role);
+  const keepsOnline = isKept("timestamp") && isKept("snapshot");
+  return {
+    root: next,
+    ...(keepsOnline ? { timestamp: now.timestamp, snapshot: now.snapshot } : {}),
+    ...(keepsOnline && isKept("targets") ? { targets: now.targets } : {}),
+  };
+}
+
+function sameKeys(before: Root, after: Root, role: Online): boolean {
+  const keysOf = ({ roles }: Root): string =>
+    JSON.stringify([[...roles[role].keyids].sort(), roles[role].threshold]);
+  return keysOf(before) === keysOf(after);
+}
+
+/** TUF 5.4. */
+function takeTimestamp(now: TrustedReleases, next: Metadata<"timestamp">, nowMs: number): TrustedReleases {
+  verifyRole(now.root.signed, "timestamp", next);
+  const { timestamp } = now;
+  if (timestamp !== undefined) {
+    requireNoRollback("timestamp", timestamp.signed.version, next.signed.version);
+    requireNoRollback(
+      "snapshot in the timestamp",
+      timestamp.signed.meta["snapshot.json"].version,
+      next.signed.meta["snapshot.json"].version,
+    );
+    requireSame("timestamp", timestamp, next);
+  }
+  requireFresh("timestamp", next, nowMs);
+  return { ...now, timestamp: next };
+}
+
+/** TUF 5.5. */
+function takeSnapshot(now: TrustedReleases, next: Metadata<"snapshot">, nowMs: number): TrustedReleases {
+  verifyRole(now.root.signed, "snapshot", next);
+  requireListed("snapshot", now.timestamp?.signed.meta["snapshot.json"].version, next);
+  const { snapshot } = now;
+  if (snapshot !== undefined) {
+    requireNoRollback(
+      "targets in the snapshot",
+      snapshot.signed.meta["targets.json"].version,
+      next.signed.meta["targets.json"].version,
+    );
+    requireSame("snapshot", snapshot, next);
+  }
+  requireFresh("snapshot", next, nowMs);
+  return { ...now, snapshot: next };
+}
+
+/** TUF 5.6. */
+function takeTargets(now: TrustedReleases, next: Metadata<"targets">, nowMs: number): TrustedReleases {
+  verifyRole(now.root.signed, "targets", next);
+  requireListed("targets", now.snapshot?.signed.meta["targets.json"].version, next);
+  if (now.targets !== undefined) requireSame("targets", now.targets, next);
+  requireFresh("targets", next, nowMs);
+  return { ...now, targets: next };
+}
+
+function requireNoRollback(what: string, before: number, after: number): void {
+  if (after < before)
+    throw new StemmaError(
+      "RELEASE_ROLLED_BACK",
+      `The metadata of releases goes back: ${what} has version ${after}, and version ${before} was seen already. Publish what was signed last.`,
+    );
+}
+
+/** One version has one content: another one under the same number is not taken. */
+function requireSame(role: ReleaseRole, before: Metadata, after: Metadata): void {
+  if (
+    before.signed.version === after.signed.version &&
+    !Buffer.from(canonicalBytes(before.signed)).equals(canonicalBytes(after.signed))
+  )
+    throw new StemmaError(
+      "RELEASE_ROLLED_BACK",
+      `The metadata of releases has another ${role} version ${after.signed.version} than was seen before. Sign it again under the next number.`,
+    );
+}
+
+/** Mix-and-match: each role is the one that the role above it names. */
+function requireListed(role: ReleaseRole, listed: number | undefined, next: Metadata): void {
+  if (listed !== next.signed.version)
+    throw metadataInvalid(
+      `${role} version ${next.signed.version} is not the one that is signed for now, version ${listed ?? "unknown"}`,
+    );
+}
+
+export function isExpired({ signed }: Metadata, nowMs: number): boolean {
+  return Date.parse(signed.expires) <= nowMs;
+}
+
+function requireFresh(role: ReleaseRole, metadata: Metadata, nowMs: number): void {
+  if (isExpired(metadata, nowMs))
+    throw new StemmaError(
+      "RELEASE_EXPIRED",
+      `The metadata of releases has expired: ${role} version ${metadata.signed.version} was valid until ${metadata.signed.expires}. Sign it again with \`stemma release refresh\`, and publish it.`,
+      { role, expires: metadata.signed.expires },
+    );
+}
+
+/**
+ * The targets, where every role above them is there and nothing has expired.
+ * @throws RELEASE_EXPIRED, RELEASE_METADATA_INVALID
+ */
+export function freshTargets(trusted: TrustedReleases, nowMs: number): Metadata<"targets"> {
+  const { root, timestamp, snapshot, targets } = trusted;
+  if (timestamp === undefined || snapshot === undefined || targets === undefined)
+    throw metadataInvalid(`with root version ${root.signed.version}, no signed list of releases came yet`);
+  requireFresh("root", root, nowMs);
+  requireFresh("timestamp", timestamp, nowMs);
+  requireFresh("snapshot", snapshot, nowMs);
+  requireFresh("targets", targets, nowMs);
+  return targets;
+}

@@ -1,0 +1,110 @@
+/** Releases from the owner's key to a device: what only the server signed is not run. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { keyOfSeed } from "../../../shared/trust/keys.js";
+import { changeText, parseChange } from "../../../shared/trust/releases/change-file.js";
+import {
+  addRelease,
+  defaultValidDays,
+  firstChange,
+  revokeRelease,
+  signChange,
+  type ReleaseChange,
+} from "../../../shared/trust/releases/release-change.js";
+import { readManifest, publishedOf } from "../../../server/cli/release-choices.js";
+import {
+  importBase,
+  isOfVersion,
+  startAgentTestEnvironment,
+  testLine,
+} from "../../helpers/agent-test-environment.js";
+import { keysFor } from "../../helpers/release-owner.js";
+import { testFleet, type TestServer } from "../../helpers/test-server.js";
+
+const seed = "a";
+const keys = keysFor({ root: [seed], targets: [seed], online: [seed] });
+
+async function publish(server: TestServer, change: ReleaseChange): Promise<void> {
+  const signed = signChange(change, keyOfSeed(seed.repeat(64))).change;
+  await server.handle.operations.publishReleases({ fleet: testFleet, change: changeText(signed) });
+}
+
+async function release(server: TestServer, model: string): Promise<void> {
+  const { operations } = server.handle;
+  const now = await publishedOf(operations, testFleet);
+  const made = await operations.releaseManifest({ fleet: testFleet, model });
+  const validity = { nowMs: Date.now(), days: defaultValidDays };
+  await publish(server, addRelease(now, model, readManifest(made.manifest), validity));
+}
+
+describe("an agent that demands releases", { timeout: 60_000 }, () => {
+  it("runs what the owner released and what it made, and nothing else, also after a restart", async (t) => {
+    const { server, startAgent } = await startAgentTestEnvironment(t);
+    const { operations } = server.handle;
+    const validity = { nowMs: Date.now(), days: defaultValidDays };
+    const first = firstChange(testFleet, keys, validity);
+    await assert.rejects(operations.publishReleases({ fleet: testFleet, change: changeText(first) }), {
+      code: "RELEASE_METADATA_INVALID",
+    });
+    await publish(server, first);
+    await importBase(server, "next", "7", 3);
+    const device = { fleet: testFleet, device: "strict" };
+    const enrolment = await server.enroll("strict", [testLine], { [testLine]: "base" });
+    assert.equal(enrolment.releases?.policy, "required");
+    const home = await mkdtemp(join(tmpdir(), "stemma-strict-"));
+    t.after(() => rm(home, { recursive: true, force: true }));
+    const agent = await startAgent({ enrolment, home });
+    const isRefused = (code: string) => (fields: Readonly<Record<string, unknown>>) =>
+      String(fields["text"]).includes(code);
+    await agent.log.until("offer-failed", 1, isRefused("RELEASE_REQUIRED"));
+    assert.equal((await agent.handle.status()).lines[0]?.active, null);
+
+    await release(server, "base");
+    const base = await operations.model({ fleet: testFleet, model: "base" });
+    await agent.log.until("activated", 1, isOfVersion(base.versionId));
+    const trained = await agent.handle.train(testLine);
+    await agent.log.until("activated", 1, isOfVersion(trained.versionId));
+
+    // The thief of the server's key assigns what nobody released.
+    await operations.assign({ ...device, line: testLine, model: "next" });
+    await agent.log.until("offer-failed", 2, isRefused("RELEASE_REQUIRED"));
+    await agent.handle.close();
+    const again = await startAgent({ enrolment: server.withCurrentAddress(enrolment), home });
+    await again.log.until("offer-failed", 1, isRefused("RELEASE_REQUIRED"));
+    assert.equal((await again.handle.status()).lines[0]?.active, trained.versionId);
+
+    // The owner goes back to an earlier release. What was revoked does not run, though it was released.
+    await operations.assign({ ...device, line: testLine, model: "release:base" });
+    await again.log.until("activated", 1, isOfVersion(base.versionId));
+    await release(server, "next");
+    const now = await publishedOf(operations, testFleet);
+    await publish(server, revokeRelease(testFleet, now, { name: "next", because: "poisoned" }, validity));
+    await operations.assign({ ...device, line: testLine, model: "next" });
+    await again.log.until("offer-failed", 1, isRefused("RELEASE_REVOKED"));
+    assert.equal((await again.handle.status()).lines[0]?.active, base.versionId);
+    const { revoked, releases } = await operations.releases({ fleet: testFleet });
+    assert.deepEqual([revoked.map(({ name }) => name), releases.length], [["next"], 1]);
+    await assert.rejects(operations.assign({ ...device, line: testLine, model: "release:next" }), {
+      code: "RELEASE_UNKNOWN",
+    });
+  });
+
+  it("is refused a change that was signed for another fleet, or before another change", async (t) => {
+    const { server } = await startAgentTestEnvironment(t);
+    const { operations } = server.handle;
+    const validity = { nowMs: Date.now(), days: defaultValidDays };
+    await publish(server, firstChange(testFleet, keys, validity));
+    await assert.rejects(publish(server, firstChange("other", keys, validity)), {
+      code: "RELEASE_METADATA_INVALID",
+    });
+    const before = await publishedOf(operations, testFleet);
+    await release(server, "base");
+    const made = await operations.releaseManifest({ fleet: testFleet, model: "base" });
+    const stale = addRelease(before, "late", readManifest(made.manifest), validity);
+    await assert.rejects(publish(server, stale), { code: "RELEASE_ROLLED_BACK" });
+    assert.doesNotThrow(() => parseChange(changeText(stale)));
+  });
+});
