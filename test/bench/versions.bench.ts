@@ -1,8 +1,8 @@
 /**
  * A fleet with 20,000 versions beside one with a tenth of them: what commands cost a user, and how long a server
  * takes until it answers: `stemma bench versions [--quick] [-o json]`. Half of the versions are one chain, as of a
- * device that reports every hour for a year; the others belong to 100 lines. Each command runs in a process of its own.
- * Asserts nothing.
+ * device that reports every hour for a year; the others belong to 100 lines. Two more fleets have as many devices and
+ * no versions. Each command runs in a process of its own. Asserts nothing.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { openLocalOperations } from "../../server/operations/local-operations.js";
 import { openHome } from "../../server/repository/home.js";
 import { nodeHomePorts } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
@@ -43,6 +44,14 @@ const commands: readonly (readonly string[])[] = [
   ["storage", "stats"],
   ["storage", "gc", "--dry-run"],
   ["storage", "check"],
+];
+
+/** Of the fleets of devices. */
+const deviceCommands: readonly (readonly string[])[] = [
+  ["device", "list"],
+  ["device", "list", "--limit", "50", "--offset", String(most / 20)],
+  ["device", "list", "--select", "name=device-1*"],
+  ["device", "show", "device-7"],
 ];
 
 interface CommandCost {
@@ -86,6 +95,19 @@ async function saveChain(repository: FleetRepository, name: string, count: numbe
     });
     base = summary.versionId;
   }
+}
+
+/** Enrolled at the same moment, so that their facts share fsyncs. */
+async function enrolDevices(path: string, count: number): Promise<void> {
+  const operations = await openLocalOperations({ home: path });
+  const atOnce = 500;
+  for (let from = 0; from < count; from += atOnce)
+    await Promise.all(
+      Array.from({ length: Math.min(atOnce, count - from) }, (_, index) =>
+        operations.enroll({ fleet, device: `device-${from + index}`, lines: ["model"], profile: "generic" }),
+      ),
+    );
+  await operations.close();
 }
 
 /** Prints what the process used to its third output when it ends. */
@@ -142,6 +164,7 @@ const say = (text: string): void => {
 };
 try {
   const homes = { few: join(folder, "few"), many: join(folder, "many") };
+  const ofDevices = { few: join(folder, "few-devices"), many: join(folder, "many-devices") };
   say(`saving ${most / 10} and ${most} versions`);
   const saveMs = {
     few: (await timed(() => saveVersions(homes.few, most / 10))) / (most / 10),
@@ -150,10 +173,17 @@ try {
   const measure = (home: string, args: readonly string[]): CommandCost =>
     medianCost(Array.from({ length: runs }, () => run(home, args)));
   const rows: Row[] = [];
-  for (const args of commands) {
-    say(args.join(" "));
-    rows.push({ command: args.join(" "), few: measure(homes.few, args), many: measure(homes.many, args) });
-  }
+  const measureRows = (of: Record<"few" | "many", string>, all: typeof commands): void => {
+    for (const args of all) {
+      say(args.join(" "));
+      rows.push({ command: args.join(" "), few: measure(of.few, args), many: measure(of.many, args) });
+    }
+  };
+  measureRows(homes, commands);
+  say(`enrolling ${most / 10} and ${most} devices`);
+  await enrolDevices(ofDevices.few, most / 10);
+  await enrolDevices(ofDevices.many, most);
+  measureRows(ofDevices, deviceCommands);
   const starts: Record<"few" | "many", number[]> = { few: [], many: [] };
   for (let round = 0; round < runs; round++)
     for (const which of ["few", "many"] as const) starts[which].push(await startMs(homes[which]));
