@@ -35,7 +35,11 @@ export const deviceOperations = {
     method: "GET",
     path: `${fleetPath}/devices`,
     params: fleetParams,
-    query: { select: selectionText.optional() },
+    query: {
+      select: selectionText.optional(),
+      offset: z.number().int().min(0).max(1e9).optional().describe("How many of them to skip"),
+      limit: z.number().int().min(1).max(1e6).optional().describe("How many at most; absent: all"),
+    },
     output: z.array(listedDevice),
   }),
   device: call({

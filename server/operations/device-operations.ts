@@ -108,18 +108,20 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     return liveFleet.command(device, name, body, timeoutMs);
   };
   const operations: DeviceOperations = {
-    devices: async ({ fleet, select }) => {
+    devices: async ({ fleet, select, offset = 0, limit = Infinity }) => {
       const repository = await fleets.get(fleet);
-      const all = await Promise.all(
-        repository.devices().map(async (device) => ({
-          ...withoutTokenHash(device),
-          ...(await liveState(fleet, device.device)),
-          runs: runsOf(repository, device),
-        })),
-      );
-      if (select === undefined) return all;
+      const listed = (devices: readonly DeviceSummary[]): Promise<CallOutput<"devices">> =>
+        Promise.all(
+          devices.map(async (device) => ({
+            ...withoutTokenHash(device),
+            ...(await liveState(fleet, device.device)),
+            runs: runsOf(repository, device),
+          })),
+        );
+      if (select === undefined) return await listed(repository.devices().slice(offset, offset + limit));
       const { selectionTest } = await import("./select-devices.js");
-      return all.filter(selectionTest(repository, select, home.ports.clock.now()));
+      const isMeant = selectionTest(repository, select, home.ports.clock.now());
+      return (await listed(repository.devices())).filter(isMeant).slice(offset, offset + limit);
     },
     device: async ({ fleet, device }) => {
       const repository = await fleets.get(fleet);

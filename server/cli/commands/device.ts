@@ -6,11 +6,13 @@ import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
+import { deviceOperations } from "../../api/device-definitions.js";
 import { withContext, type CommandContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
+import { inputOption } from "../input-option.js";
 import { addEvaluateCommand } from "./device-evaluate.js";
 import { addLabelCommand, describeLabels } from "./device-label.js";
 import { addLookCommands } from "./device-look.js";
@@ -67,8 +69,10 @@ export function addDeviceCommands(device: Command): void {
       "--select <selection>",
       "only those that this means: 'label.region=eu and seen<7d' (docs/selections.md)",
     )
+    .addOption(inputOption("--limit <n>", deviceOperations.devices.query.shape.limit, "at most n of them"))
+    .addOption(inputOption("--offset <n>", deviceOperations.devices.query.shape.offset, "skip the first n"))
     .description("the fleet's devices and what they run now")
-    .action(async (choices: { readonly select?: string }, command: Command) =>
+    .action(async (choices: ListChoices, command: Command) =>
       withContext(command, (context) => listCommand(choices, context)),
     );
   device
@@ -167,19 +171,27 @@ const deviceColumns: readonly Column<CallOutput<"devices">[number]>[] = [
   { title: "ENROLLED", value: (row) => formatTime(row.enrolledAtMs) },
 ];
 
+interface ListChoices {
+  readonly select?: string;
+  readonly limit?: number;
+  readonly offset?: number;
+}
+
 async function listCommand(
-  { select }: { readonly select?: string },
+  { select, limit, offset }: ListChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const rows = await (await operations()).devices({ fleet: options.fleet, select });
+  const rows = await (await operations()).devices({ fleet: options.fleet, select, limit, offset });
   const hasLabels = rows.some(({ labels }) => labels !== undefined);
   output.printRows(rows, {
     nameOf: (row) => row.device,
     columns: hasLabels ? [...deviceColumns, labelColumn] : deviceColumns,
     empty:
-      select === undefined
-        ? `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`
-        : `the selection means no device of the fleet ${options.fleet}; all are in: stemma device list`,
+      (offset ?? 0) > 0
+        ? `no device is left after --offset ${offset}`
+        : select === undefined
+          ? `no devices in the fleet ${options.fleet}; enrol one with: stemma device enroll NAME --line LINE`
+          : `the selection means no device of the fleet ${options.fleet}; all are in: stemma device list`,
   });
 }
 

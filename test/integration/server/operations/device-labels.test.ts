@@ -46,6 +46,24 @@ it("are given, changed and taken away, also through a selection", async () => {
   );
 });
 
+it("are listed page by page, also those that a selection means", async () => {
+  const page = async (query: {
+    select?: string;
+    offset?: number;
+    limit?: number;
+  }): Promise<readonly string[]> =>
+    (await operations.devices({ fleet, ...query })).map(({ device }) => device);
+  const all = await page({});
+  assert.equal(all.length, 3);
+  assert.deepEqual(await page({ limit: 2 }), all.slice(0, 2));
+  assert.deepEqual(await page({ offset: 2, limit: 2 }), all.slice(2));
+  assert.deepEqual(
+    await page({ select: "name=v*", offset: 1, limit: 5 }),
+    (await selected("name=v*")).slice(1),
+  );
+  assert.deepEqual(await page({ offset: 3 }), []);
+});
+
 it("stay after a restart and a new enrolment", async () => {
   await operations.enroll({ fleet, device: "van-1", lines: ["soh"], profile: "generic" });
   await operations.close();
