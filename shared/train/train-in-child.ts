@@ -105,6 +105,23 @@ export async function writeJobFolder(job: TrainingJob | EvaluationJob, folder: s
 }
 
 /**
+ * JSON has null where the metric is not finite. A base whose metric was not finite cannot be compared with: then
+ * nothing was measured.
+ * @throws TRAINING_STOPPED where the trained model's own metric is not finite
+ */
+function finiteMetric(metric: TrainingResult["metric"]): TrainingResult["metric"] {
+  if (metric === null) return null;
+  if (!Number.isFinite(metric.after))
+    throw new StemmaError(
+      "TRAINING_STOPPED",
+      `The training diverged: afterwards its ${metric.name} on held-out samples is not a finite number. Nothing was ` +
+        "saved. Train with a lower learning rate, and check the samples for very large values.",
+      { metric: metric.name },
+    );
+  return Number.isFinite(metric.before) ? metric : null;
+}
+
+/**
  * Reads the result folder of a finished training.
  * @throws TRAINING_STOPPED when the folder has no complete result
  */
@@ -126,7 +143,7 @@ export async function readResultFolder(folder: string): Promise<TrainingOutcome>
   const architecture = await parse<Architecture>("architecture.json", decodeArchitecture);
   const { files } = result;
   return {
-    result,
+    result: { ...result, metric: finiteMetric(result.metric) },
     architecture,
     folder,
     modelFile: join(folder, files.model),
