@@ -26,7 +26,7 @@ export const mixedKeyframeDepth = 2;
 
 /** Max number and max total bytes of tensors that wait to be decoded while further ones are read. */
 const maxAhead = 512;
-const maxAheadBytes = 32 * 1024 * 1024;
+const maxAheadBytes = 16 * 1024 * 1024;
 
 /**
  * Puts the tensors and streamed objects of a transfer into the pack. Several coded tensors are processed
