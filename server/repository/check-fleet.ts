@@ -14,6 +14,7 @@ import type { PackStore } from "../../shared/objects/pack-store.js";
 import { mayBeAbsent } from "../../shared/objects/references.js";
 import type { Random } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { restoreAdvice } from "../../shared/objects/object-errors.js";
 import { lacksEngine } from "./engine-needs.js";
 import type { RepositoryContext } from "./context.js";
 import type { CheckReport, Dropped } from "./fleet-repository.js";
@@ -164,7 +165,7 @@ async function checkOne(
         id,
         message:
           `${name}:${version} (${versionId.slice(0, 16)}) needs this object of the kind ${kind}, and it ` +
-          "is not in this store. Put it back from a backup, or let a device that has it send it again.",
+          `is not in this store. ${restoreAdvice(kind)}`,
       });
     }
     for (const chunk of (await usedDataOf(context.objects, record.uses?.data)).chunks) {

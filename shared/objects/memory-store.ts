@@ -167,14 +167,14 @@ class MemoryTensors implements StoredTensors, StoredBytes {
   isReferenced(id: Hash): boolean {
     return this.#index.isReferenced(id);
   }
-  damaged(id: Hash, _entry: PackEntry, { actual, cause }: FoundDamage): StemmaError {
+  damaged(id: Hash, { kind }: PackEntry, { actual, cause }: FoundDamage): StemmaError {
     return actual === undefined
       ? new StemmaError(
           "PACK_CORRUPT",
           `The object ${id} is damaged in memory: its bytes cannot be decoded. Send it again.`,
           { id, cause },
         )
-      : objectMismatch(id, actual, "memory");
+      : objectMismatch(id, actual, { where: "memory", kind });
   }
   unreadable(id: Hash, { why, id: faulty }: ChainFault): StemmaError {
     return why === "missing"

@@ -4,16 +4,37 @@ import type { ObjectKind } from "../model/model.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { ChainFault } from "./chains.js";
 
+type StoredKind = ObjectKind | "tensor";
+
+interface DamagedObject {
+  /** As "the pack 0123". */
+  readonly where: string;
+  readonly kind: StoredKind;
+}
+
 export const neverStoredHint = "It was never stored here, or was collected when nothing needed it any more.";
 
 export function objectMissing(id: Hash, hint: string): StemmaError {
   return new StemmaError("OBJECT_MISSING", `The object ${id} is not in this store. ${hint}`, { id });
 }
 
-export function objectMismatch(id: Hash, actual: Hash, where: string): StemmaError {
+/** How a damaged object comes back: devices do not send what a server made itself. */
+export function restoreAdvice(kind: StoredKind): string {
+  switch (kind) {
+    case "engine":
+      return "Put it back from a backup, or add the engine again with `stemma replay engine approve FOLDER`.";
+    case "evaluation":
+    case "predictions":
+      return "Put it back from a backup, or evaluate the model again.";
+    default:
+      return "Put it back from a backup, or let a device that has it send it again.";
+  }
+}
+
+export function objectMismatch(id: Hash, actual: Hash, { where, kind }: DamagedObject): StemmaError {
   return new StemmaError(
     "OBJECT_HASH_MISMATCH",
-    `The object ${id} is damaged in ${where}: its bytes have the id ${actual}. Put it back from a backup, or let a device that has it send it again.`,
+    `The ${kind === "tensor" ? "object" : `object (${kind})`} ${id} is damaged in ${where}: its bytes have the id ${actual}. ${restoreAdvice(kind)}`,
     { id, actual, where },
   );
 }
@@ -46,8 +67,6 @@ export function codedMismatch(expected: Hash, actual: Hash | undefined): StemmaE
     { expected, actual },
   );
 }
-
-type StoredKind = ObjectKind | "tensor";
 
 export function kindMismatch(id: Hash, expected: StoredKind, actual: StoredKind): StemmaError {
   return new StemmaError(

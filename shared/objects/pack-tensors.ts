@@ -11,7 +11,13 @@ import { planesCheck } from "./high-planes.js";
 import type { PackFiles } from "./pack-files.js";
 import { bytesInPack, type PackEntry } from "./pack-entry.js";
 import type { PackIndex } from "./pack-format.js";
-import { chainFaultTexts, neverStoredHint, objectMismatch, objectMissing } from "./object-errors.js";
+import {
+  chainFaultTexts,
+  neverStoredHint,
+  objectMismatch,
+  objectMissing,
+  restoreAdvice,
+} from "./object-errors.js";
 import type { LowFiles } from "./tiers/low-files.js";
 import type { LowPart } from "./tiers/low-part.js";
 import { tensorEntryOf, type FoundDamage, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
@@ -164,10 +170,10 @@ export class PackTensors implements StoredTensors {
       actual === undefined
         ? new StemmaError(
             "PACK_CORRUPT",
-            `The object ${id} is damaged in the pack ${pack}: ${why ?? "its bytes cannot be decoded"}. Put it back from a backup, or let a device that has it send it again.`,
+            `The object ${id} is damaged in the pack ${pack}: ${why ?? "its bytes cannot be decoded"}. ${restoreAdvice(entry.kind)}`,
             { id, pack, cause },
           )
-        : objectMismatch(id, actual, `the pack ${pack}`);
+        : objectMismatch(id, actual, { where: `the pack ${pack}`, kind: entry.kind });
     // Another copy may have replaced the one that was read.
     if (
       located === undefined ||

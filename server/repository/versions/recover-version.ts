@@ -1,5 +1,5 @@
 /** Recovers versions, confirms that they are stored by reading them back, and releases them. */
-import { StemmaError } from "../../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
 import type { RecoveredPart } from "../../../shared/recover/recovered-part.js";
@@ -32,12 +32,24 @@ export async function recoverVersion(
 ): Promise<RecoveredModel> {
   if (!context.leases.covers(options.lease, versionId)) requireKept(context, versionId);
   await context.droppedTensors.ensure(context, versionId);
-  return await recoverModel(context.objects, versionId, context.clock, {
-    part: options.part,
-    layers: options.layers,
-    here: options.here ?? context.environment,
-    ...(options.environment === undefined ? {} : { policy: options.environment }),
-  });
+  try {
+    return await recoverModel(context.objects, versionId, context.clock, {
+      part: options.part,
+      layers: options.layers,
+      here: options.here ?? context.environment,
+      ...(options.environment === undefined ? {} : { policy: options.environment }),
+    });
+  } catch (error) {
+    const isGone = isStemmaError(error, "RECOVERY_INCOMPLETE") || isStemmaError(error, "OBJECT_MISSING");
+    const { state, name, version } = requireVersion(context, versionId);
+    if (!isGone || state !== "retired") throw error;
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${name}:${version} was retired, and what no lease holds of it was collected; nothing is damaged. A lease holds ` +
+        "what its child takes over: recover these layers only, or start with `stemma model transfer` again.",
+      { versionId, cause: error },
+    );
+  }
 }
 
 /**

@@ -97,6 +97,26 @@ test("what is leased outlives retirement, collection and restart; not the lease'
   await repository.close();
 });
 
+test("the whole of an ancestor that was collected but for its leased layers is gone, not damaged", async () => {
+  const { home, ports } = await memoryHome();
+  const repository = await openRepository(home, "fleet-a");
+  await save(repository, "asks");
+  const ancestor = await save(repository, "ancestor", tinyModel("1", 4).architecture);
+  const advance = (): void => {
+    ports.clock.advance(10 * 60_000);
+  };
+  advance();
+  const held = await transfer(repository, "asks");
+  assert.equal(held.from, ancestor);
+  await retireAndCollect(repository, ancestor, advance);
+  await assert.rejects(repository.recover(ancestor, { lease: held.id }), {
+    code: "MODEL_RETIRED",
+    message: /nothing is damaged.*model transfer/,
+  });
+  assert.ok((await readUnder(repository, held)) > 0);
+  await repository.close();
+});
+
 test("a lease that expired keeps nothing, also across a restart", async () => {
   const { home, ports } = await memoryHome();
   let repository = await openRepository(home, "fleet-a");

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
+import { restoreAdvice } from "../../../../shared/objects/object-errors.js";
 import { openPackStore, type PackStore } from "../../../../shared/objects/pack-store.js";
 import type { Files } from "../../../../shared/ports.js";
 import { keepHighPlanes } from "../../../../shared/objects/high-planes.js";
@@ -95,6 +96,40 @@ it("does not read past the end of a truncated pack", async () => {
       assert.deepEqual((await tensorOfSource(store.openTensor(first))).bytes, tensors[0]?.bytes);
     await store.close();
   }
+});
+
+it("advises what brings a damaged object back: devices do not send engines or evaluations", () => {
+  assert.match(restoreAdvice("tensor"), /let a device that has it send it again/);
+  assert.match(restoreAdvice("names"), /let a device that has it send it again/);
+  assert.match(restoreAdvice("engine"), /replay engine approve/);
+  assert.match(restoreAdvice("evaluation"), /evaluate the model again/);
+  for (const kind of ["engine", "evaluation", "predictions"] as const)
+    assert.doesNotMatch(restoreAdvice(kind), /device/);
+});
+
+it("names the kind and the advice of a damaged engine", async () => {
+  const files = memoryFiles();
+  const store = await open(files);
+  const writer = await store.begin();
+  const bytes = new Uint8Array(100).fill(7);
+  const id = await writer.putStream("engine", {
+    async *chunks() {
+      yield await Promise.resolve(bytes);
+    },
+  });
+  await writer.commit();
+  const pack = join(folder, `${store.packs()[0]?.name}.pack`);
+  await store.close();
+  const changed = (await files.read(pack)).slice();
+  const at = Buffer.from(changed).indexOf(Buffer.from(bytes));
+  changed[at + 50] = 8;
+  await replace(files, pack, changed);
+  const damaged = await open(files);
+  await assert.rejects(damaged.read("engine", id), {
+    code: "OBJECT_HASH_MISMATCH",
+    message: /object \(engine\).*replay engine approve/,
+  });
+  await damaged.close();
 });
 
 it("reports a damaged object as missing, and accepts a new copy", async () => {
