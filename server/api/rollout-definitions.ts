@@ -152,6 +152,11 @@ const rolloutPlan = z
       .describe("Selected devices that cannot take part"),
     noModel: count.describe("Devices that run nothing: they switch without a comparison"),
     offline: count,
+    refusing: z
+      .array(text)
+      .describe(
+        "Devices, of those connected now, that demand a release: the version has none, or it was revoked",
+      ),
     bytes: count.describe("Of the version's tensors: what a device fetches that has none of them"),
     storageBytes: count.describe("That each device needs free: the version is stored and installed"),
     transfers: z

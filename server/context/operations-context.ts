@@ -34,6 +34,8 @@ export interface LiveFleet {
     line: string,
     devices: readonly string[],
   ): Promise<ReadonlyMap<string, PredictedBytes>>;
+  /** What a connected device asks of versions; undefined: it does not look at releases, or is not connected. */
+  releasePolicyOf(device: string): string | undefined;
   /** The owner's releases changed: connected devices are sent them, and offered again what they may have refused. */
   releasesChanged(): Promise<void>;
   /** Ends the device's connection. */

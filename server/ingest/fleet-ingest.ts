@@ -172,6 +172,10 @@ export class FleetIngest {
   ): Promise<ReadonlyMap<string, PredictedBytes>> {
     return this.services.predictor.predict(summary, line, devices);
   }
+  /** See LiveFleet. */
+  releasePolicyOf(device: string): string | undefined {
+    return this.services.sessions.get(device)?.birth?.releasePolicy;
+  }
   /** Sends the owner's releases to connected devices, and offers again what is assigned to them. */
   async releasesChanged(): Promise<void> {
     for (const [device, online] of this.services.sessions.all()) {

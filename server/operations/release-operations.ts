@@ -9,7 +9,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeChange, parseChange } from "../../shared/trust/releases/change-file.js";
 import { encodeManifest, manifestOf } from "../../shared/trust/releases/manifest.js";
 import { releaseRoles } from "../../shared/trust/releases/metadata.js";
-import { signaturesOf } from "../../shared/trust/releases/release-change.js";
+import { describeSignatures, signaturesOf } from "../../shared/trust/releases/release-change.js";
 
 export function releaseOperations({
   fleets,
@@ -33,7 +33,7 @@ export function releaseOperations({
         throw new StemmaError(
           "RELEASE_METADATA_INVALID",
           `The change is not signed completely: ${missing
-            .map(({ role, signatures, threshold }) => `${role} has ${signatures} of ${threshold} signatures`)
+            .map(describeSignatures)
             .join(", ")}. Sign it with \`stemma release sign\`.`,
         );
       if (!dryRun) {

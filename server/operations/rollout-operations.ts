@@ -8,7 +8,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
-import { versionOrRelease } from "./version-or-release.js";
+import { refusingOf, versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
@@ -63,6 +63,9 @@ export function rolloutOperations(
       excluded: [...excluded],
       noModel: taking.filter(({ active }) => active[line] === undefined).length,
       offline: taking.filter(({ online }) => !online).length,
+      refusing: await refusingOf(repository, version.versionId, [...joined], (device) =>
+        liveFleet?.releasePolicyOf(device),
+      ),
       bytes: version.tensorBytes,
       storageBytes: 2 * version.tensorBytes,
       ...(expected === undefined

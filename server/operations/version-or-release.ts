@@ -1,5 +1,7 @@
-/** Versions that are named by their signed release, as `release:NAME`. */
+/** Versions and their signed releases: by the name `release:NAME`, and which devices would refuse one without. */
 import { StemmaError } from "../../shared/errors.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { releasesOf, revocationOf } from "../../shared/trust/releases/manifest.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 const prefix = "release:";
@@ -19,4 +21,25 @@ export async function versionOrRelease(
     `The fleet ${repository.fleet} has no release ${JSON.stringify(name.slice(0, 128))}. \`stemma release list\` shows them.`,
     { name },
   );
+}
+
+/**
+ * The devices that would refuse a version by what they ask of releases. A device's own models need none, but a rollout
+ * gives one version to many.
+ */
+export async function refusingOf(
+  repository: Pick<FleetRepository, "releases" | "get">,
+  versionId: Hash,
+  devices: readonly string[],
+  policyOf: (device: string) => string | undefined,
+): Promise<string[]> {
+  const targets = (await repository.releases())?.published.targets.signed;
+  const isRevoked = targets !== undefined && revocationOf(targets, versionId) !== undefined;
+  const isReleased = targets !== undefined && releasesOf(targets, versionId).length > 0;
+  const maker = repository.get(versionId)?.record.device;
+  return devices.filter((device) => {
+    const policy = policyOf(device);
+    if (policy === undefined) return false;
+    return isRevoked || (policy === "required" && !isReleased && device !== maker);
+  });
 }

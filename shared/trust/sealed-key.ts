@@ -123,7 +123,7 @@ export async function openSealedKey(files: Files, path: string, passphrase: stri
   } catch (cause) {
     throw new StemmaError(
       "KEY_INVALID",
-      `The passphrase does not open ${path}. Name the file with the passphrase that this backup was made with; where it is the right one, the key file was changed: use another backup.`,
+      `The passphrase does not open ${path}. Name the file with the passphrase that it was encrypted with; where it is the right one, the key file was changed: use another copy or backup of it.`,
       { path, cause },
     );
   }

@@ -10,6 +10,7 @@ import { generateKey } from "../../../shared/trust/keys.js";
 import { changeText, describeChange, parseChange } from "../../../shared/trust/releases/change-file.js";
 import {
   addRelease,
+  describeSignatures,
   firstChange,
   keysOf,
   refreshReleases,
@@ -221,9 +222,7 @@ function printChange(file: string, change: ReleaseChange, { output }: CommandCon
   const next =
     missing.length === 0
       ? `complete: stemma release publish ${file}`
-      : missing
-          .map(({ role, signatures, threshold }) => `${role} has ${signatures} of ${threshold} signatures`)
-          .join("\n");
+      : missing.map(describeSignatures).join("\n");
   output.print({
     data: { file: resolve(file), changes: describeChange(change), missing },
     names: [resolve(file)],

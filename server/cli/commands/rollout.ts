@@ -190,6 +190,7 @@ function describePlan({
   excluded,
   noModel,
   offline,
+  refusing,
   bytes,
   storageBytes,
   transfers,
@@ -203,6 +204,9 @@ function describePlan({
     ),
     ...(notReached > 0 ? [`in no wave: ${plural(notReached)}; end the waves with rest to reach all`] : []),
     ...(noModel > 0 ? [`without a comparison, since they run nothing: ${plural(noModel)}`] : []),
+    ...(refusing.length > 0
+      ? [`would refuse it, since it is not a valid release: ${someOf(refusing)}; see stemma release list`]
+      : []),
     ...(offline > 0 ? [`not connected now: ${offline}`] : []),
     ...(transfers === undefined
       ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]

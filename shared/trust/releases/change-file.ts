@@ -10,9 +10,12 @@ import {
   metadataText,
   parseMetadata,
   releaseName,
+  releaseRoles,
   verifyRole,
+  type Metadata,
+  type ReleaseRole,
 } from "./metadata.js";
-import type { ReleaseChange } from "./release-change.js";
+import { keysOf, type ReleaseChange, type RoleKeys } from "./release-change.js";
 import type { MetadataSet } from "./trusted-releases.js";
 
 const changeSchema = z.strictObject({
@@ -36,8 +39,7 @@ export function describeChange(change: ReleaseChange): readonly string[] {
   const old = before?.targets.signed.targets ?? {};
   const lines: string[] = [];
   if (before === undefined) lines.push(`first releases of the fleet ${change.fleet}`);
-  if (root !== undefined && before !== undefined)
-    lines.push(`root version ${root.signed.version}: other keys`);
+  if (root !== undefined) lines.push(...describeRoot(root, before?.root));
   for (const [name, target] of Object.entries(targets.signed.targets)) {
     const known = Object.hasOwn(old, name) ? old[name] : undefined;
     if (known?.hashes.sha256 === target.hashes.sha256) continue;
@@ -57,6 +59,19 @@ export function describeChange(change: ReleaseChange): readonly string[] {
       lines.push(`TAKES BACK the revocation of version ${versionId.slice(0, 16)}…`);
   if (lines.length === 0) lines.push("the same releases, valid for longer");
   return lines;
+}
+
+/** Who signs what from then on, where that changes: a signer of a root has to see it. */
+function describeRoot(root: Metadata<"root">, before: Metadata<"root"> | undefined): readonly string[] {
+  const keys = keysOf(root);
+  const old = before && keysOf(before);
+  const who = ({ publicKeys, threshold }: RoleKeys[ReleaseRole]): string =>
+    `${threshold} of ${publicKeys.map((key) => `${key.slice(0, 16)}…`).join(", ")}`;
+  return releaseRoles.flatMap((role) => {
+    if (old === undefined) return [`${role} is signed by ${who(keys[role])}`];
+    const isSame = JSON.stringify(keys[role]) === JSON.stringify(old[role]);
+    return isSame ? [] : [`${role} is signed by ${who(keys[role])}, before by ${who(old[role])}`];
+  });
 }
 
 export function changeText(change: ReleaseChange): string {

@@ -323,6 +323,8 @@ export function signChange(change: ReleaseChange, signer: Signer): Signed {
 
 export interface SignatureCount {
   readonly role: ReleaseRole;
+  /** By the keys of the root before this change; a new root needs both. */
+  readonly isByOldKeys?: true;
   readonly signatures: number;
   readonly threshold: number;
 }
@@ -332,8 +334,14 @@ export function signaturesOf(change: ReleaseChange): readonly SignatureCount[] {
   return rolesOf(change).flatMap((role) =>
     judgesOf(change, role).map((root) => ({
       role,
+      ...(role === "root" && change.before?.root.signed === root ? { isByOldKeys: true as const } : {}),
       signatures: validSigners(root, role, metadataOf(change, role)).size,
       threshold: root.roles[role].threshold,
     })),
   );
+}
+
+export function describeSignatures({ role, isByOldKeys, signatures, threshold }: SignatureCount): string {
+  const whose = isByOldKeys === true ? " by the keys before" : "";
+  return `${role} has ${signatures} of ${threshold} signatures${whose}`;
 }

@@ -68,6 +68,11 @@ describe("an agent that demands releases", { timeout: 60_000 }, () => {
     const trained = await agent.handle.train(testLine);
     await agent.log.until("activated", 1, isOfVersion(trained.versionId));
 
+    const plan = async (model: string) =>
+      (await operations.planRollout({ fleet: testFleet, name: "r", model, line: testLine, select: "all" }))
+        .refusing;
+    assert.deepEqual([await plan("next"), await plan("release:base")], [["strict"], []]);
+
     // The thief of the server's key assigns what nobody released.
     await operations.assign({ ...device, line: testLine, model: "next" });
     await agent.log.until("offer-failed", 2, isRefused("RELEASE_REQUIRED"));

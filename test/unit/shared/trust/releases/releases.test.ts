@@ -168,7 +168,7 @@ describe("releases", () => {
     const short = { ...owner.setOf(change), roots: [...owner.roots, ...owner.setOf(change).roots.slice(-1)] };
     assert.equal(codeOf(updateReleases(trusted, short, startMs).error), "RELEASE_METADATA_INVALID");
     assert.deepEqual(signaturesOf(change).slice(0, 2), [
-      { role: "root", signatures: 0, threshold: 2 },
+      { role: "root", isByOldKeys: true, signatures: 0, threshold: 2 },
       { role: "root", signatures: 2, threshold: 2 },
     ]);
     for (const seed of ["a", "b"]) ({ change } = signChange(change, key(seed)));
