@@ -32,6 +32,12 @@ export const storageOperations = {
     params: fleetParams,
     body: {
       sample: z.number().positive().optional().describe("Hash only this many objects, picked at random"),
+      replay: z
+        .number()
+        .int()
+        .positive()
+        .optional()
+        .describe("Also replay this many versions whose tensors were dropped, picked at random"),
       repair: z
         .boolean()
         .optional()

@@ -52,6 +52,9 @@ export const checkReport = z
         "Engines that kept versions name and that are not in the store: their models are whole, their " +
           "trainings cannot be replayed here",
       ),
+    replayed: count
+      .exactOptional()
+      .describe("Versions without tensors that were replayed, where that was asked for"),
     notLookedAt: z
       .array(z.object({ tier: text, objects: count, message: text }))
       .exactOptional()

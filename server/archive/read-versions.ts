@@ -60,6 +60,8 @@ export async function readArchive(source: ArchiveSource): Promise<ArchiveContent
   for (const summary of summaries) {
     // A retired version counts as kept while it is held or in use; its tree is live then.
     if (!live.has(summary.record.objects.tree)) continue;
+    // Its tensors are here only until the next collection, if at all.
+    if (summary.dropped !== undefined) continue;
     for (const tree of treesOf(summary.record)) {
       const version = await readTree({ objects: source.objects, table }, summary, tree);
       const added = version.leaves.tensors.map((id) => addTensor(source.objects, tensors, unreadable, id));

@@ -72,6 +72,20 @@ const maxDownloadsPerDevice = 8;
  */
 const keyOf = (device: string, transfer: string): string => `${device}\0${transfer}`;
 
+/** A device cannot make the server train. @throws MODEL_DROPPED where the tensors are not here */
+async function refuseDropped(repository: FleetRepository, summary: VersionSummary): Promise<void> {
+  const { versionId, name, version, dropped } = summary;
+  if (dropped === undefined) return;
+  const leaves = await repository.leaves(versionId);
+  if (leaves.every(({ tensor }) => repository.objects.has(tensor))) return;
+  throw new StemmaError(
+    "MODEL_DROPPED",
+    `The server gave up the tensors of ${name}:${version}, which a replay gives again. Ask for it when somebody has ` +
+      `stored them: stemma model keep ${name}:${version}.`,
+    { versionId },
+  );
+}
+
 export class Downloads {
   readonly #running = new Map<string, Download>();
   readonly #preparing = new Map<string, Preparing>();
@@ -157,6 +171,7 @@ export class Downloads {
     }
     const startedMs = this.parts.clock.monotonic();
     const summary = this.#requireAllowed(device, fetch.versionId);
+    await refuseDropped(repository, summary);
     const preparing: Preparing = { device, request: this.#early.get(key)?.request };
     this.#forgetEarly(key);
     this.#preparing.set(key, preparing);

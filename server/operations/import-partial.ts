@@ -38,12 +38,13 @@ export function parentOf(
   return repository.leases.require(lease).versionId;
 }
 
-/** @throws MODEL_RETIRED, OBJECT_MISSING */
+/** @throws MODEL_RETIRED, OBJECT_MISSING, as ensureTensors */
 export async function partialBaseOf(
   repository: FleetRepository,
   { versionId, record }: VersionSummary,
 ): Promise<PartialBase> {
   const leaves = await repository.leaves(versionId);
+  await repository.ensureTensors(versionId);
   const { names, architecture } = record.objects;
   return {
     kind: record.kind,

@@ -11,10 +11,17 @@ type StorageOperations = Pick<
   "stats" | "check" | "planCollection" | "collect" | "reindex" | "backup" | "knownDamage"
 >;
 
-export function storageOperations({ home, fleets, live }: OperationsContext): StorageOperations {
+export function storageOperations(context: OperationsContext): StorageOperations {
+  const { home, fleets, live } = context;
   return {
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
-    check: async ({ fleet, ...options }) => (await fleets.get(fleet)).check(withoutUndefined(options)),
+    check: async ({ fleet, replay = 0, ...options }) => {
+      const report = await (await fleets.get(fleet)).check(withoutUndefined(options));
+      if (replay === 0) return report;
+      const { proveDropped } = await import("../replay/prove-dropped.js");
+      const { replayed, problems } = await proveDropped(context, fleet, replay);
+      return { ...report, problems: [...report.problems, ...problems], replayed };
+    },
     planCollection: async ({ fleet }) => (await fleets.get(fleet)).planCollection(),
     collect: async ({ fleet, ...plan }) => {
       const repository = await fleets.get(fleet);

@@ -272,6 +272,8 @@ export interface CheckReport {
    * models are whole; their trainings cannot be replayed here.
    */
   readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
+  /** Versions without tensors that were replayed; absent where that was not asked for. */
+  readonly replayed?: number;
   /** What could not be read because a tier could not be reached; no damage. Absent where there is nothing. */
   readonly notLookedAt?: readonly NotLookedAt[];
   /** The packs that were replaced, where a repair was asked for and something was damaged. */

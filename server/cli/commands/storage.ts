@@ -17,13 +17,14 @@ export function addStorageCommands(storage: Command): void {
   storage
     .command("check")
     .addOption(inputOption("--sample <n>", storageOperations.check.body.shape.sample))
+    .addOption(inputOption("--replay <n>", storageOperations.check.body.shape.replay))
     .option(
       "--repair",
       "rewrite damaged packs with what is intact in them; the damaged files are set aside, nothing is deleted",
       false,
     )
     .description("read everything that is stored and compare it with its hashes; find what is missing")
-    .action(async (choices: { sample?: number; repair: boolean }, command: Command) =>
+    .action(async (choices: CheckChoices, command: Command) =>
       withContext(command, (context) => checkCommand(choices, context)),
     );
   storage
@@ -113,13 +114,19 @@ function describeEncoded({ tensors, storedBytes, byteLength, deepest }: StorageS
   return `${tensors} of the tensors: ${formatBytes(byteLength)} stored in ${formatBytes(storedBytes)}; decoding one needs up to ${deepest} others`;
 }
 
+interface CheckChoices {
+  readonly sample?: number;
+  readonly replay?: number;
+  readonly repair: boolean;
+}
+
 async function checkCommand(
-  { sample, repair }: { readonly sample?: number; readonly repair: boolean },
+  { sample, replay, repair }: CheckChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const report = await (
     await operations()
-  ).check({ fleet: options.fleet, sample, ...(repair ? { repair } : {}) });
+  ).check({ fleet: options.fleet, sample, replay, ...(repair ? { repair } : {}) });
   const { problems, absentEngines, repaired = [], notLookedAt = [] } = report;
   if (problems.length > 0) process.exitCode = exitStatus.verification;
   else if (notLookedAt.length > 0) process.exitCode = exitStatus.partly;
@@ -141,6 +148,7 @@ async function checkCommand(
           `store: ${versions === 1 ? "1 version is" : `${versions} versions are`} whole, but the ` +
           `training cannot be replayed here until \`stemma replay engine approve\` adds the engine`,
       ),
+      ...(report.replayed === undefined ? [] : [`${report.replayed} versions without tensors were replayed`]),
       `${report.versions} versions, ${report.objects} objects, ${formatBytes(report.bytes)} read: ${result}`,
     ].join("\n"),
   });

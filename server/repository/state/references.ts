@@ -67,6 +67,8 @@ export class ReferenceIndex {
   readonly #optional = new Map<Hash, RecordObject>();
   /** Those of them that the replay of a dropped version needs: their absence is damage. */
   readonly #required = new Map<Hash, number>();
+  /** The counted versions without tensors, as they were counted. */
+  readonly #dropped = new Map<Hash, NeedyVersion>();
   readonly #queue = new SerialQueue();
   #inUse = false;
   constructor(
@@ -75,14 +77,19 @@ export class ReferenceIndex {
     private readonly records: ReadonlyMap<Hash, SaveRecord>,
   ) {}
 
-  /**
-   * Counts a version whose tensors were just dropped, or are just stored again, as what it is now. Call when the fact
-   * is applied: from then on a collection may remove the tensors, or may not.
-   */
-  recount(versionId: Hash, before: NeedyVersion, after: NeedyVersion): void {
+  /** Call when the fact is applied: from then on a collection may remove the tensors, and needs what a replay needs. */
+  tensorsDropped(versionId: Hash, before: ReadVersion, dropped: DroppedNeeds): void {
     if (!this.#counted.has(versionId)) return;
     this.#discount(versionId, before);
-    this.#count(versionId, after);
+    this.#count(versionId, { ...before, dropped });
+  }
+
+  /** Call when the fact is applied. Reads nothing: the replay's inputs may be damaged, and then this matters most. */
+  tensorsKept(versionId: Hash, leaves: LeafTable): void {
+    const before = this.#dropped.get(versionId);
+    if (before === undefined) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, { record: before.record, leaves, data: before.data });
   }
 
   /**
@@ -110,14 +117,16 @@ export class ReferenceIndex {
     const kept = keptVersions(this.state);
     for (const versionId of kept) {
       if (this.#counted.has(versionId)) continue;
-      const version = await this.#readAsItIs(versionId);
-      this.#count(versionId, version);
+      await this.#withVersion(versionId, (version) => {
+        this.#count(versionId, version);
+      });
     }
     for (const versionId of this.#counted) {
       // A version that is not retired stays counted: it was recorded after `kept` was computed.
       if (kept.has(versionId) || this.state.versions.get(versionId)?.retired === undefined) continue;
-      const version = await this.#readAsItIs(versionId);
-      this.#discount(versionId, version);
+      await this.#withVersion(versionId, (version) => {
+        this.#discount(versionId, version);
+      });
     }
     await this.#readStoredData();
   }
@@ -214,12 +223,17 @@ export class ReferenceIndex {
     return live;
   }
 
-  /** Again where its tensors were dropped, or stored again, meanwhile: what is counted is what it needs now. */
-  async #readAsItIs(versionId: Hash): Promise<NeedyVersion> {
+  /**
+   * Reads a version, again where its tensors were dropped, or stored again, meanwhile: what is counted is what it needs
+   * in this moment, so nothing may come between the last look and `use`.
+   */
+  async #withVersion(versionId: Hash, use: (version: NeedyVersion) => void): Promise<void> {
     for (;;) {
+      const counted = this.#dropped.get(versionId);
+      if (counted !== undefined) return use(counted);
       const dropped = this.state.versions.get(versionId)?.dropped;
       const version = await this.#read(versionId);
-      if (this.state.versions.get(versionId)?.dropped === dropped) return version;
+      if (this.state.versions.get(versionId)?.dropped === dropped) return use(version);
     }
   }
 
@@ -252,6 +266,7 @@ export class ReferenceIndex {
     for (const object of objectsOf(version.record))
       if (object.presence !== "required") this.#optional.set(object.id, object);
     for (const id of requiredByReplay(version)) change(this.#required, id, 1);
+    if (version.dropped !== undefined) this.#dropped.set(versionId, version);
     for (const id of neededBy(versionId, version)) change(this.#counts, id, 1);
     for (const content of version.data.elsewhere) change(this.#contents, content, 1);
   }
@@ -259,6 +274,7 @@ export class ReferenceIndex {
   #discount(versionId: Hash, version: NeedyVersion): void {
     if (!this.#counted.delete(versionId)) return;
     for (const id of requiredByReplay(version)) change(this.#required, id, -1);
+    this.#dropped.delete(versionId);
     for (const id of neededBy(versionId, version)) change(this.#counts, id, -1);
     for (const content of version.data.elsewhere) change(this.#contents, content, -1);
   }

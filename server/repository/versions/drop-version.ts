@@ -116,7 +116,7 @@ export async function dropTensors(context: RepositoryContext, request: DropReque
     },
     onApplied: (positions) => {
       if (positions.length === 0) return;
-      context.references.recount(versionId, before, { ...before, dropped });
+      context.references.tensorsDropped(versionId, before, dropped);
       context.versionsChanged([versionId]);
     },
   });
@@ -152,7 +152,8 @@ function refused(context: RepositoryContext, versionId: Hash, because: string): 
 }
 
 /**
- * Appends the fact `kept`: the tensors, which are in the store, stay there. Does nothing where they were not dropped.
+ * Appends the fact `kept`: the tensors, which are in the store, stay there, also where what stood for them is damaged.
+ * Does nothing where they were not dropped.
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, REFERENCE_MISSING
  */
 export async function keepTensors(
@@ -162,10 +163,9 @@ export async function keepTensors(
 ): Promise<VersionSummary> {
   const version = requireKept(context, versionId);
   if (version.dropped === undefined) return version;
-  const after = await readVersion(context, versionId);
-  const dropped = await neededByReplay(context.objects, version.dropped);
+  const leaves = await readDistinctLeaves(context.objects, version.record);
   await context.queue.submit({
-    requiredObjects: after.leaves.map(({ tensor }) => tensor),
+    requiredObjects: leaves.map(({ tensor }) => tensor),
     isExclusive: true,
     decide: ({ state }) =>
       state.versions.get(versionId)?.dropped === undefined
@@ -173,7 +173,7 @@ export async function keepTensors(
         : [{ type: "kept", atMs: context.clock.now(), versionId, because }],
     onApplied: (positions) => {
       if (positions.length === 0) return;
-      context.references.recount(versionId, { ...after, dropped }, after);
+      context.references.tensorsKept(versionId, leaves);
       context.versionsChanged([versionId]);
     },
   });

@@ -189,7 +189,7 @@ const inputs = {
   fetchDataset: { fleet, name: "cells" },
   removeDataset: { fleet, name: "cells", evenIfUsed: true },
   stats: { fleet },
-  check: { fleet, sample: 5, repair: true },
+  check: { fleet, sample: 5, replay: 2, repair: true },
   knownDamage: { fleet },
   planCollection: { fleet },
   collect: {
