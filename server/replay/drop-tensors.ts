@@ -132,6 +132,8 @@ async function dropOne(task: DropTask, candidate: DropCandidate): Promise<Outcom
   const summary = repository.get(versionId) as VersionSummary;
   const damaged = await findDamagedInput(repository.objects, summary.record, needs);
   if (damaged !== undefined) return damaged;
+  // Nothing is given up that this server did not once have as it was recorded.
+  await repository.confirmStored(versionId);
   try {
     await repository.dropTensors({
       versionId,

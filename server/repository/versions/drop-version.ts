@@ -74,6 +74,8 @@ function unfitFor(
   if (record.objects.provenance === undefined) return "it was not trained by Stemma";
   if (record.kind !== "architecture" || record.scheme !== undefined) return "it is not an exact network";
   if (treesOf(record).length > 1) return "it has checkpoints or an optimizer's state, which no replay gives";
+  // Its code may run only as long as somebody approves of it.
+  if (record.uses?.recipe !== undefined) return "a recipe of the fleet's own trained it";
   if (record.bases.length > 1) return "it was trained from several bases";
   const { openings } = record.objects;
   if (openings !== undefined && state.redacted.has(openings)) return "its story was redacted";
@@ -135,6 +137,8 @@ function refuseChanged(
     version.provedBy?.has(engineId) !== true
   )
     throw refused(context, versionId, "its proof changed meanwhile");
+  if (version.storedAtMs === undefined)
+    throw refused(context, versionId, "it was not read back from the disk yet");
   const approved = context.state.engines.get(engine);
   if (approved?.engineId !== engineId)
     throw refused(context, versionId, `its engine ${engine.slice(0, 12)} is not approved here any more`);

@@ -59,7 +59,7 @@ export async function recoverVersion(
  */
 export async function confirmStored(context: RepositoryContext, versionId: Hash): Promise<VersionSummary> {
   const version = requireKept(context, versionId);
-  if (version.state !== "recorded") return version;
+  if (version.state !== "recorded" || version.dropped !== undefined) return version;
   await verifyVersion(context, versionId);
   await appendFacts(context, [{ type: "stored", atMs: context.clock.now(), versionId }]);
   return requireVersion(context, versionId);

@@ -1,5 +1,5 @@
 /**
- * What the replay of a dropped version needs is damaged: a bit of its data, its engine, its story or its base is flipped
+ * What the replay of a dropped version needs is damaged: a bit of its data, engine, story or base is flipped
  * on the disk. Then there is a typed error, and never another model; what is damaged is named by a check; and tensors
  * that are still here are not deleted.
  */
@@ -34,7 +34,7 @@ async function flip(home: string, bytes: Uint8Array): Promise<void> {
 
 interface Input {
   readonly what: string;
-  readonly kind: ObjectKind;
+  readonly kind: ObjectKind | "tensor";
   readonly bytes: Uint8Array;
 }
 

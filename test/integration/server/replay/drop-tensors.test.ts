@@ -104,6 +104,7 @@ describe("dropped tensors", () => {
       [1, 2],
     );
     assert.ok((dropped[1]?.recoveryMs ?? 0) > (dropped[0]?.recoveryMs ?? 0));
+    assert.ok(["soh:1", "soh:2"].every((name) => version(name).state === "stored"));
     await collectAfresh();
     for (const name of roots.keys()) assert.equal(await storedOf(name), 0, name);
     assert.ok((await storedOf("soh:3")) > 0);
