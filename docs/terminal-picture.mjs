@@ -18,9 +18,9 @@ const escape = (text) =>
   text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 /** Headings blue, faults red, successes green. */
 const colourOf = (line) =>
-  /^\s*(VEHICLE|DEVICE)\b/.test(line)
+  /^\s*(VEHICLE|DEVICE|fleet)\b/.test(line)
     ? "#8ab4f8"
-    : /kill -9|\bNO\b/.test(line)
+    : /kill -9|\bNO\b|\bquarantined -/.test(line)
       ? "#f28b82"
       : /exact|goes on|yes\s*$/.test(line)
         ? "#81c995"

@@ -70,6 +70,32 @@ const modelModules: readonly CommandModule[] = [
   { names: ["reduce"], load: async () => (await import("./commands/model-reduce.js")).addModelReduceCommand },
 ];
 
+/** Commands below `stemma device`, in the order of the help. */
+const deviceModules: readonly CommandModule[] = [
+  {
+    names: ["list", "show", "enroll", "revoke", "assign", "train"],
+    load: async () => (await import("./commands/device.js")).addDeviceCommands,
+  },
+  {
+    names: ["events", "logs"],
+    load: async () => (await import("./commands/device-look.js")).addLookCommands,
+  },
+  { names: ["set"], load: async () => (await import("./commands/device-settings.js")).addSetCommand },
+  { names: ["label"], load: async () => (await import("./commands/device-label.js")).addLabelCommand },
+  {
+    names: ["quarantine", "rm"],
+    load: async () => (await import("./commands/device-standing.js")).addStandingCommands,
+  },
+  {
+    names: ["rollback"],
+    load: async () => (await import("./commands/device-rollback.js")).addRollbackCommand,
+  },
+  {
+    names: ["evaluate"],
+    load: async () => (await import("./commands/device-evaluate.js")).addEvaluateCommand,
+  },
+];
+
 /** Commands below `stemma storage`, in the order of the help. */
 const storageModules: readonly CommandModule[] = [
   {
@@ -119,7 +145,14 @@ const programCommands: readonly ProgramCommand[] = [
     name: "device",
     about: "enrol devices and see what they run",
 
-    load: async () => (await import("./commands/device.js")).addDeviceCommands,
+    modules: deviceModules,
+    isGroup: true,
+  },
+  {
+    name: "fleet",
+    about: "all devices of a fleet and its rollouts: now, or as a live screen",
+
+    load: async () => (await import("./commands/fleet.js")).addFleetCommands,
     isGroup: true,
   },
   {

@@ -44,3 +44,10 @@ function describeValues(values: unknown): string | undefined {
 function textOr(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
+
+/** A fact as one line: when, what, about what, and who caused it. */
+export function factLine(fact: ListedFact): string {
+  const by = fact["by"] as Caller | string | undefined;
+  const subject = describeSubject(fact);
+  return `${formatTime(fact.atMs)} ${fact.type}${subject === "" ? "" : ` ${subject}`}${by === undefined ? "" : ` by ${describeCaller(by)}`}`;
+}

@@ -10,7 +10,7 @@ import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
-import { deviceUpkeep } from "./device-upkeep.js";
+import type { DeviceUpkeep } from "./device-upkeep.js";
 import { engineOperations } from "./engine-operations.js";
 import { journalOperations } from "./journal-operations.js";
 import { lineageOperations } from "./lineage-operations.js";
@@ -26,7 +26,7 @@ import { rolloutOperations } from "./rollout-operations.js";
 import { storageOperations } from "./storage-operations.js";
 import { tierOperations } from "./tier-operations.js";
 import { tokenOperations } from "./token-operations.js";
-import { webhookOperations } from "./webhook-operations.js";
+import type { WebhookOperations } from "./webhook-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -61,6 +61,11 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
   const context = caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller) };
   const { home, fleets, live, version } = context;
   const devices = deviceOperations(context);
+  // Short commands need neither of them.
+  const webhooks = async (): Promise<WebhookOperations> =>
+    (await import("./webhook-operations.js")).webhookOperations(context);
+  const upkeep = async (): Promise<DeviceUpkeep> =>
+    (await import("./device-upkeep.js")).deviceUpkeep(context, devices);
   return {
     health: async () => ({
       version,
@@ -85,9 +90,17 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       ),
     ...journalOperations(context),
     ...tokenOperations(context),
-    ...webhookOperations(context),
+    webhooks: async (input) => (await webhooks()).webhooks(input),
+    addWebhook: async (input) => (await webhooks()).addWebhook(input),
+    moveWebhook: async (input) => (await webhooks()).moveWebhook(input),
+    testWebhook: async (input) => (await webhooks()).testWebhook(input),
+    removeWebhook: async (input) => (await webhooks()).removeWebhook(input),
     ...devices,
-    ...deviceUpkeep(context, devices),
+    setDevices: async (input) => (await upkeep()).setDevices(input),
+    deviceEvents: async (input) => (await upkeep()).deviceEvents(input),
+    deviceLogs: async (input) => (await upkeep()).deviceLogs(input),
+    quarantineDevice: async (input) => (await upkeep()).quarantineDevice(input),
+    removeDevice: async (input) => (await upkeep()).removeDevice(input),
     ...rolloutOperations(context, devices),
     ...releaseOperations(context),
     ...modelOperations(context),

@@ -1,12 +1,9 @@
 /** `stemma device set`: settings of devices, as people want them and as devices report them. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { formatTime } from "../../../shared/cli/output.js";
 import { describeSettings } from "../../../shared/wire/device-settings.js";
-import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
-
-type Settings = CallOutput<"setDevices">[number]["settings"];
+import { describeValues } from "../device-text.js";
 
 interface SetChoices {
   readonly select?: string;
@@ -82,22 +79,4 @@ function parseChanges(words: readonly string[]): Record<string, string | null> {
       );
     }),
   );
-}
-
-/** "log.level=debug, training=off" */
-function describeValues(values: Readonly<Record<string, string | number>>): string {
-  return (
-    Object.entries(values)
-      .map(([key, value]) => `${key}=${value}`)
-      .join(", ") || "nothing set"
-  );
-}
-
-/** What was set, and what the device says it has. */
-export function describeDeviceSettings(settings: Settings): readonly string[] {
-  const { desired, desiredAtMs, by, reported, reportedAtMs } = settings;
-  return [
-    `settings wanted: ${describeValues(desired)}${desiredAtMs === undefined ? "" : ` since ${formatTime(desiredAtMs)}`}${by === undefined ? "" : ` by ${by}`}`,
-    `settings reported: ${reported === null ? "not yet" : describeValues(reported)}${reportedAtMs === undefined ? "" : ` at ${formatTime(reportedAtMs)}`}`,
-  ];
 }

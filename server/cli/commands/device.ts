@@ -13,13 +13,8 @@ import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { inputOption } from "../input-option.js";
-import { addEvaluateCommand } from "./device-evaluate.js";
-import { addLabelCommand, describeLabels } from "./device-label.js";
-import { addLookCommands } from "./device-look.js";
-import { addRollbackCommand } from "./device-rollback.js";
-import { addSetCommand, describeDeviceSettings } from "./device-settings.js";
-import { addStandingCommands } from "./device-standing.js";
-import { describeBy, describeEnd, nameOf } from "../version-text.js";
+import { describeLabels } from "./device-label.js";
+import { nameOf } from "../version-text.js";
 
 /** Profiles that come with Stemma; a device may have others. */
 const profiles = new URL("../../../firmware-profiles/", import.meta.url);
@@ -116,17 +111,11 @@ export function addDeviceCommands(device: Command): void {
     .action(async (name: string, choices: RevokeChoices, command: Command) =>
       withContext(command, (context) => revokeCommand(name, choices, context)),
     );
-  addStandingCommands(device);
-  addLabelCommand(device);
-  addSetCommand(device);
-  addLookCommands(device);
   addLineCommands(device);
 }
 
 /** Commands on one line of a device. */
 function addLineCommands(device: Command): void {
-  addRollbackCommand(device);
-  addEvaluateCommand(device);
   device
     .command("assign")
     .argument("<device>")
@@ -200,67 +189,10 @@ const labelColumn: (typeof deviceColumns)[number] = {
   value: (row) => describeLabels(row.labels ?? {}) || "-",
 };
 
-function describeClaims({ waiting, wanted, lost }: CallOutput<"device">["claims"]): readonly string[] {
-  return [
-    ...(lost === 0
-      ? []
-      : [`LOST: ${lost} models that it reported and nobody has the parameters of (stemma replay list)`]),
-    ...(waiting + wanted === 0
-      ? []
-      : [
-          `claims: ${waiting} wait for their replay, the parameters of ${wanted} are wanted; only it has them`,
-        ]),
-  ];
-}
-
-function describeSeen({ online, seenAtMs }: Pick<CallOutput<"device">, "online" | "seenAtMs">): string {
-  if (online) return "it is now";
-  return seenAtMs === undefined ? "never" : formatTime(seenAtMs);
-}
-
-/** The newest model that the device reported of a line. */
-function describeHead({
-  line,
-  name,
-  version,
-  sequence,
-  state,
-}: CallOutput<"device">["heads"][number]): string {
-  return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
-}
-
 async function showCommand(name: string, { output, operations, options }: CommandContext): Promise<void> {
   const found = await (await operations()).device({ fleet: options.fleet, device: name });
-  const active = Object.entries(found.active).map(([line, run]) => {
-    const clockError =
-      run.deviceClockErrorMs === null ? " (device clock error unknown)" : ` ± ${run.deviceClockErrorMs} ms`;
-    return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${formatTime(run.deviceAtMs)}${clockError}, server clock ${formatTime(run.serverAtMs)}`;
-  });
-  output.print({
-    data: found,
-    names: [found.device],
-    text: [
-      `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
-      ...(found.doubt === undefined
-        ? []
-        : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
-      ...describeClaims(found.claims),
-      ...(found.labels === undefined ? [] : [`labels: ${describeLabels(found.labels)}`]),
-      `lines: ${found.lines.join(", ")}`,
-      `connected last: ${describeSeen(found)}`,
-      `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
-      ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
-      ...(found.quarantined === undefined ? [] : [`quarantined: ${describeEnd(found.quarantined)}`]),
-      ...(found.settings === undefined ? [] : describeDeviceSettings(found.settings)),
-      ...found.heads.map(describeHead),
-      ...Object.entries(found.assigned ?? {}).map(
-        ([line, { versionId, atMs, by }]) =>
-          `given to ${line}: ${versionId} at ${formatTime(atMs)}${describeBy(by)}`,
-      ),
-      "active:",
-      ...(active.length > 0 ? active : ["  nothing reported"]),
-    ].join("\n"),
-  });
+  const { describeDevice } = await import("../device-text.js");
+  output.print({ data: found, names: [found.device], text: describeDevice(found).join("\n") });
 }
 
 async function enrolCommand(name: string, choices: EnrolChoices, context: CommandContext): Promise<void> {

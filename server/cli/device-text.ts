@@ -1,0 +1,79 @@
+/** One device as text. Pure. */
+import { formatTime } from "../../shared/cli/output.js";
+import type { CallOutput } from "../api/server-operations.js";
+import { describeLabels } from "./commands/device-label.js";
+import { describeBy, describeEnd } from "./version-text.js";
+
+type Device = CallOutput<"device">;
+type Settings = CallOutput<"setDevices">[number]["settings"];
+
+function describeClaims({ waiting, wanted, lost }: Device["claims"]): readonly string[] {
+  return [
+    ...(lost === 0
+      ? []
+      : [`LOST: ${lost} models that it reported and nobody has the parameters of (stemma replay list)`]),
+    ...(waiting + wanted === 0
+      ? []
+      : [
+          `claims: ${waiting} wait for their replay, the parameters of ${wanted} are wanted; only it has them`,
+        ]),
+  ];
+}
+
+function describeSeen({ online, seenAtMs }: Pick<Device, "online" | "seenAtMs">): string {
+  if (online) return "it is now";
+  return seenAtMs === undefined ? "never" : formatTime(seenAtMs);
+}
+
+/** The newest model that the device reported of a line. */
+function describeHead({ line, name, version, sequence, state }: Device["heads"][number]): string {
+  return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
+}
+
+/** What is known of a device, line by line; the first line is its heading. */
+export function describeDevice(found: Device): readonly string[] {
+  const active = Object.entries(found.active).map(([line, run]) => {
+    const clockError =
+      run.deviceClockErrorMs === null ? " (device clock error unknown)" : ` ± ${run.deviceClockErrorMs} ms`;
+    return `  ${line}: ${found.runs[line] ?? ""} ${run.versionId} since ${formatTime(run.deviceAtMs)}${clockError}, server clock ${formatTime(run.serverAtMs)}`;
+  });
+  return [
+    `device ${found.device}: ${found.state}, ${found.online ? "online" : "offline"}, profile ${found.profile}, generation ${found.generation}, session ${found.session}, ${found.versions} versions`,
+    ...(found.doubt === undefined
+      ? []
+      : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
+    ...describeClaims(found.claims),
+    ...(found.labels === undefined ? [] : [`labels: ${describeLabels(found.labels)}`]),
+    `lines: ${found.lines.join(", ")}`,
+    `connected last: ${describeSeen(found)}`,
+    `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
+    ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
+    ...(found.quarantined === undefined ? [] : [`quarantined: ${describeEnd(found.quarantined)}`]),
+    ...(found.settings === undefined ? [] : describeDeviceSettings(found.settings)),
+    ...found.heads.map(describeHead),
+    ...Object.entries(found.assigned ?? {}).map(
+      ([line, { versionId, atMs, by }]) =>
+        `given to ${line}: ${versionId} at ${formatTime(atMs)}${describeBy(by)}`,
+    ),
+    "active:",
+    ...(active.length > 0 ? active : ["  nothing reported"]),
+  ];
+}
+
+/** "log.level=debug, training=off" */
+export function describeValues(values: Readonly<Record<string, string | number>>): string {
+  return (
+    Object.entries(values)
+      .map(([key, value]) => `${key}=${value}`)
+      .join(", ") || "nothing set"
+  );
+}
+
+/** What was set, and what the device says it has. */
+function describeDeviceSettings(settings: Settings): readonly string[] {
+  const { desired, desiredAtMs, by, reported, reportedAtMs } = settings;
+  return [
+    `settings wanted: ${describeValues(desired)}${desiredAtMs === undefined ? "" : ` since ${formatTime(desiredAtMs)}`}${by === undefined ? "" : ` by ${by}`}`,
+    `settings reported: ${reported === null ? "not yet" : describeValues(reported)}${reportedAtMs === undefined ? "" : ` at ${formatTime(reportedAtMs)}`}`,
+  ];
+}
