@@ -166,6 +166,7 @@ async function openParts(
     events,
     rules,
     version: programVersion(),
+    recipeConfinement: () => Promise.resolve(config.recipeConfinement),
     log: log.child({ part: "replays" }),
     fleetOf: (fleet) => ingests.get(fleet),
   });
@@ -242,7 +243,14 @@ async function startHttp(
     fleet: (fleet: string) => ingests.get(fleet),
   };
   const operationsAs = (caller?: Caller): ServerOperations =>
-    localOperations({ home, fleets, version: programVersion(), live, caller });
+    localOperations({
+      home,
+      fleets,
+      version: programVersion(),
+      live,
+      caller,
+      recipeConfinement: () => Promise.resolve(config.recipeConfinement),
+    });
   const operations = operationsAs({ who: currentUser(), through: "command" });
   if (config.retention) {
     const schedule = startRetentionSchedule({

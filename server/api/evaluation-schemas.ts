@@ -324,6 +324,7 @@ export const replayReport = z
         "other-trainer",
         "redacted",
         "unsupported",
+        "recipe-not-approved",
         "engine-missing",
         "base-missing",
         "data-missing",

@@ -13,6 +13,7 @@ import { journalOperations } from "./journal-definitions.js";
 import { lineageOperations } from "./lineage-definitions.js";
 import { modelOperations } from "./model-definitions.js";
 import { planningOperations } from "./planning-definitions.js";
+import { recipeOperations } from "./recipe-definitions.js";
 import { releaseOperations } from "./release-definitions.js";
 import { replayOperations } from "./replay-definitions.js";
 import { rolloutOperations } from "./rollout-definitions.js";
@@ -32,7 +33,7 @@ export const operationGroups = {
   "Signed releases of a fleet": releaseOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
   "Named data": datasetOperations,
-  "Replays and training engines": { ...replayOperations, ...engineOperations },
+  "Replays, training engines and recipes": { ...replayOperations, ...engineOperations, ...recipeOperations },
   "Storage and retention": {
     ...storageOperations,
     ...dropOperations,
@@ -56,6 +57,7 @@ export const operationTable = {
   ...datasetOperations,
   ...replayOperations,
   ...engineOperations,
+  ...recipeOperations,
   ...storageOperations,
   ...dropOperations,
   ...planningOperations,

@@ -9,6 +9,7 @@ import * as z from "zod";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { logForms, logLevels, type LogForm, type LogLevel } from "../../shared/adapters/log-forms.js";
+import type { RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
 import { brokerLimitsSchema } from "../broker/broker-limits.js";
 import { checkRoot } from "../../shared/wire/topics.js";
 import type { ServerOptions } from "./config.js";
@@ -140,6 +141,18 @@ export const serverFileSchema = z.strictObject({
     .describe(
       'When devices may delete a model they have sent: "stored" (default), once the server has read its copy back from disk and verified it; "backed-up", once a backup contains it too.',
     ),
+  recipes: z
+    .strictObject({
+      confinement: z
+        .enum(["namespaces", "interpreter"])
+        .optional()
+        .describe(
+          'What confines the code of a fleet\'s own recipes. "namespaces" (default): the operating system; where it ' +
+            'cannot, they are refused. "interpreter": where it cannot, only the interpreter that they run in.',
+        ),
+    })
+    .optional()
+    .describe("A fleet's own recipes."),
   retention: z
     .boolean()
     .optional()
@@ -265,6 +278,12 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     brokerLimits: limits.broker,
     httpLimits: limits.http,
     retention: file.retention,
+    recipeConfinement: file.recipes?.confinement,
   };
   return { options, log: file.log ?? {} };
+}
+
+/** What server.json of a home demands of the process that runs own recipes. @throws CONFIG_INVALID */
+export async function recipeConfinementOf(home: string): Promise<RequiredConfinement> {
+  return (await readServerFile(home)).options.recipeConfinement ?? "namespaces";
 }

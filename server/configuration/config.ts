@@ -3,6 +3,7 @@
  * defaults. Values only: main.ts opens ports and files.
  */
 import * as z from "zod";
+import type { RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
 import { StemmaError } from "../../shared/errors.js";
 import { checkName, checkRoot, defaultRoot } from "../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../broker/broker-limits.js";
@@ -57,6 +58,7 @@ export interface ServerOptions {
   readonly httpLimits?: Partial<HttpLimits> | undefined;
   /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
+  readonly recipeConfinement?: RequiredConfinement | undefined;
 }
 
 /** Checked options, completed with defaults. */
@@ -75,6 +77,7 @@ export interface ServerConfig {
   readonly brokerLimits: BrokerLimits;
   readonly httpLimits: HttpLimits;
   readonly retention: boolean;
+  readonly recipeConfinement: RequiredConfinement;
 }
 
 export const defaultMqttPort = 1883;
@@ -107,6 +110,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     brokerLimits: checkedLimits(brokerLimitsSchema, options.brokerLimits),
     httpLimits: checkedLimits(httpLimitsSchema, options.httpLimits),
     retention: options.retention ?? true,
+    recipeConfinement: options.recipeConfinement ?? "namespaces",
   };
 }
 

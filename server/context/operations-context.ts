@@ -1,6 +1,7 @@
 /** What the operations work on. `live` exists only in a running server. Types only. */
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
@@ -131,4 +132,6 @@ export interface OperationsContext {
   readonly live?: LiveServer;
   /** The addresses for enrolment files where no server runs, from the home's server.json. */
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
+  /** What the owner of this machine demands of the process that runs own recipes; absent: namespaces. */
+  readonly recipeConfinement?: () => Promise<RequiredConfinement>;
 }

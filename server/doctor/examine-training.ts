@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { messageWithCode } from "../../shared/error-text.js";
 import { chooseBackend } from "../../shared/train/backends/choose.js";
+import { whyUnconfined } from "../../shared/train/own-recipes/confinement.js";
 import { computeKnownAnswer } from "../../shared/train/engine-process.js";
 import { builtInEngineFolder, expectedKnownAnswer } from "../../shared/train/engine-folder.js";
 import type { Finding } from "./finding.js";
@@ -34,7 +35,24 @@ export async function examineTraining(): Promise<Finding[]> {
     },
     ...(built ? [await examineKnownAnswer()] : []),
     { what: "training backend", state: "good", found: `${backend} (${reason})` },
+    ...(built ? [await examineConfinement()] : []),
   ];
+}
+
+/** Whether this machine can confine the code of a fleet's own recipes. */
+async function examineConfinement(): Promise<Finding> {
+  const what = "own recipes";
+  const why = await whyUnconfined();
+  if (why === undefined)
+    return { what, state: "good", found: "confined by namespaces: no network, no files, no environment" };
+  return {
+    what,
+    state: "warning",
+    found: `refused: namespaces do not confine them here (${why})`,
+    advice:
+      "Let this user create user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, or " +
+      'AppArmor), or accept the interpreter alone: "recipes": { "confinement": "interpreter" } in server.json.',
+  };
 }
 
 /** Whether this machine gives the bits that the engine gives elsewhere. */

@@ -18,6 +18,7 @@ import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { recipeOperations } from "./recipe-operations.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { replayOperations } from "../replay/replay-operations.js";
 import { releaseOperations } from "./release-operations.js";
@@ -46,6 +47,8 @@ export async function openLocalOperations({
     caller: { who: currentUser(), through: "command" },
     plannedEnrolment: async () =>
       (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path),
+    recipeConfinement: async () =>
+      (await import("../configuration/config-file.js")).recipeConfinementOf(path),
   });
   return {
     ...operations,
@@ -107,6 +110,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...lineageOperations(context),
     ...datasetOperations(context),
     ...engineOperations(context),
+    ...recipeOperations(context),
     ...replayOperations(context),
     ...storageOperations(context),
     ...archiveOperations(context),

@@ -20,7 +20,10 @@ import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 import { replayVersion, withinReplayLimit } from "./replay-version.js";
 import { waitingReplays, type WaitingReplay } from "./waiting-replays.js";
 
-export interface ReplayRunnerParts extends Pick<OperationsContext, "home" | "fleets" | "version"> {
+export interface ReplayRunnerParts extends Pick<
+  OperationsContext,
+  "home" | "fleets" | "version" | "recipeConfinement"
+> {
   readonly log: Log;
   readonly events: Pick<EventHub, "emit">;
   readonly rules: ClaimRules;
@@ -149,13 +152,13 @@ export class ReplayRunner {
   }
 
   async #replayClaim({ fleet, claim }: ClaimReplay, { at, ...options }: RunOptions): Promise<void> {
-    const { home, fleets, version, log, events, rules } = this.parts;
+    const { log, events, rules } = this.parts;
     const { versionId, record, name } = claim;
     const onProgress = (progress: TrainingProgress): void => {
       at.progress = progress;
     };
     const report = await this.#whenFree(options.signal, () =>
-      replayClaim({ home, fleets, version }, { fleet, versionId }, { ...options, onProgress, rules }),
+      replayClaim(this.parts, { fleet, versionId }, { ...options, onProgress, rules }),
     );
     if (report === undefined) return;
     const { verdict, text } = report;
@@ -185,9 +188,8 @@ export class ReplayRunner {
     { fleet, stored: { versionId, by, maxMinutes } }: Pick<QueuedReplay, "fleet" | "stored">,
     { signal, keptFolder, at }: RunOptions,
   ): Promise<StoredReplay["report"]> {
-    const { home, version } = this.parts;
     const fleets = by === undefined ? this.parts.fleets : fleetsAs(this.parts.fleets, by);
-    const context: OperationsContext = { home, fleets, version, ...(by === undefined ? {} : { caller: by }) };
+    const context: OperationsContext = { ...this.parts, fleets, ...(by === undefined ? {} : { caller: by }) };
     const onProgress = (progress: TrainingProgress): void => {
       at.progress = progress;
     };

@@ -4,7 +4,7 @@
  */
 import type { CanonicalValue } from "../../shared/model/canonical-json.js";
 import type { OpenedProvenance } from "../../shared/provenance/openings.js";
-import type { DataDescription } from "../../shared/provenance/provenance.js";
+import type { DataDescription, RecipeReference } from "../../shared/provenance/provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingJob } from "../../shared/train/training.js";
 
@@ -12,7 +12,7 @@ import type { TrainingJob } from "../../shared/train/training.js";
 export interface Story {
   /** What trainings by the engine report; the engine's archive has another id. */
   readonly engineId: Hash;
-  readonly recipe: string;
+  readonly recipe: RecipeReference;
   readonly parameters: TrainingJob["parameters"];
   readonly seed: string;
   readonly invocation: number;
@@ -25,9 +25,10 @@ export interface Story {
 
 /**
  * `no-provenance`, `other-trainer`: nothing that an engine could run; `redacted`: what it needs was redacted;
- * `unsupported`: a form that this release does not run; `engine-missing`, `base-missing`, `data-missing`: not here;
- * `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that did not
- * train it gave other bits; `machine-inexact`: this machine does not compute the engine's known answer; `failed`:
+ * `unsupported`: a form that this release does not run; `recipe-not-approved`: a recipe of the fleet's own trained it,
+ * which nobody approved here, or whose approval was revoked; `engine-missing`, `base-missing`, `data-missing`: not
+ * here; `other-class`: only a machine of another exactness class gives these bits; `other-engine`: an engine that did
+ * not train it gave other bits; `machine-inexact`: this machine does not compute the engine's known answer; `failed`:
  * the training itself ended with an error; `too-long`: the replay took longer than was allowed, or than the device
  * of a claim stated.
  */
@@ -36,6 +37,7 @@ export type UnreplayableReason =
   | "other-trainer"
   | "redacted"
   | "unsupported"
+  | "recipe-not-approved"
   | "engine-missing"
   | "base-missing"
   | "data-missing"
@@ -67,8 +69,6 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
   const { engine, recipe, exactness, bases, data } = opened.provenance;
   if (engine === undefined || recipe === undefined || exactness === "none")
     return cannot("other-trainer", "another program trained it, which only that program can repeat.");
-  if (!("name" in recipe))
-    return cannot("unsupported", "a recipe of the fleet's own trained it, which this release does not run.");
   const [dataHash] = data;
   if (dataHash === undefined || data.length > 1 || bases.length > 1)
     return cannot(
@@ -87,7 +87,7 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
     opened,
     story: {
       engineId: engine,
-      recipe: recipe.name,
+      recipe,
       parameters: passedParameters(membersOf(valueOf(opened, "parameters"))),
       seed: String(random["seed"]),
       invocation: Number(random["invocation"]),

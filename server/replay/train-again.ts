@@ -9,12 +9,13 @@ import { optimizerFileName } from "../../shared/recover/optimizer-file.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
 import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
-import { jobFormat, type TrainingProgress } from "../../shared/train/training.js";
+import { jobFormat, type TrainingJob, type TrainingProgress } from "../../shared/train/training.js";
 import { unpackEngine } from "../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { locateData, type LocatedData } from "../data/locate-data.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { jobRecipe, type OwnRecipePlace } from "../training/own-recipes.js";
 import { readKeptStory } from "../data/kept-story.js";
 import { findBase } from "../data/find-base.js";
 import type { Story, Unreplayable } from "./story.js";
@@ -59,6 +60,8 @@ export async function trainAgain(
   for (const name of ["engine", "base"]) await rm(join(workFolder, name), { recursive: true, force: true });
   const engine = await engineFor(replay, story, join(workFolder, "engine"));
   if ("reason" in engine) return engine;
+  const recipe = await recipeFor(replay, story, { workFolder, engineFolder: engine.engineFolder });
+  if ("reason" in recipe) return recipe;
   const base = await baseFolderOf(replay, story, join(workFolder, "base"));
   if (base !== undefined && "reason" in base) return base;
   const data = await locateData(context, {
@@ -72,7 +75,7 @@ export async function trainAgain(
     const outcome = await trainInChild(
       {
         format: jobFormat,
-        recipe: story.recipe,
+        ...recipe,
         parameters: story.parameters,
         dataset: data.dataset,
         seed: story.seed,
@@ -97,6 +100,24 @@ export async function trainAgain(
     return { reason: "failed", text: `the training ended with an error here: ${messageOf(error)}` };
   } finally {
     await data.release();
+  }
+}
+
+/** The recipe of the job: its name, and what runs it where it is the fleet's own. */
+async function recipeFor(
+  { context, repository }: Replay,
+  { recipe }: Story,
+  place: Pick<OwnRecipePlace, "workFolder" | "engineFolder">,
+): Promise<Pick<TrainingJob, "recipe" | "ownRecipe"> | Unreplayable> {
+  if ("name" in recipe) return { recipe: recipe.name };
+  try {
+    const ownRecipe = await jobRecipe(context, { repository, recipe: recipe.bundle, ...place });
+    return { recipe: `own-${recipe.bundle.slice(0, 12)}`, ownRecipe };
+  } catch (error) {
+    if (isStemmaError(error, "RECIPE_NOT_APPROVED"))
+      return { reason: "recipe-not-approved", text: messageOf(error) };
+    if (isStemmaError(error, "CONFINEMENT_FAILED")) return { reason: "failed", text: messageOf(error) };
+    throw error;
   }
 }
 

@@ -21,7 +21,8 @@ import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
-import type { DatasetState, EngineState, RestoreState } from "./state/state.js";
+import type { RecipeApproval } from "./recipes.js";
+import type { DatasetState, EngineState, RecipeState, RestoreState } from "./state/state.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
 import type { DeclaredRelation } from "./state/successors.js";
@@ -307,6 +308,14 @@ export interface EngineSummary extends EngineState {
   readonly isStored: boolean;
 }
 
+/** A fleet's own recipe that was approved. */
+export interface RecipeSummary extends RecipeState {
+  /** Kept versions that were trained by it. */
+  readonly versions: number;
+  /** False: the store lost it; approve it again. */
+  readonly isStored: boolean;
+}
+
 export interface FleetRepository {
   readonly fleet: string;
   readonly home: string;
@@ -514,6 +523,14 @@ export interface FleetRepository {
   storeEngine(archive: Uint8Array, approval: EngineApproval): Promise<EngineSummary>;
   /** @throws NOT_FOUND, ENGINE_IN_USE where a kept version names it */
   removeEngine(engine: Hash, because: string): Promise<void>;
+  /** The fleet's own recipes, in the order of their approvals; revoked ones too. */
+  recipes(): readonly RecipeSummary[];
+  /** Stores a bundle and states that it may be run. */
+  approveRecipe(bundle: Uint8Array, approval: RecipeApproval): Promise<RecipeSummary>;
+  /** @throws RECIPE_NOT_APPROVED where it is not approved */
+  revokeRecipe(recipe: Hash, because: string): Promise<void>;
+  /** The bytes of a recipe that may be run. @throws RECIPE_NOT_APPROVED */
+  readRecipe(recipe: Hash): Promise<Uint8Array>;
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 

@@ -33,6 +33,7 @@ import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
+import { approveRecipe, readApprovedRecipe, recipeSummaries, revokeRecipe } from "./recipes.js";
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import { evaluationsOf, storeEvaluation } from "./evaluations.js";
 import { publishReleases, readReleases } from "./releases.js";
@@ -262,6 +263,10 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     engines: () => engineSummaries(context),
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),
+    recipes: () => recipeSummaries(context),
+    approveRecipe: (bundle, approval) => approveRecipe(context, bundle, approval),
+    revokeRecipe: (recipe, because) => revokeRecipe(context, recipe, because),
+    readRecipe: (recipe) => readApprovedRecipe(context, recipe),
     dataObject: (content) => findDataObject(context, content),
     versionsWithData: (content) => versionsWithData(context, content),
     pushDataset: (name, pieces, options) => pushDataset(context, name, pieces, options),

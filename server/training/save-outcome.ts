@@ -15,6 +15,7 @@ import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { reportedBundle } from "./own-recipes.js";
 
 /** A server keeps everything that a training leaves. */
 const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };
@@ -40,6 +41,7 @@ export async function saveOutcome(
   { repository, engine, name, called, dataName, notes, base, outcome, data }: FinishedTraining,
 ): Promise<VersionSummary> {
   const { result } = outcome;
+  const recipe = reportedBundle(result.provenance);
   const files = nodeFiles();
   const file = await files.open(outcome.modelFile, "read");
   const closing = [() => file.close()];
@@ -72,7 +74,12 @@ export async function saveOutcome(
         home.ports.random,
       ),
       metadata: { ...metadataOfResult(result, dropped) },
-      uses: { ...uses, data: [data], ...(engine === undefined ? {} : { engine }) },
+      uses: {
+        ...uses,
+        data: [data],
+        ...(engine === undefined ? {} : { engine }),
+        ...(recipe === undefined ? {} : { recipe: { id: recipe } }),
+      },
     });
     return report.summary;
   } finally {

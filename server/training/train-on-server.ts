@@ -26,6 +26,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { dataOfTraining } from "../data/data-of-training.js";
 import { readableDataset } from "../data/readable-dataset.js";
 import { writeModelFolder } from "../context/model-folder.js";
+import { findOwnRecipe, jobRecipe } from "./own-recipes.js";
 import { saveOutcome } from "./save-outcome.js";
 import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
 
@@ -83,12 +84,13 @@ async function trainAndSave(
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
+  const own = findOwnRecipe(repository, request.recipe);
   const base = request.base === undefined ? undefined : repository.resolve(request.base);
   const dataset = referenceOf(await requireDataset(context, request.fleet, request.data));
   const identity: TrainingIdentity = {
     fleet: request.fleet,
     name: request.name,
-    recipe: request.recipe,
+    recipe: own?.recipe ?? request.recipe,
     parameters: request.parameters ?? {},
     dataset,
     base: base?.versionId ?? null,
@@ -100,13 +102,22 @@ async function trainAndSave(
   let wasCutShort = false;
   let release: (() => Promise<void>) | undefined;
   try {
-    const { recipe, parameters, invocation } = identity;
+    const { parameters, invocation } = identity;
     const readable = await readableDataset(context, request.fleet, dataset);
     release = readable.release;
     await rm(join(kept.folder, "base"), { recursive: true, force: true });
     const job: TrainingJob = {
       format: jobFormat,
-      recipe,
+      recipe: own?.name ?? request.recipe,
+      ...(own === undefined
+        ? {}
+        : {
+            ownRecipe: await jobRecipe(context, {
+              repository,
+              recipe: own.recipe,
+              workFolder: kept.folder,
+            }),
+          }),
       parameters,
       dataset: readable.dataset,
       seed: kept.seed,

@@ -370,6 +370,18 @@ export type Fact =
       /** What the change did, for people. */
       readonly because: string;
     })
+  /** A fleet's own recipe is in the store, and may be run here. */
+  | (Caused & {
+      readonly type: "recipe-approved";
+      /** The bundle, as save records name it. */
+      readonly recipe: Hash;
+      readonly name: string;
+      /** The recipe's own number. */
+      readonly version: number;
+      readonly because: string;
+    })
+  /** The recipe may not be run any more. What it trained stays. */
+  | (Caused & { readonly type: "recipe-revoked"; readonly recipe: Hash; readonly because: string })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

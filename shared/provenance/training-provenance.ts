@@ -36,9 +36,10 @@ export function provenanceOfTraining(
 ): ProvenanceObjects {
   const { result, bases, environment } = finished;
   const reported = membersOf(result.provenance);
-  const { name, version } = membersOf(reported["recipe"]);
-  const recipe =
-    typeof name === "string" && (typeof version === "string" || typeof version === "number")
+  const { name, version, bundle } = membersOf(reported["recipe"]);
+  const recipe = isHash(bundle)
+    ? { bundle }
+    : typeof name === "string" && (typeof version === "string" || typeof version === "number")
       ? { name, version: String(version) }
       : undefined;
   return makeProvenance(

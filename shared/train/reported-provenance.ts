@@ -25,7 +25,11 @@ export function provenanceOf(
   );
   return {
     format: 1,
-    recipe: { name: recipe.name, version: recipe.version },
+    recipe: {
+      name: recipe.name,
+      version: recipe.version,
+      ...(job.ownRecipe === undefined ? {} : { bundle: job.ownRecipe.id }),
+    },
     parameters: { passed: job.parameters, defaulted },
     dataset: {
       reader: job.dataset.reader,

@@ -14,7 +14,13 @@ import { fitEnsemble, type StartPool } from "./ensembles/fit-ensemble.js";
 import { fit, type FitInputs, type FitOutcome } from "./fit.js";
 import { fitClusters } from "./fit-clusters.js";
 import type { OptimizerState } from "./optimizers.js";
-import type { StoredModel, Parameters as RecipeParameters, Recipe } from "./recipes/recipe.js";
+import { openOwnRecipe, type OwnRecipe } from "./own-recipes/own-recipe.js";
+import type {
+  StoredModel,
+  Parameters as RecipeParameters,
+  Recipe,
+  RunnableRecipe,
+} from "./recipes/recipe.js";
 import { recipeByName } from "./recipes/registry.js";
 import { provenanceOf } from "./reported-provenance.js";
 import { Streams } from "../random/streams.js";
@@ -73,6 +79,8 @@ export interface TrainingPorts {
   readonly states?: TrainingStates | undefined;
   /** Trains members of ensembles at the same time; they are trained here when absent. */
   readonly startMemberPool?: StartPool | undefined;
+  /** A fleet's own recipe, which the job names; absent: one of the engine's. */
+  readonly ownRecipe?: OwnRecipe | undefined;
 }
 
 /** The base model and, where it was kept, the optimiser's state with the SHA-256 of its file. */
@@ -102,14 +110,15 @@ export async function runTraining(
   ports: TrainingPorts,
 ): Promise<TrainedModel> {
   const work = new TrainingWork(ports.monotonic);
-  const recipe = recipeByName(job.recipe);
-  const parameters = recipe.resolve(job.parameters, base !== undefined);
   const streams = new Streams(job.seed, job.invocation);
+  const recipe: RunnableRecipe =
+    ports.ownRecipe === undefined ? recipeByName(job.recipe) : await openOwnRecipe(ports.ownRecipe, streams);
+  const parameters = recipe.resolve(job.parameters, base !== undefined);
   await ports.onProgress?.({ phase: "reading data" });
   const { set, hash } = await loadDataset(job.dataset, ports.files);
   checkTask(recipe, set, job);
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
-  const plan = withoutStopping(recipe.plan(parameters, start.architecture, set), set, job);
+  const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
   const resume = resumeOf(parameters, base);
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
     streams,
@@ -259,13 +268,13 @@ class TrainingPasses {
  * limits are left out, since a home may move.
  */
 function stateKeyOf(
-  { recipe, parameters, dataset, seed, invocation }: TrainingJob,
+  { recipe, ownRecipe, parameters, dataset, seed, invocation }: TrainingJob,
   samples: Hash,
   base: TrainingBase | undefined,
 ): Hash {
   const { reader, parameters: datasetParameters } = dataset;
   const identity = {
-    job: { recipe, parameters, seed, invocation, reader, datasetParameters },
+    job: { recipe: ownRecipe?.id ?? recipe, parameters, seed, invocation, reader, datasetParameters },
     samples,
     base: base === undefined ? null : { model: base.sha256, optimizer: base.optimizer?.sha256 ?? null },
   };
@@ -274,7 +283,7 @@ function stateKeyOf(
 
 const taskText = (task: Recipe["task"]): string => (task === "general" ? "declared targets" : task);
 
-function checkTask(recipe: Recipe, set: SampleSet, { dataset }: TrainingJob): void {
+function checkTask(recipe: RunnableRecipe, set: SampleSet, { dataset }: TrainingJob): void {
   if (set.task !== recipe.task && recipe.task !== "any")
     throw new StemmaError(
       "RECIPE_PARAMETERS_INVALID",
@@ -335,7 +344,7 @@ function withoutStopping(plan: FitPlan, set: SampleSet, { parameters }: Training
 
 export interface FinishedTraining {
   readonly job: TrainingJob;
-  readonly recipe: Recipe;
+  readonly recipe: RunnableRecipe;
   readonly parameters: RecipeParameters;
   readonly plan: FitPlan;
   readonly set: SampleSet;

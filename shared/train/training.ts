@@ -43,9 +43,22 @@ export interface JobState {
   readonly maxBytes?: number | undefined;
 }
 
+/** A fleet's own recipe: its bundle, and what confines the process that runs it. */
+export interface JobRecipe {
+  /** Id of the bundle. */
+  readonly id: Hash;
+  /** File of the bundle, absolute or relative to the job folder. */
+  readonly file: string;
+  /** Program and arguments that start the confined process. */
+  readonly command: readonly [string, ...string[]];
+}
+
 export interface TrainingJob {
   readonly format: typeof jobFormat;
+  /** Name of a built-in recipe; with `ownRecipe`, that of a fleet's own. */
   readonly recipe: string;
+  /** The code of a recipe that is not part of the engine. */
+  readonly ownRecipe?: JobRecipe | undefined;
   /** The parameters that were passed; the recipe adds its defaults. The provenance keeps both apart. */
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   readonly dataset: DatasetReference;

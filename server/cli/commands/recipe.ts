@@ -1,14 +1,23 @@
-/** `stemma recipe list|show`: the registered training procedures. */
+/** `stemma recipe list|show`: the registered training procedures; and the commands of own ones. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { withContext } from "../context.js";
+import { addOwnRecipeCommands, listOwnRecipes } from "./recipe-own.js";
 
 export function addRecipeCommands(recipe: Command): void {
+  addBuiltInCommands(recipe);
+  addOwnRecipeCommands(recipe);
+}
+
+function addBuiltInCommands(recipe: Command): void {
   recipe
     .command("list")
+    .option("--own", "those that were approved in this fleet, instead of the built-in ones", false)
     .description("names, versions and what they train")
-    .action(async (_: unknown, command: Command) =>
-      withContext(command, async ({ output }) => {
+    .action(async ({ own }: { own: boolean }, command: Command) =>
+      withContext(command, async (context) => {
+        const { output } = context;
+        if (own) return await listOwnRecipes(context);
         const { listRecipes } = await import("../../../shared/train/recipes/registry.js");
         const rows = listRecipes();
         output.printRows(rows, {

@@ -233,6 +233,8 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return checkRetention(fact);
     case "engine-approved":
     case "engine-removed":
+    case "recipe-approved":
+    case "recipe-revoked":
     case "redacted":
     case "backup":
     case "restored":

@@ -238,6 +238,8 @@ const factSchemas = {
     because: text,
     ...by,
   },
+  "recipe-approved": { ...at, recipe: hash, name: text, version: count, because: text, ...by },
+  "recipe-revoked": { ...at, recipe: hash, because: text, ...by },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,
@@ -305,6 +307,7 @@ const hashMembers = new Set([
   "predictions",
   "engine",
   "engineId",
+  "recipe",
   "successor",
   "before",
   "base",

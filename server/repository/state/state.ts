@@ -108,6 +108,18 @@ export interface EngineState {
   readonly by?: string;
 }
 
+/** A fleet's own recipe that was approved. */
+export interface RecipeState {
+  /** The bundle. */
+  readonly recipe: Hash;
+  readonly name: string;
+  readonly version: number;
+  readonly because: string;
+  readonly atMs: number;
+  readonly by?: string;
+  readonly revoked?: { readonly atMs: number; readonly because: string; readonly by?: string };
+}
+
 export interface FleetState {
   /** Number of facts applied, which is the position of the next one. */
   length: number;
@@ -142,6 +154,8 @@ export interface FleetState {
   readonly removedEngines: Set<Hash>;
   /** Object of the owner's signed releases; undefined: none were published. */
   releases: Hash | undefined;
+  /** Own recipes by their bundles, in the order of their approvals. */
+  readonly recipes: Map<Hash, RecipeState>;
   ignoredFacts: number;
   unknownFacts: number;
 }
@@ -168,6 +182,7 @@ export function emptyState(): FleetState {
     engines: new Map(),
     removedEngines: new Set(),
     releases: undefined,
+    recipes: new Map(),
     ignoredFacts: 0,
     unknownFacts: 0,
   };
@@ -248,6 +263,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "published":
       state.releases = fact.object;
       return;
+    case "recipe-approved":
+    case "recipe-revoked":
+      return applyRecipe(state.recipes, fact);
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;
@@ -463,4 +481,18 @@ export function versionsInUse(
       inUse.set(versionId, `active on ${device.device}/${line}`);
   }
   return inUse;
+}
+
+function applyRecipe(
+  recipes: FleetState["recipes"],
+  fact: FactOf<"recipe-approved"> | FactOf<"recipe-revoked">,
+): void {
+  const { recipe, because, atMs } = fact;
+  const known = recipes.get(recipe);
+  // Again at the end: of several of one name the last approved is meant.
+  if (fact.type === "recipe-approved") {
+    recipes.delete(recipe);
+    recipes.set(recipe, { recipe, name: fact.name, version: fact.version, because, atMs, ...byOf(fact) });
+  } else if (known !== undefined)
+    recipes.set(recipe, { ...known, revoked: { atMs, because, ...byOf(fact) } });
 }

@@ -77,6 +77,8 @@ function unfitFor(
   // Its code may run only as long as somebody approves of it.
   if (record.uses?.recipe !== undefined) return "a recipe of the fleet's own trained it";
   if (record.bases.length > 1) return "it was trained from several bases";
+  if (record.uses?.recipe !== undefined)
+    return "a recipe of the fleet's own trained it, and nothing could replay it once its approval is revoked";
   const { openings } = record.objects;
   if (openings !== undefined && state.redacted.has(openings)) return "its story was redacted";
   return replayed?.verdict === "refuted" ? "its latest replay refuted its story" : undefined;

@@ -19,6 +19,13 @@ const threads = z.number().int().min(1).max(1024).optional();
 const training = z.strictObject({
   format: z.literal(jobFormat),
   recipe: z.string().min(1).max(100),
+  ownRecipe: z
+    .strictObject({
+      id: hash,
+      file: z.string().min(1).max(4096),
+      command: z.array(z.string().max(8192)).min(1).max(200),
+    })
+    .optional(),
   parameters: z.record(z.string().max(100), scalar),
   dataset,
   seed: z.string().regex(/^(0|[1-9][0-9]{0,19})$/),

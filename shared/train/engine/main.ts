@@ -5,6 +5,7 @@
  * JSON lines on its standard output. Exits when its standard input closes, so it never outlives the process
  * that started it. Before any work it computes its known answer (../known-answer.ts) and stops where this machine
  * gives another one; `engine.mjs --known-answer` only prints what this machine gives.
+ * `engine.mjs --recipe` answers calls of a fleet's own recipe (../own-recipes/recipe-process.ts) and does nothing else.
  */
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
@@ -27,6 +28,7 @@ import { outputsFile, type EvaluationJob } from "../evaluation-job.js";
 import type { StoredModel } from "../recipes/recipe.js";
 import type { TrainingJob, TrainingProgress, TrainingResult } from "../training.js";
 import { knownAnswer } from "../known-answer.js";
+import { answerCalls } from "../own-recipes/answer-calls.js";
 import { parseJob } from "./job-schema.js";
 import { memberPools } from "./member-pool.js";
 import { isMemberWorker, runMemberWorker } from "./member-worker.js";
@@ -285,8 +287,14 @@ async function trainInto(
       send({ type: "notice", ...notice });
     },
   });
+  const { ownRecipe } = job;
   const trained = await runTraining(job, base, {
     ...ports,
+    ownRecipe: ownRecipe && {
+      bundle: await readBytes(isAbsolute(ownRecipe.file) ? ownRecipe.file : join(jobFolder, ownRecipe.file)),
+      expected: ownRecipe.id,
+      command: ownRecipe.command,
+    },
     fuseActivations,
     states: folder,
     onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
@@ -304,13 +312,13 @@ async function trainInto(
 }
 
 async function runAsProcess(): Promise<void> {
-  process.stdin
-    .on("end", () => process.exit(3))
-    .on("error", () => process.exit(3))
-    .resume();
   const [, , jobFolder, resultFolder] = process.argv;
+  process.stdin.on("end", () => process.exit(3)).on("error", () => process.exit(3));
+  // With --recipe, the calls come there.
+  if (jobFolder !== "--recipe") process.stdin.resume();
   try {
     if (jobFolder === "--known-answer") await printKnownAnswer();
+    else if (jobFolder === "--recipe") await answerCalls(process.stdin, process.stdout);
     else if (jobFolder === undefined || resultFolder === undefined)
       throw new StemmaError("USAGE", "The engine needs two arguments: a job folder and a result folder.");
     else await main(jobFolder, resultFolder);

@@ -48,3 +48,8 @@ export interface Recipe {
   /** The plan of the training loop. Pure; the layers to freeze are found in `architecture`. */
   plan(parameters: Parameters, architecture: Architecture, data: SampleSet): FitPlan;
 }
+
+/** A recipe as a training runs it: the plan of a fleet's own is made in another process. */
+export interface RunnableRecipe extends Omit<Recipe, "plan"> {
+  plan(parameters: Parameters, architecture: Architecture, data: SampleSet): Promise<FitPlan> | FitPlan;
+}

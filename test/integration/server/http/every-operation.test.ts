@@ -90,6 +90,8 @@ const factsOfOperations = [
   "labelled",
   "published",
   "quarantined",
+  "recipe-approved",
+  "recipe-revoked",
   "recorded",
   "redacted",
   "retention",
@@ -223,6 +225,8 @@ describe("every operation", () => {
       });
       for (const refused of [
         () => operator.approveEngine({ fleet, archive: "AAAA" }),
+        () => operator.approveRecipe({ fleet, bundle: "AAAA" }),
+        () => operator.revokeRecipe({ fleet, recipe: "my-recipe" }),
         () => operator.removeEngine({ fleet, engine: "0123456789" }),
         () => operator.backup({ fleet, folder: "/tmp/none", plainKey: true }),
         () => operator.addToken({ name: "more", role: "admin" }),

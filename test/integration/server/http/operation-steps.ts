@@ -1,4 +1,5 @@
 /** One sequence of steps that calls every operation of the table, for tests of all ways into a store. */
+import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
 import assert from "node:assert/strict";
 import { mkdtemp } from "node:fs/promises";
 import { Readable } from "node:stream";
@@ -699,6 +700,18 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.removeEngine({ fleet, engine: "0123456789" }),
       fails: "NOT_FOUND",
     },
+    {
+      name: "approveRecipe",
+      shows: "something else",
+      ask: (at) => at.approveRecipe({ fleet, bundle: "AAAA" }),
+      fails: "RECIPE_INVALID",
+    },
+    {
+      name: "approveRecipe",
+      ask: (at) => at.approveRecipe({ fleet, bundle: Buffer.from(scaffold).toString("base64") }),
+    },
+    { name: "recipes", ask: (at) => at.recipes({ fleet }) },
+    { name: "revokeRecipe", ask: (at) => at.revokeRecipe({ fleet, recipe: "my-recipe", because: "old" }) },
     { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
     {
       name: "journalHead",

@@ -1,0 +1,78 @@
+/**
+ * What a recipe's own code finds in the interpreter, as source text: the module `stemma:recipe`, and what is removed
+ * from the language first, because it is not the same everywhere or makes code out of text. Part of the engine.
+ */
+
+/** Runs before the recipe. */
+export const prelude = `(() => {
+  const absent = ["Date","Proxy","WeakRef","FinalizationRegistry","SharedArrayBuffer","Atomics","WeakMap","WeakSet",
+    "eval","Promise","Float16Array","escape","unescape","performance","console"];
+  const names = [function(){}, function*(){}, async function(){}, async function*(){}].map(Object.getPrototypeOf);
+  const refused = function () { throw new TypeError("code is not made out of text in a recipe"); };
+  for (const prototype of names)
+    Object.defineProperty(prototype, "constructor", { value: refused, writable: false, configurable: false });
+  Object.defineProperty(globalThis, "Function", { value: refused, writable: false, configurable: false });
+  for (const name of absent) delete globalThis[name];
+  delete Math.random;
+  delete Error.captureStackTrace;
+  delete Error.prepareStackTrace;
+  for (const method of ["localeCompare", "normalize", "toLocaleLowerCase", "toLocaleUpperCase"])
+    delete String.prototype[method];
+})()`;
+
+/** The source of the module `stemma:recipe`. */
+export const moduleSource = `
+const host = globalThis.__stemma;
+delete globalThis.__stemma;
+const numberOf = (name, kind, argument) => host(String(name), kind, argument);
+export function random(name) {
+  return Object.freeze({
+    word: () => numberOf(name, "word", 0),
+    uniform: () => numberOf(name, "uniform", 0),
+    normal: () => numberOf(name, "normal", 0),
+    integer: (below) => numberOf(name, "integer", Number(below)),
+  });
+}
+export class Network {
+  #operations = [];
+  input = 0;
+  #add(operation) { this.#operations.push(operation); return this.#operations.length; }
+  dense(from, units, activation = "linear") { return this.#add({ op: "dense", from, units, activation }); }
+  linear(from, units, start = 0) { return this.#add({ op: "linear", from, units, start }); }
+  convolution(from, options) { return this.#add({ ...options, op: "convolution", from }); }
+  recurrent(from, kind, units) { return this.#add({ op: "recurrent", from, kind, units }); }
+  dropout(from, rate) { return this.#add({ op: "dropout", from, rate }); }
+  reshape(from, shape) { return this.#add({ op: "reshape", from, shape }); }
+  batchNorm(from) { return this.#add({ op: "batchNorm", from }); }
+  relu6(from) { return this.#add({ op: "relu6", from }); }
+  sigmoid(from) { return this.#add({ op: "sigmoid", from }); }
+  maxPool(from) { return this.#add({ op: "maxPool", from }); }
+  averagePool(from) { return this.#add({ op: "averagePool", from }); }
+  globalAverage(from) { return this.#add({ op: "globalAverage", from }); }
+  flatten(from) { return this.#add({ op: "flatten", from }); }
+  sum(one, other) { return this.#add({ op: "sum", from: [one, other] }); }
+  product(one, other) { return this.#add({ op: "product", from: [one, other] }); }
+  concatenate(...from) { return this.#add({ op: "concatenate", from }); }
+  end(...outputs) { return { operations: this.#operations, outputs }; }
+}
+`;
+
+/** The module that calls the recipe. Its only export is what the recipe answers, as JSON. */
+export const callerSource = `
+import * as own from "stemma:own";
+const { call, input } = globalThis.__call;
+delete globalThis.__call;
+const recipe = own.recipe;
+if (typeof recipe !== "object" || recipe === null) throw new TypeError("it exports no object named recipe");
+const { model, plan, ...described } = recipe;
+if (typeof model !== "function") throw new TypeError("recipe.model is not a function");
+const called = { describe: () => described, model, plan: plan ?? (() => ({})) }[call];
+if (typeof called !== "function") throw new TypeError("recipe.plan is not a function");
+const answer = called(input);
+if (typeof answer?.then === "function") throw new TypeError(call + "() is asynchronous");
+if (answer === undefined) throw new TypeError(call + "() gave nothing back");
+export const json = JSON.stringify(answer, (name, value) => {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError(name + " is not a finite number");
+  return ArrayBuffer.isView(value) ? Array.from(value) : value;
+});
+`;

@@ -1,0 +1,176 @@
+/** A recipe's own code: what a bundle may import, what its code finds, what it may answer, what ends it. */
+import assert from "node:assert/strict";
+import { before, describe, it } from "node:test";
+import type { ErrorCode } from "../../../../../shared/errors.js";
+import { Streams } from "../../../../../shared/random/streams.js";
+import { buildNetwork } from "../../../../../shared/train/own-recipes/build-network.js";
+import { recipeCommand, whyUnconfined } from "../../../../../shared/train/own-recipes/confinement.js";
+import { describeRecipe } from "../../../../../shared/train/own-recipes/describe-recipe.js";
+import { checkAnswer } from "../../../../../shared/train/own-recipes/description.js";
+import { requireImports } from "../../../../../shared/train/own-recipes/imports.js";
+import { callRecipe, type RecipeCommand } from "../../../../../shared/train/own-recipes/recipe-process.js";
+import { scaffold } from "../../../../../shared/train/own-recipes/scaffold.js";
+
+let command: RecipeCommand;
+before(async () => {
+  command = await recipeCommand("interpreter");
+});
+
+/** What a recipe's plan() answers. */
+const plan = (body: string, top = ""): Promise<Record<string, unknown>> =>
+  callRecipe(command, {
+    source: `${top}\nexport const recipe = { model() {}, plan(input) { ${body} } };`,
+    call: "plan",
+    input: { parameters: {}, layers: [] },
+    seed: "1",
+    invocation: 0,
+    counts: {},
+  }).then(({ answer }) => answer);
+const valueOf = async (expression: string, top = ""): Promise<unknown> =>
+  ((await plan(`return { set: { value: ${expression} } };`, top))["set"] as { value: unknown }).value;
+
+describe("imports of a bundle", () => {
+  const cases: readonly (readonly [string, boolean])[] = [
+    ['import { Network } from "stemma:recipe"; export const recipe = {};', true],
+    ["// import fs from 'fs'\nexport const recipe = { title: \"import('fs')\" };", true],
+    ['import fs from "node:fs";', false],
+    ['import "./other.js";', false],
+    ['export * from "stemma:own";', false],
+    ['export { a } from "https://example.org/a.js";', false],
+    ['export const recipe = { plan: () => import("stemma:recipe") };', false],
+    ["export const recipe = {", false],
+  ];
+  for (const [source, isAllowed] of cases)
+    it(`${isAllowed ? "allows" : "refuses"} ${JSON.stringify(source).slice(0, 60)}`, () => {
+      if (isAllowed) requireImports(source);
+      else
+        assert.throws(
+          () => {
+            requireImports(source);
+          },
+          { code: "RECIPE_INVALID" },
+        );
+    });
+});
+
+describe("the code of a recipe", () => {
+  it("has nothing of its host, and nothing that differs between machines", async () => {
+    const absent = [
+      "process, require, module, fetch, setTimeout, setInterval, queueMicrotask, console, performance",
+      "WebAssembly, SharedArrayBuffer, Atomics, WeakRef, FinalizationRegistry, Date, eval, Proxy, Intl",
+    ];
+    const names = absent.join(", ").split(", ");
+    const expression = `${JSON.stringify(names)}.filter((name) => name in globalThis).join()`;
+    assert.equal(await valueOf(expression), "");
+    assert.equal(await valueOf("typeof Math.random"), "undefined");
+    for (const code of [
+      '(() => 1).constructor("return 1")()',
+      '(async () => 1).constructor("return 1")()',
+      '(function* () {}).constructor("return 1")()',
+      'Function("return 1")()',
+      '[].map.constructor.constructor("return this")()',
+    ])
+      await assert.rejects(valueOf(code), { code: "RECIPE_FAILED" }, code);
+  });
+
+  it("computes and draws the same in every process", async () => {
+    const body =
+      "Math.sin(1e6) + Math.exp(1.5) + Math.pow(2.1, 3.3) + random('a').normal() + random('b').integer(9)";
+    const top = 'import { random } from "stemma:recipe";';
+    const values = [await valueOf(body, top), await valueOf(body, top)];
+    assert.equal(values[0], values[1]);
+    assert.equal(typeof values[0], "number");
+  });
+
+  const ended: readonly (readonly [string, string, ErrorCode])[] = [
+    ["loops without end", "for (;;);", "RECIPE_FAILED"],
+    ["takes 10 GB", "const all = []; for (;;) all.push(new Uint8Array(1e8));", "RECIPE_FAILED"],
+    ["calls itself without end", "const f = () => f() + 1; f();", "RECIPE_FAILED"],
+    ["throws", "throw new Error('no');", "RECIPE_FAILED"],
+    ["gives nothing", "", "RECIPE_FAILED"],
+    ["gives what is not finite", "return { set: { learningRate: NaN } };", "RECIPE_FAILED"],
+    ["gives what nobody asked for", "return { command: ['sh'] };", "RECIPE_INVALID"],
+    ["imports while it runs", "return import('fs').then(() => ({}));", "RECIPE_FAILED"],
+  ];
+  for (const [what, body, code] of ended)
+    it(`is ended or refused where it ${what}`, async () => {
+      await assert.rejects(plan(body), { code });
+    });
+
+  it("cannot reach the prototypes of its host", async () => {
+    const own = 'Object.prototype.polluted = 1; Array.prototype.map = () => "x"; JSON.parse = () => 7;';
+    const answer = await plan(`return { "set": { ["__proto__"]: { polluted: 1 } } };`, own);
+    assert.deepEqual(Object.keys(answer["set"] as object), []);
+    assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+    assert.equal((answer["set"] as { polluted?: unknown }).polluted, undefined);
+  });
+
+  it("is described with its parameters, and refused where a default is not one of its values", async () => {
+    const described = await describeRecipe(Buffer.from(scaffold), command);
+    assert.equal(described.name, "my-recipe");
+    assert.equal(described.base.find(({ name }) => name === "hidden")?.default, 16);
+    assert.equal(described.fineTuning.find(({ name }) => name === "epochs")?.default, 10);
+    const wrong = scaffold.replace("default: 16", "default: 0");
+    await assert.rejects(describeRecipe(Buffer.from(wrong), command), { code: "RECIPE_INVALID" });
+  });
+});
+
+describe("a network that a recipe describes", () => {
+  const build = (operations: unknown[], outputs = [operations.length], shape = [4]): unknown =>
+    buildNetwork(checkAnswer("model", { operations, outputs }), shape, new Streams("1", 0));
+  const refused: readonly (readonly [string, unknown[], number[]?])[] = [
+    ["reads a later layer", [{ op: "flatten", from: 1 }]],
+    [
+      "has too many weights",
+      [
+        { op: "dense", from: 0, units: 1_000_000 },
+        { op: "dense", from: 1, units: 1_000_000 },
+      ],
+    ],
+    ["starts with another number of values", [{ op: "linear", from: 0, units: 2, start: [1, 2, 3] }]],
+    ["starts with what float32 does not have", [{ op: "linear", from: 0, units: 1, start: 1e300 }]],
+    [
+      "joins different shapes",
+      [
+        { op: "dense", from: 0, units: 2 },
+        { op: "sum", from: [0, 1] },
+      ],
+    ],
+    ["needs an image", [{ op: "convolution", from: 0, filters: 2, kernel: 3 }]],
+    ["is not a layer", [{ op: "lambda", from: 0, code: "1" }]],
+  ];
+  for (const [what, operations] of refused)
+    it(`is refused where it ${what}`, () => {
+      assert.throws(() => build(operations), { code: "RECIPE_INVALID" });
+    });
+  it("gets weights of the sizes that its layers need", () => {
+    const model = buildNetwork(
+      checkAnswer("model", {
+        operations: [
+          { op: "convolution", from: 0, filters: 3, kernel: 3, padding: "valid" },
+          { op: "maxPool", from: 1 },
+          { op: "flatten", from: 2 },
+          { op: "dense", from: 3, units: 5 },
+        ],
+        outputs: [4],
+      }),
+      [8, 8, 2],
+      new Streams("1", 0),
+    );
+    assert.deepEqual(
+      model.tensors.map(({ shape }) => shape),
+      [[3, 3, 2, 3], [3], [27, 5], [5]],
+    );
+  });
+});
+
+describe("confinement", () => {
+  it("leaves a process neither network nor files, or says why not", async (test) => {
+    const why = await whyUnconfined();
+    if (why === undefined) return;
+    // The attempt itself looks around and lists what is within reach.
+    test.diagnostic(`not confined on this machine: ${why}`);
+    assert.ok(why.length > 0);
+    await assert.rejects(recipeCommand("namespaces"), { code: "CONFINEMENT_FAILED" });
+  });
+});
