@@ -28,6 +28,9 @@ export const storageStats = z
     packBytes: count,
     journalBytes: count,
     logicalBytes: count.describe("What snapshots of every version would take"),
+    dropped: z
+      .object({ versions: count, tensorBytes: count })
+      .describe("Versions that replays recover, and the bytes of their tensors, which need not be stored"),
     low: z
       .object({ tensors: count, bytes: count, files: count })
       .describe(

@@ -564,6 +564,8 @@ export interface FleetRepository {
     readonly journalBytes: number;
     readonly logicalBytes: number;
     readonly packs: number;
+    /** Versions that replays recover, and the bytes of their tensors, which need not be stored. */
+    readonly dropped: { readonly versions: number; readonly tensorBytes: number };
     /** Packs that are small enough to be merged; and what was merged since the fleet was opened. */
     readonly smallPacks: number;
     readonly merged: { readonly packs: number; readonly bytes: number };

@@ -8,10 +8,14 @@ export async function fleetStats(context: RepositoryContext): ReturnType<FleetRe
   const { state, objects, journal } = context;
   let versions = 0;
   let logicalBytes = 0;
+  const dropped = { versions: 0, tensorBytes: 0 };
   for (const version of state.versions.values()) {
     if (version.retired !== undefined) continue;
     versions++;
     logicalBytes += version.tensorBytes;
+    if (version.dropped === undefined) continue;
+    dropped.versions++;
+    dropped.tensorBytes += version.tensorBytes;
   }
   let count = 0;
   let tensors = 0;
@@ -39,6 +43,7 @@ export async function fleetStats(context: RepositoryContext): ReturnType<FleetRe
     packBytes: packs.reduce((sum, { bytes }) => sum + bytes, 0),
     journalBytes: await journal.byteLength(),
     logicalBytes,
+    dropped,
     low: objects.lowBytes.totals(),
     damagedPacks: new Set(objects.problems().map(({ pack }) => pack)).size,
     unreadable: unreadableVersions(context),

@@ -63,6 +63,11 @@ export function addStorageCommands(storage: Command): void {
     );
 }
 
+function describeDropped({ versions, tensorBytes }: StorageStats["dropped"]): readonly string[] {
+  if (versions === 0) return [];
+  return [`dropped  ${formatBytes(tensorBytes)} of ${versions} versions, which replays give again`];
+}
+
 async function statsCommand({ output, operations, options }: CommandContext): Promise<void> {
   const stats = await (await operations()).stats({ fleet: options.fleet });
   const percent = ((100 * stats.packBytes) / stats.logicalBytes).toFixed(1);
@@ -76,6 +81,7 @@ async function statsCommand({ output, operations, options }: CommandContext): Pr
       `merged   ${describeMerged(stats)}`,
       `encoded  ${describeEncoded(stats.coded)}`,
       ...describeLow(stats.low),
+      ...describeDropped(stats.dropped),
       `journal  ${formatBytes(stats.journalBytes)}`,
       ...(stats.damagedPacks === 0 ? [] : [`damaged  ${stats.damagedPacks} packs (stemma storage check)`]),
       ...describeUnreadable(stats.unreadable),

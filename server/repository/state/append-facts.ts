@@ -288,7 +288,7 @@ export function checkRetirable(
     throw new StemmaError(
       "MODEL_IN_USE",
       `${name} is ${use} and cannot be retired. ` +
-        (use.startsWith("what ")
+        (use.startsWith("needed ")
           ? "Store the tensors of that one again first (stemma model keep), or retire it too."
           : "Give the device another version, or revoke it."),
       { versionId, use },

@@ -471,7 +471,7 @@ export function versionsInUse(
   const inUse = new Map<Hash, string>();
   for (const { name, version, dropped, retired } of state.versions.values())
     if (withBasesOfDropped && dropped?.base != null && retired === undefined)
-      inUse.set(dropped.base, `what ${name}:${version} is recovered from, whose tensors were dropped`);
+      inUse.set(dropped.base, `needed to recover ${name}:${version}, which has no tensors here,`);
   for (const [versionId, use] of versionsOfRollouts(state.rollouts, state.devices)) inUse.set(versionId, use);
   for (const device of state.devices.values()) {
     if (device.status === "revoked") continue;
