@@ -42,7 +42,15 @@ describe("own recipes", () => {
     await rm(home, { recursive: true, force: true });
   });
   const train = (recipe: string, base?: string): ReturnType<ServerOperations["train"]> =>
-    operations.train({ fleet, recipe, data: "cells", name: "own", base, seed: "3" });
+    operations.train({
+      fleet,
+      recipe,
+      data: "cells",
+      name: "own",
+      base,
+      seed: "3",
+      parameters: { epochs: 1 },
+    });
 
   it("are not run before they are approved", async () => {
     await assert.rejects(train("my-recipe"), { code: "RECIPE_UNKNOWN" });
@@ -74,6 +82,9 @@ describe("own recipes", () => {
     await train(recipe.slice(0, 12), "own:1");
     for (const model of ["own:1", "own:2"])
       assert.equal((await operations.replay({ fleet, model })).verdict, "proved", model);
+    // Else a revoked approval would lose them.
+    const dropping = await operations.dropTensors({ fleet, models: ["own:2"], dryRun: true });
+    assert.deepEqual([dropping.dropped.length, dropping.kept[0]?.isFit], [0, false]);
     const [listed] = await operations.recipes({ fleet });
     assert.deepEqual([listed?.versions, listed?.isStored, listed?.because], [2, true, "read"]);
   });
