@@ -239,6 +239,7 @@ async function startHttp(
     events,
     replays,
     rollouts,
+    rolloutApproval: config.rolloutApproval,
     webhooks,
     fleet: (fleet: string) => ingests.get(fleet),
   };

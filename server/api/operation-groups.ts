@@ -64,6 +64,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   rolloutReport: "rollouts",
   planRollout: "rollouts",
   createRollout: "rollouts",
+  approveRollout: "rollouts",
   setRollout: "rollouts",
   undoRollout: "rollouts",
   releases: "releases",

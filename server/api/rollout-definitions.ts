@@ -59,15 +59,27 @@ const policyMembers = {
     .describe(
       "Gate: share of samples that may get another class, or mean difference of the outputs' numbers; absent: any",
     ),
+  approval: z.boolean().describe("It starts only after another person than its creator has approved it"),
+  deadlineMinutes: minutes.gt(0).describe("So many minutes after its start it ends; absent: never"),
+  windows: z
+    .array(shortText)
+    .max(64)
+    .describe(
+      'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label utc-offset, else UTC',
+    ),
 };
 
-const { samples, maxSlowdown, maxMoreMemoryMb, maxChange, ...always } = policyMembers;
+const { samples, maxSlowdown, maxMoreMemoryMb, maxChange, approval, deadlineMinutes, windows, ...always } =
+  policyMembers;
 const policy = z.object({
   ...always,
   samples: samples.exactOptional(),
   maxSlowdown: maxSlowdown.exactOptional(),
   maxMoreMemoryMb: maxMoreMemoryMb.exactOptional(),
   maxChange: maxChange.exactOptional(),
+  approval: approval.exactOptional(),
+  deadlineMinutes: deadlineMinutes.exactOptional(),
+  windows: windows.exactOptional(),
 });
 
 const counts = z.object({
@@ -92,6 +104,8 @@ const rolloutMembers = {
   phaseAtMs: timeMs,
   createdAtMs: timeMs,
   createdBy: text.exactOptional(),
+  approvedBy: text.exactOptional(),
+  supersedes: text.exactOptional().describe("The rollout that it ends when it starts"),
   wave: count.describe("The newest wave, from 1; 0: none yet"),
   devices: counts,
   evidence: z
@@ -224,6 +238,7 @@ const rolloutBody = {
   model: modelText,
   line: shortText.describe("The line of the devices that gets the version"),
   select: selectionText,
+  supersedes: shortText.optional().describe("The rollout of the line that it ends when it starts"),
   policy: z
     .object({ ...policyMembers })
     .partial()
@@ -268,6 +283,14 @@ export const rolloutOperations = {
     path: rolloutsPath,
     params: fleetParams,
     body: { ...rolloutBody, start: z.boolean().optional().describe("Start it at once") },
+    output: rolloutSummary,
+  }),
+  approveRollout: call({
+    summary: "Approve a rollout that another person created and that waits for it",
+    method: "POST",
+    path: `${rolloutsPath}/:rollout/approval`,
+    params: rolloutParams,
+    body: { because: reasonText.optional() },
     output: rolloutSummary,
   }),
   setRollout: call({

@@ -159,6 +159,12 @@ export const serverFileSchema = z.strictObject({
     .describe(
       "Whether retention rules are applied, an hour after the start and then once a day. Default true.",
     ),
+  rolloutApproval: z
+    .boolean()
+    .optional()
+    .describe(
+      "Whether a rollout starts only after another person than its creator has approved it. Default false.",
+    ),
   log: z
     .strictObject({
       level: z
@@ -279,6 +285,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     httpLimits: limits.http,
     retention: file.retention,
     recipeConfinement: file.recipes?.confinement,
+    rolloutApproval: file.rolloutApproval,
   };
   return { options, log: file.log ?? {} };
 }

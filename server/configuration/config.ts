@@ -59,6 +59,8 @@ export interface ServerOptions {
   /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
   readonly recipeConfinement?: RequiredConfinement | undefined;
+  /** Whether every rollout needs the approval of a second person. Default false. */
+  readonly rolloutApproval?: boolean | undefined;
 }
 
 /** Checked options, completed with defaults. */
@@ -78,6 +80,7 @@ export interface ServerConfig {
   readonly httpLimits: HttpLimits;
   readonly retention: boolean;
   readonly recipeConfinement: RequiredConfinement;
+  readonly rolloutApproval: boolean;
 }
 
 export const defaultMqttPort = 1883;
@@ -111,6 +114,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     httpLimits: checkedLimits(httpLimitsSchema, options.httpLimits),
     retention: options.retention ?? true,
     recipeConfinement: options.recipeConfinement ?? "namespaces",
+    rolloutApproval: options.rolloutApproval ?? false,
   };
 }
 

@@ -119,6 +119,8 @@ export interface LiveServer {
   readonly events: EventHub;
   readonly replays: LiveReplays;
   readonly rollouts: LiveRollouts;
+  /** Whether every rollout needs the approval of a second person. */
+  readonly rolloutApproval: boolean;
   readonly webhooks: LiveWebhooks;
   fleet(fleet: string): Promise<LiveFleet>;
 }

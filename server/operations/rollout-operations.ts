@@ -1,13 +1,13 @@
 /** Operations on rollouts. What carries a running one forward is server/rollout/rollout-runner.ts. */
 import { StemmaError } from "../../shared/errors.js";
-import type { RolloutPolicy } from "../../shared/journal/fact.js";
+import type { RolloutPhase, RolloutPolicy } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import type { RolloutState } from "../repository/state/rollout-state.js";
+import { isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
@@ -21,7 +21,14 @@ import { returnsOf, undo } from "../rollout/undo.js";
 
 type RolloutOperations = Pick<
   ServerOperations,
-  "rollouts" | "rollout" | "rolloutReport" | "planRollout" | "createRollout" | "setRollout" | "undoRollout"
+  | "rollouts"
+  | "rollout"
+  | "rolloutReport"
+  | "planRollout"
+  | "createRollout"
+  | "approveRollout"
+  | "setRollout"
+  | "undoRollout"
 >;
 
 export function rolloutOperations(
@@ -33,11 +40,19 @@ export function rolloutOperations(
   const plan = async (input: OperationInput<"planRollout">): Promise<RolloutPlanAnswer> => {
     const { fleet, name, line, select } = input;
     const repository = await fleets.get(fleet);
-    const policy = policyOf(input.policy ?? {});
+    const policy = policyOf({
+      ...input.policy,
+      ...(live?.rolloutApproval === true ? { approval: true } : {}),
+    });
     const version = releasable(repository, await versionOrRelease(repository, input.model));
     const selected = await devices({ fleet, select });
     const family = familyOf(repository, version.versionId);
-    const { candidates, excluded } = chooseDevices({ name, line }, selected, repository.rollouts(), family);
+    const { candidates, excluded } = chooseDevices(
+      { name, line, ...superseding(repository, input) },
+      selected,
+      repository.rollouts(),
+      family,
+    );
     const joined = new Set<string>();
     const waves = policy.waves.map((_, wave) => {
       const members = new Map([...joined].map((device) => [device, { device, wave, joinedAtMs: 0 }]));
@@ -117,6 +132,12 @@ export function rolloutOperations(
       const { fleet, name, line, select, start = false } = input;
       const repository = await fleets.get(fleet);
       const { versionId, policy } = await plan(input);
+      if (start && policy.approval === true)
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `The rollout ${name} needs the approval of another person before it starts. Create it without starting it.`,
+          { rollout: name },
+        );
       const atMs = now();
       await repository.append({
         type: "rollout",
@@ -127,21 +148,27 @@ export function rolloutOperations(
         versionId,
         select,
         policy,
+        ...superseding(repository, input),
       });
-      if (start)
-        await repository.append({
-          type: "rollout-phase",
-          atMs,
-          rollout: name,
-          phase: "running",
-          because: "",
-        });
+      if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
       live?.rollouts.wake();
       return summaryOf(fleet, name);
     },
+    approveRollout: async ({ fleet, rollout, because = "" }) => {
+      const repository = await fleets.get(fleet);
+      const { caller: by } = context;
+      await repository.append({
+        type: "rollout-approved",
+        atMs: now(),
+        rollout,
+        because,
+        ...(by === undefined ? {} : { by }),
+      });
+      return summaryOf(fleet, rollout);
+    },
     setRollout: async ({ fleet, rollout, phase, because = "" }) => {
       const repository = await fleets.get(fleet);
-      await repository.append({ type: "rollout-phase", atMs: now(), rollout, phase, because });
+      await setPhase(repository, { rollout, phase, because }, now());
       live?.rollouts.wake();
       return summaryOf(fleet, rollout);
     },
@@ -156,6 +183,47 @@ export function rolloutOperations(
       return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
     },
   };
+}
+
+/** A rollout that starts ends the one that it supersedes, in one step of the journal. */
+async function setPhase(
+  repository: FleetRepository,
+  change: { readonly rollout: string; readonly phase: RolloutPhase; readonly because: string },
+  atMs: number,
+): Promise<void> {
+  const { supersedes, phase } = repository.rollout(change.rollout);
+  const ended = supersedes === undefined ? undefined : repository.rollout(supersedes);
+  const isStart = change.phase === "running" && phase === "created";
+  const endsOther = isStart && ended !== undefined && (isOpen(ended) || ended.phase === "done");
+  await repository.append(
+    { type: "rollout-phase", atMs, ...change },
+    ...(endsOther
+      ? [
+          {
+            type: "rollout-phase" as const,
+            atMs,
+            rollout: ended.name,
+            phase: "aborted" as const,
+            because: `${change.rollout} took its place`,
+          },
+        ]
+      : []),
+  );
+}
+
+/** @throws ROLLOUT_UNKNOWN, ROLLOUT_INVALID where it is of another line */
+function superseding(
+  repository: Pick<FleetRepository, "rollout">,
+  { line, supersedes }: Pick<OperationInput<"planRollout">, "line" | "supersedes">,
+): { readonly supersedes?: string } {
+  if (supersedes === undefined) return {};
+  const other = repository.rollout(supersedes);
+  if (other.line === line) return { supersedes };
+  throw new StemmaError(
+    "ROLLOUT_INVALID",
+    `The rollout ${supersedes} is of the line ${other.line}, so one of ${line} cannot take its place. Abort it, or name one of the same line.`,
+    { rollout: supersedes, line },
+  );
 }
 
 function expectations(
@@ -213,6 +281,7 @@ function hasSwitched(
 
 function describeRollout(repository: FleetRepository, rollout: RolloutState): RolloutAnswer {
   const { name, line, versionId, select, policy, phase, because, phaseAtMs, createdAtMs, by, wave } = rollout;
+  const { approvedBy, supersedes } = rollout;
   const members = [...rollout.members.values()];
   const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0 };
   for (const { device, judged } of members) {
@@ -232,6 +301,8 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
     phaseAtMs,
     createdAtMs,
     ...(by === undefined ? {} : { createdBy: by }),
+    ...(approvedBy === undefined ? {} : { approvedBy }),
+    ...(supersedes === undefined ? {} : { supersedes }),
     wave,
     devices: counts,
     evidence: evidenceOnFleet(compared, policy.margin),

@@ -16,13 +16,17 @@ export interface ChosenDevices {
  * @param family the version and everything that was trained from it
  */
 export function chooseDevices(
-  rollout: Pick<RolloutState, "name" | "line">,
+  rollout: Pick<RolloutState, "name" | "line" | "supersedes">,
   selected: readonly Pick<DeviceSummary, "device" | "state" | "lines" | "active">[],
   others: readonly RolloutState[],
   family: ReadonlySet<Hash>,
 ): ChosenDevices {
   const rivals = others.filter(
-    (other) => other.name !== rollout.name && other.line === rollout.line && isOpen(other),
+    (other) =>
+      other.name !== rollout.name &&
+      other.name !== rollout.supersedes &&
+      other.line === rollout.line &&
+      isOpen(other),
   );
   const excluded: { device: string; because: string }[] = [];
   const candidates: string[] = [];

@@ -11,6 +11,8 @@ export type Step =
   /** Nothing to do before this time, in ms since 1970, unless a device changes. */
   | { readonly do: "wait"; readonly untilMs: number }
   | { readonly do: "fail"; readonly because: string }
+  /** The deadline has passed. */
+  | { readonly do: "expire"; readonly because: string }
   | { readonly do: "end" };
 
 /** What is known of a fleet's devices. */
@@ -25,6 +27,10 @@ const minuteMs = 60_000;
 export function nextStep(rollout: RolloutState, view: RolloutView): Step {
   const failure = failureOf(rollout);
   if (failure !== undefined) return { do: "fail", because: failure };
+  const { deadlineMinutes } = rollout.policy;
+  const { startedAtMs = Infinity } = rollout;
+  if (deadlineMinutes !== undefined && view.nowMs >= startedAtMs + deadlineMinutes * minuteMs)
+    return { do: "expire", because: `it was to end within ${deadlineMinutes} minutes of its start` };
   if (rollout.wave > 0) {
     const step = waveStep(rollout, view);
     if (step !== undefined) return step;

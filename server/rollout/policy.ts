@@ -2,6 +2,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { RolloutPolicy } from "../../shared/journal/fact.js";
+import { parseWindow } from "./windows.js";
 
 /** A rollout without options: one device, a tenth, the rest; whoever is worse stops it. */
 export const defaultPolicy: RolloutPolicy = {
@@ -34,6 +35,7 @@ export function policyOf(changes: {
   });
   if (!(policy.level > 0 && policy.level < 1))
     throw invalid("the level is above 0 and below 1, such as 0.05");
+  for (const window of policy.windows ?? []) parseWindow(window);
   return policy;
 }
 

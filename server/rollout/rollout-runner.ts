@@ -21,6 +21,7 @@ import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";
 import { planTransfers } from "./plan-transfers.js";
 import { returnsOf, undo } from "./undo.js";
+import { isOpenAt, offsetOf } from "./windows.js";
 
 export interface RolloutRunnerParts {
   readonly clock: Clock;
@@ -228,6 +229,9 @@ export class RolloutRunner {
       case "end":
         await this.#setPhase(repository, name, "done", "every wave has ended");
         return true;
+      case "expire":
+        await this.#setPhase(repository, name, "aborted", step.because);
+        return true;
       case "fail":
         log.warn("rollout-failed", { fleet, rollout: name, text: step.because });
         if (policy.onFailure === "undo") {
@@ -241,7 +245,7 @@ export class RolloutRunner {
   async #setPhase(
     repository: FleetRepository,
     rollout: string,
-    phase: "paused" | "done",
+    phase: "paused" | "done" | "aborted",
     because: string,
   ): Promise<void> {
     const { clock, log } = this.parts;
@@ -295,6 +299,11 @@ export class RolloutRunner {
       const isGone = repository.device(device)?.state !== "enrolled";
       if (free <= 0) return;
       if (now.isAsking || (!isGone && !live.isOnline(device))) continue;
+      const offsetMinutes = offsetOf(repository.device(device)?.labels);
+      if (!isOpenAt(rollout.policy.windows, this.parts.clock.now(), offsetMinutes)) {
+        now.waits = "its window is closed";
+        continue;
+      }
       if (now.nextMs > nowMs) {
         this.#lookAt(now.nextMs);
         continue;

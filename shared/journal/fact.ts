@@ -66,6 +66,12 @@ export interface RolloutPolicy {
   readonly maxMoreMemoryMb?: number;
   /** How far outputs may move: the share of samples with another class, or the mean difference of numbers. */
   readonly maxChange?: number;
+  /** It starts only after another person than its creator has approved it. */
+  readonly approval?: boolean;
+  /** So many minutes after its start it ends, and no further device gets the version; absent: never. */
+  readonly deadlineMinutes?: number;
+  /** Times of the week in which devices are asked, in their own time ("mon-fri 22:00-05:00"); absent: always. */
+  readonly windows?: readonly string[];
 }
 
 export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
@@ -230,7 +236,11 @@ export type Fact =
       /** Selection of devices (docs/selections.md). */
       readonly select: string;
       readonly policy: RolloutPolicy;
+      /** The rollout of the same line that it ends when it starts. */
+      readonly supersedes?: string;
     })
+  /** Another person than its creator agrees that it may start. */
+  | (Caused & { readonly type: "rollout-approved"; readonly rollout: string; readonly because: string })
   /** A rollout starts, pauses, goes on, or ends. */
   | (Caused & {
       readonly type: "rollout-phase";

@@ -40,6 +40,10 @@ interface RolloutChoices {
   readonly maxSlowdown?: number;
   readonly maxMoreMemory?: number;
   readonly maxChange?: number;
+  readonly approval?: boolean;
+  readonly deadline?: number;
+  readonly supersedes?: string;
+  readonly window?: readonly string[];
   readonly start?: boolean;
 }
 
@@ -59,7 +63,11 @@ export function addRolloutCommands(rollout: Command): void {
         const body = bodyOf(name, model, choices);
         const { start = false } = choices;
         const made = await (await operations()).createRollout({ fleet: options.fleet, ...body, start });
-        printRollout(made, context, start ? [] : [`start it: stemma rollout start ${name}`]);
+        const next =
+          made.policy.approval === true
+            ? "another person approves it: stemma rollout approve"
+            : "start it: stemma rollout start";
+        printRollout(made, context, start ? [] : [`${next} ${name}`]);
       }),
     );
   rollout
@@ -77,6 +85,7 @@ export function addRolloutCommands(rollout: Command): void {
     );
   addRolloutWatchCommand(rollout);
   addRolloutReportCommand(rollout);
+  addApproveCommand(rollout);
   addPhaseCommand(rollout, "start", "running", "start a rollout that was created");
   addPhaseCommand(rollout, "pause", "paused", "begin no wave and switch no device until it is resumed");
   addPhaseCommand(rollout, "resume", "running", "go on with a paused rollout; what stopped it is accepted");
@@ -134,21 +143,39 @@ function withChoices(command: Command): Command {
       "of samples with another class, or of numbers (default: any)",
       parseNumber,
     )
+    .option("--window <times>", 'ask devices only then, "mon-fri 22:00-05:00" (repeatable)', collect)
+    .option("--deadline <duration>", "after its start, when it ends (default: never)", parseMinutes)
+    .option("--supersedes <rollout>", "of the same line, which it ends when it starts")
+    .option("--approval", "start only after another person has approved it")
     .addHelpText("after", createHelp);
 }
 
 function bodyOf(
   name: string,
   model: string,
-  { line, on, soak, waveTimeout, maxMoreMemory, start: _, ...policy }: RolloutChoices,
+  {
+    line,
+    on,
+    soak,
+    waveTimeout,
+    maxMoreMemory,
+    deadline,
+    supersedes,
+    window: windows,
+    start: _,
+    ...policy
+  }: RolloutChoices,
 ): Omit<OperationInput<"planRollout">, "fleet"> {
   return {
     name,
     model,
     line,
     select: on,
+    ...(supersedes === undefined ? {} : { supersedes }),
     policy: {
       ...policy,
+      ...(windows === undefined ? {} : { windows: [...windows] }),
+      ...(deadline === undefined ? {} : { deadlineMinutes: deadline }),
       ...(policy.waves === undefined ? {} : { waves: [...policy.waves] }),
       ...(maxMoreMemory === undefined ? {} : { maxMoreMemoryMb: maxMoreMemory }),
       ...(soak === undefined ? {} : { soakMinutes: soak }),
@@ -159,6 +186,10 @@ function bodyOf(
 
 function parseMinutes(text: string): number {
   return text === "0" ? 0 : parseDuration(text) / 60_000;
+}
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
 }
 
 function parseMebibytes(text: string): number {
@@ -269,6 +300,26 @@ function addPhaseCommand(
           ...(because === undefined ? {} : { because }),
         };
         printRollout(await (await operations()).setRollout(input), context);
+      }),
+    );
+}
+
+function addApproveCommand(rollout: Command): void {
+  rollout
+    .command("approve")
+    .argument("<name>")
+    .option("--because <text>", "why, kept in the journal")
+    .description("agree that a rollout which another person created may start")
+    .action(async (name: string, { because }: { because?: string }, command: Command) =>
+      withContext(command, async (context) => {
+        const { operations, options } = context;
+        const input = {
+          fleet: options.fleet,
+          rollout: name,
+          ...(because === undefined ? {} : { because }),
+        };
+        const approved = await (await operations()).approveRollout(input);
+        printRollout(approved, context, [`start it: stemma rollout start ${name}`]);
       }),
     );
 }

@@ -29,6 +29,7 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "device-removed",
   "succeeded",
   "rollout",
+  "rollout-approved",
   "rollout-phase",
   "wave",
   "judged",
@@ -199,6 +200,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
       requireTensors(state, fact.versionId);
       return checkRollout(state.rollouts, fact);
+    case "rollout-approved":
     case "rollout-phase":
       return checkRollout(state.rollouts, fact);
     case "wave":

@@ -60,6 +60,9 @@ const rolloutPolicy = z.looseObject({
   maxSlowdown: z.number().positive().optional(),
   maxMoreMemoryMb: z.number().min(0).optional(),
   maxChange: z.number().min(0).optional(),
+  approval: z.boolean().optional(),
+  deadlineMinutes: minutes.optional(),
+  windows: z.array(text).max(64).optional(),
 });
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;
@@ -138,8 +141,10 @@ const factSchemas = {
     versionId: hash,
     select: text,
     policy: rolloutPolicy,
+    supersedes: text.optional(),
     ...by,
   },
+  "rollout-approved": { ...at, rollout: text, because: text, ...by },
   "rollout-phase": {
     ...at,
     rollout: text,

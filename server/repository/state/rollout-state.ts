@@ -2,7 +2,7 @@
  * The state of rollouts: which devices of a selection get a version, in which wave, and what came of each. What a
  * rollout does next is decided from it in server/rollout. Pure.
  */
-import { byOf } from "../../../shared/journal/caller.js";
+import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type {
   ComparedLosses,
@@ -17,7 +17,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
-type RolloutFact = FactOf<"rollout" | "rollout-phase" | "wave" | "judged">;
+type RolloutFact = FactOf<"rollout" | "rollout-approved" | "rollout-phase" | "wave" | "judged">;
 
 export interface RolloutMember {
   readonly device: string;
@@ -41,8 +41,15 @@ export interface RolloutState {
   readonly select: string;
   readonly policy: RolloutPolicy;
   readonly createdAtMs: number;
-  /** Who created it. */
+  /** Who created it, and by which name of theirs an approval is told from their own. */
   readonly by?: string;
+  readonly byWho?: string;
+  /** The rollout that it ends when it starts. */
+  readonly supersedes?: string;
+  /** Who approved it; undefined: nobody. */
+  approvedBy: string | undefined;
+  /** When it first ran; undefined: it did not start yet. */
+  startedAtMs: number | undefined;
   /** `created` until it starts. */
   phase: "created" | RolloutPhase;
   because: string;
@@ -63,12 +70,18 @@ export function isOpen({ phase }: Pick<RolloutState, "phase">): boolean {
   return phase === "created" || phase === "running" || phase === "paused";
 }
 
+/** The name that a caller is told from others by: what a client claims does not count. */
+function whoOf({ by }: { readonly by?: Caller | string | undefined }): string | undefined {
+  return typeof by === "object" ? by.who : by;
+}
+
 /** @returns false where it changes nothing */
 export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutFact): boolean {
   const rollout = rollouts.get(fact.rollout);
   if (fact.type === "rollout") {
     if (rollout !== undefined) return false;
-    const { rollout: name, line, versionId, select, policy, atMs } = fact;
+    const { rollout: name, line, versionId, select, policy, atMs, supersedes } = fact;
+    const byWho = whoOf(fact);
     rollouts.set(name, {
       name,
       line,
@@ -77,6 +90,10 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       policy,
       createdAtMs: atMs,
       ...byOf(fact),
+      ...(byWho === undefined ? {} : { byWho }),
+      ...(supersedes === undefined ? {} : { supersedes }),
+      approvedBy: undefined,
+      startedAtMs: undefined,
       phase: "created",
       because: "",
       phaseAtMs: atMs,
@@ -90,7 +107,11 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
   }
   if (rollout === undefined) return false;
   switch (fact.type) {
+    case "rollout-approved":
+      rollout.approvedBy = byOf(fact).by ?? "";
+      return true;
     case "rollout-phase":
+      if (fact.phase === "running") rollout.startedAtMs ??= fact.atMs;
       if (rollout.phase === "paused" && fact.phase === "running") rollout.resumedAtMs = fact.atMs;
       rollout.phase = fact.phase;
       rollout.because = fact.because;
@@ -173,12 +194,23 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
       );
     return;
   }
-  const { name, phase, members } = requireRollout(rollouts, fact.rollout);
+  const rollout = requireRollout(rollouts, fact.rollout);
+  const { name, phase, members } = rollout;
+  if (fact.type === "rollout-approved") {
+    checkApproval(rollout, fact);
+    return;
+  }
   if (fact.type === "rollout-phase") {
     if (!nextPhases[phase].includes(fact.phase))
       throw new StemmaError(
         "NOT_ALLOWED",
         `The rollout ${name} is ${phase}, so it cannot become ${fact.phase}. See \`stemma rollout status ${name}\`.`,
+        { rollout: name, phase },
+      );
+    if (fact.phase === "running" && rollout.policy.approval === true && rollout.approvedBy === undefined)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        `The rollout ${name} starts only when somebody else than its creator has approved it: stemma rollout approve ${name}`,
         { rollout: name, phase },
       );
     return;
@@ -191,6 +223,24 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
       `The rollout ${name} is ${phase}, or was changed meanwhile. See \`stemma rollout status ${name}\`.`,
       { rollout: name, phase },
     );
+}
+
+/** @throws NOT_ALLOWED */
+function checkApproval(rollout: RolloutState, fact: FactOf<"rollout-approved">): void {
+  const { name, phase, byWho } = rollout;
+  const who = whoOf(fact);
+  const problem =
+    phase !== "created"
+      ? `it is ${phase}`
+      : who === undefined || byWho === undefined
+        ? "it is not known who created it, or who approves it"
+        : who === byWho
+          ? `${who} created it; another person has to approve it, with a token of their own`
+          : undefined;
+  if (problem === undefined) return;
+  throw new StemmaError("NOT_ALLOWED", `The rollout ${name} cannot be approved: ${problem}.`, {
+    rollout: name,
+  });
 }
 
 /** What the device is to fetch and keep, beside what its lines run. */

@@ -238,6 +238,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       });
       return;
     case "rollout":
+    case "rollout-approved":
     case "rollout-phase":
     case "wave":
     case "judged":

@@ -378,6 +378,12 @@ export function steps(backupFolder: string): readonly Step[] {
       },
     },
     { name: "createRollout", ask: async (at) => withoutTimes(await at.createRollout({ fleet, ...rollout })) },
+    {
+      name: "approveRollout",
+      shows: "that nobody approves their own",
+      ask: (at) => at.approveRollout({ fleet, rollout: rollout.name }),
+      fails: "NOT_ALLOWED",
+    },
     { name: "rolloutReport", ask: (at) => at.rolloutReport({ fleet, rollout: rollout.name }) },
     {
       name: "createRollout",

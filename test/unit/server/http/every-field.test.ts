@@ -59,6 +59,9 @@ const rolloutPolicy = {
   maxSlowdown: 1.5,
   maxMoreMemoryMb: 6,
   maxChange: 0.4,
+  approval: true,
+  deadlineMinutes: 9,
+  windows: ["mon 01:00-02:00"],
 } as const;
 
 /** A value that is not the default for every field. */
@@ -104,8 +107,18 @@ const inputs = {
   rollouts: { fleet },
   rollout: { fleet, rollout: "r" },
   rolloutReport: { fleet, rollout: "r" },
-  planRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy },
-  createRollout: { fleet, name: "r", model, line: "a", select: "all", policy: rolloutPolicy, start: true },
+  planRollout: { fleet, name: "r", model, line: "a", select: "all", supersedes: "q", policy: rolloutPolicy },
+  createRollout: {
+    fleet,
+    name: "r",
+    model,
+    line: "a",
+    select: "all",
+    supersedes: "q",
+    policy: rolloutPolicy,
+    start: true,
+  },
+  approveRollout: { fleet, rollout: "r", because: "x" },
   setRollout: { fleet, rollout: "r", phase: "paused", because: "x" },
   undoRollout: { fleet, rollout: "r", because: "x", dryRun: true },
   releases: { fleet },

@@ -64,7 +64,79 @@ class Rollout {
   }
 }
 
+describe("the approval of a rollout", () => {
+  const ann = { who: "ann", through: "http" } as const;
+  const created = (by?: unknown): Map<string, RolloutState> => {
+    const rollouts = new Map<string, RolloutState>();
+    const policy = policyOf({ approval: true });
+    const fact = {
+      type: "rollout",
+      atMs: 1,
+      rollout: "r",
+      critical: true,
+      line: "a",
+      versionId,
+      select: "all",
+    };
+    applyRollout(rollouts, { ...fact, policy, ...(by === undefined ? {} : { by }) } as never);
+    return rollouts;
+  };
+  const approve = (rollouts: Map<string, RolloutState>, by?: unknown): void => {
+    const fact = { type: "rollout-approved", atMs: 2, rollout: "r", because: "", by } as never;
+    checkRollout(rollouts, fact);
+    applyRollout(rollouts, fact);
+  };
+  const start = { type: "rollout-phase", atMs: 3, rollout: "r", phase: "running", because: "" } as const;
+
+  it("is of another person than its creator, whatever name a client claims, and comes before the start", () => {
+    const rollouts = created(ann);
+    assert.throws(
+      () => {
+        checkRollout(rollouts, start);
+      },
+      { code: "NOT_ALLOWED" },
+    );
+    for (const by of [ann, { ...ann, through: "socket" }, { ...ann, claims: "bo" }, undefined])
+      assert.throws(
+        () => {
+          approve(rollouts, by);
+        },
+        { code: "NOT_ALLOWED" },
+      );
+    approve(rollouts, { who: "bo", through: "http" });
+    checkRollout(rollouts, start);
+    applyRollout(rollouts, start);
+    assert.throws(
+      () => {
+        approve(rollouts, { who: "cy", through: "http" });
+      },
+      { code: "NOT_ALLOWED" },
+    );
+  });
+
+  it("is refused where it is not known who created it", () => {
+    assert.throws(
+      () => {
+        approve(created(), ann);
+      },
+      { code: "NOT_ALLOWED" },
+    );
+  });
+});
+
 describe("a rollout's next step", () => {
+  it("is the end at its deadline, which counts from its first start", () => {
+    const rollout = new Rollout({ deadlineMinutes: 60 });
+    rollout.wave("a");
+    rollout.minutes = 30;
+    rollout.phase("paused");
+    rollout.phase("running");
+    rollout.minutes = 60;
+    assert.equal(rollout.next().do, "judge");
+    rollout.minutes = 61;
+    assert.equal(rollout.next().do, "expire");
+  });
+
   it("is a wave, then what its devices measure, then the next wave, then the end", () => {
     const rollout = new Rollout({ waves: ["1", "rest"] });
     assert.deepEqual(rollout.next(), { do: "choose" });

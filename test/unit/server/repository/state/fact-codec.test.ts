@@ -137,6 +137,13 @@ test("facts of every kind are decoded as they were encoded", () => {
         { bytes: 0, ms: 5 },
       ],
     },
+    {
+      type: "rollout-approved",
+      atMs: 1,
+      rollout: "r",
+      because: "looked at",
+      by: { who: "bo", through: "http" },
+    },
     { type: "given", atMs: 1, device: "d", generation: 1, versionId: id, bytes: 4, durationMs: 5 },
     { type: "judged", atMs: 1, rollout: "r", device: "d", verdict: "passed", before: null, because: "x" },
     {
