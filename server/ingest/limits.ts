@@ -99,7 +99,7 @@ export const ingestLimitsSchema = z.strictObject({
       "Milliseconds without progress after which a transfer no longer protects the tensors it relies on from garbage collection.",
     ),
   windowBytes: count()
-    .default(32 * MiB)
+    .default(16 * MiB)
     .describe("Bytes of blocks that all uploads to this server may have in flight together."),
   blockBytes: count()
     .min(minBlockBytes)
