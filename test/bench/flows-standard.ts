@@ -79,6 +79,10 @@ export interface FlowRequest {
   readonly folder: string;
   /** How many of the first models the codec encodes; absent: all. */
   readonly coded?: number;
+  /** How often each model is recovered after the first time; absent: five times. */
+  readonly recoveries?: number;
+  /** Whether to recover from an encoded store too; absent: true. */
+  readonly codedStore?: boolean;
   /** Where finished rounds are kept. */
   readonly saved: SavedParts;
 }
@@ -86,9 +90,9 @@ export interface FlowRequest {
 /** Both approaches on the same models, then recoveries from a store that was encoded. */
 export async function measureStandardFlow(request: FlowRequest): Promise<{
   readonly flows: readonly FlowFigures[];
-  readonly coded: CodedStoreFigures;
+  readonly coded: CodedStoreFigures | undefined;
 }> {
-  const { model, update, rounds, folder, saved, coded: codedCount = Infinity } = request;
+  const { model, update, rounds, folder, saved, recoveries, coded: codedCount = Infinity } = request;
   const steps = flowSteps(standardFlow);
   // Made only where something is left to measure: the largest take seconds and gigabytes.
   let made: readonly FlowModel[] | undefined;
@@ -102,7 +106,7 @@ export async function measureStandardFlow(request: FlowRequest): Promise<{
     for (let round = 0; round < rounds; round++)
       measured.push(
         await part(`${approach}, round ${round + 1}`, () =>
-          measureRound(models(), approach, join(folder, `${approach}-${round}`)),
+          measureRound(models(), approach, join(folder, `${approach}-${round}`), recoveries),
         ),
       );
     const useCases = steps.map(({ from }, index) => {
@@ -113,6 +117,7 @@ export async function measureStandardFlow(request: FlowRequest): Promise<{
     const modelBytes = shapesOf(model).reduce((sum, shape) => sum + byteLengthOf(shape), 0);
     flows.push({ model, update, approach, modelBytes, useCases });
   }
+  if (request.codedStore === false) return { flows, coded: undefined };
   const measured = await part("coded store", () => measureCodedStore(models(), join(folder, "coded")));
   return { flows, coded: { model, update, ...measured } };
 }
@@ -135,6 +140,7 @@ export async function measureRound(
   models: readonly FlowModel[],
   approach: Approach,
   folder: string,
+  recoveries = defaultRecoveries,
 ): Promise<UseCaseFigures[]> {
   const figures: UseCaseFigures[] = [];
   const isSnapshot = approach === "snapshot";
@@ -158,7 +164,7 @@ export async function measureRound(
       ids.push(summary.versionId);
       const storedBytes = (await stored()) - before;
       const recovered = isSnapshot
-        ? await measureRecovery(repository, summary.versionId, model, folder)
+        ? await measureRecovery(repository, summary.versionId, model, { folder, recoveries })
         : undefined;
       figures.push({
         useCase: model.step.useCase,
@@ -181,7 +187,10 @@ export async function measureRound(
     if (!isSnapshot)
       for (const [index, model] of models.entries()) {
         const { repository } = opened as OpenedHome;
-        const recovered = await measureRecovery(repository, ids[index] as Hash, model, folder);
+        const recovered = await measureRecovery(repository, ids[index] as Hash, model, {
+          folder,
+          recoveries,
+        });
         figures[index] = { ...(figures[index] as UseCaseFigures), ...recovered };
       }
     return figures;
@@ -193,7 +202,7 @@ export async function measureRound(
 
 const noSteps: RecoveredModel["steps"] = { loadMs: 0, rebuildMs: 0, checkEnvironmentMs: 0, verifyMs: 0 };
 
-const recoveries = 5;
+const defaultRecoveries = 5;
 
 /**
  * The first recovery, and read of the floor, fill the operating system's cache; of those after it the medians are
@@ -203,7 +212,7 @@ async function measureRecovery(
   repository: FleetRepository,
   versionId: Hash,
   { tensors }: FlowModel,
-  folder: string,
+  { folder, recoveries }: { readonly folder: string; readonly recoveries: number },
 ): Promise<RecoveryFigures> {
   const cached = await writeCached(folder, tensors);
   const floors: number[] = [];
