@@ -29,8 +29,8 @@ import { randomNumbers } from "../../../helpers/random-architectures.js";
 
 const isFull = process.env.STEMMA_TEST_FULL === "1";
 const seed = Number(process.env.STEMMA_TEST_SEED ?? 1);
-/** Models that are saved in all, those of transfers too. 10,000 take several minutes. */
-const models = Number(process.env.STEMMA_TEST_MODELS ?? (isFull ? 1_500 : 100));
+/** Models that are saved in all, those of transfers too. 10,000 take one to two minutes of a core. */
+const models = Number(process.env.STEMMA_TEST_MODELS ?? (isFull ? 10_000 : 100));
 const collections = Math.max(5, Math.floor(models / 250));
 const crashes = collections;
 const architectures = Math.min(400, Math.max(30, Math.floor(models / 15)));
