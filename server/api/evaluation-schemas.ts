@@ -26,7 +26,8 @@ export const dataset = z
   .object({
     name: text,
     kind: text.describe(
-      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
+      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, " +
+        "text-folder, samples; sql: a table of the rows of a query over a SQLite file",
     ),
     location: text.describe("Folder or file; empty for a reader that makes its own samples"),
     parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
@@ -101,7 +102,9 @@ export const datasetBody = {
   location: z
     .string()
     .max(4096)
-    .describe("Folder or file on the server's machine; empty where the reader needs none"),
+    .describe(
+      "Folder or file on the server's machine, or the URL of a file; empty where the reader needs none",
+    ),
   parameters: readerParameters.optional().describe("Parameters of the reader, such as cells or vehicle"),
 };
 

@@ -14,8 +14,10 @@ import { isGenerator } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { checkDatasetAt } from "../context/check-dataset.js";
 import { requireDiskSpace } from "../context/disk-space.js";
+import type { DatasetSummary } from "../api/evaluation-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
+import { placeData } from "./place-data.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface DataSought {
@@ -28,6 +30,8 @@ export interface DataSought {
   readonly uses?: readonly Hash[] | undefined;
   /** Only what came with the version, or a generator makes: a hash does not entitle its sender to data of others. */
   readonly isOwnOnly?: boolean | undefined;
+  /** Only what is in the store. */
+  readonly isStoredOnly?: boolean | undefined;
 }
 
 export type LocatedData =
@@ -67,8 +71,10 @@ export async function locateData(context: OperationsContext, sought: DataSought)
     problems.push(stored);
   }
   const registered =
-    sought.isOwnOnly === true ? undefined : await findRegistered(repository, sought.hash, problems);
-  const other = registered ?? generatorOf(repository, sought);
+    sought.isOwnOnly === true || sought.isStoredOnly === true
+      ? undefined
+      : await findRegistered(context, repository, { hash: sought.hash, problems });
+  const other = registered ?? (sought.isStoredOnly === true ? undefined : generatorOf(repository, sought));
   if (other !== undefined) return other;
   return problems[0] ?? nowhere(sought.hash, isOnDevice);
 }
@@ -123,33 +129,53 @@ async function writeStored(
   return { from: "stored", dataset, release };
 }
 
-/** Registered files that still have the samples. */
+/** Registered data that still have the samples. */
 async function findRegistered(
+  { home }: OperationsContext,
   repository: FleetRepository,
-  hash: Hash,
-  problems: MissingData[],
+  { hash, problems }: { readonly hash: Hash; readonly problems: MissingData[] },
 ): Promise<LocatedData | undefined> {
-  for (const { name, kind, location, parameters, hash: registered } of repository.datasets()) {
-    if (registered !== hash || location === "") continue;
-    try {
-      const found = await checkDatasetAt({ kind, location, parameters });
-      if (found.hash === hash) return locatedAt("registered", { reader: kind, parameters, location, hash });
-      problems.push({
-        from: "nowhere",
-        reason: "changed",
-        text:
-          `The files of ${name} at ${location} have other samples now (hash ${found.hash.slice(0, 16)}, ` +
-          `${hash.slice(0, 16)} is registered). Restore the files.`,
-      });
-    } catch (error) {
-      problems.push({
-        from: "nowhere",
-        reason: "unreadable",
-        text: `The data ${name} cannot be read at ${location}: ${messageOf(error)}`,
-      });
-    }
+  for (const registered of repository.datasets()) {
+    if (registered.hash !== hash || registered.location === "") continue;
+    const found = await readRegistered(registered, hash, workFolderOf(home));
+    if (found.from !== "nowhere") return found;
+    problems.push(found);
   }
   return undefined;
+}
+
+async function readRegistered(
+  { name, kind, location, parameters }: DatasetSummary,
+  hash: Hash,
+  workFolder: string,
+): Promise<LocatedData> {
+  let release: (() => Promise<void>) | undefined;
+  try {
+    const placed = await placeData({ kind, location }, workFolder);
+    ({ release } = placed);
+    const found = await checkDatasetAt({ kind, location: placed.location, parameters });
+    if (found.hash === hash)
+      return {
+        from: "registered",
+        dataset: { reader: kind, parameters, location: placed.location, hash },
+        release,
+      };
+    await release();
+    return {
+      from: "nowhere",
+      reason: "changed",
+      text:
+        `The data of ${name} at ${location} have other samples now (hash ${found.hash.slice(0, 16)}, ` +
+        `${hash.slice(0, 16)} is registered). Restore them.`,
+    };
+  } catch (error) {
+    await release?.();
+    return {
+      from: "nowhere",
+      reason: "unreadable",
+      text: `The data ${name} cannot be read at ${location}: ${messageOf(error)}`,
+    };
+  }
 }
 
 function generatorOf(

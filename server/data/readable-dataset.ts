@@ -6,7 +6,10 @@ import { isGenerator } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { referenceOf, requireDataset } from "../context/named-data.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { workFolderOf } from "../context/work-folder.js";
 import { locateData, type LocatedData } from "./locate-data.js";
+import { isUrl } from "../../shared/data/data-url.js";
+import { placeData } from "./place-data.js";
 
 export interface ReadableDataset {
   /** For a job. */
@@ -24,6 +27,16 @@ export async function readableDataset(
   const { location, hash, reader } = dataset;
   const registered = { dataset, from: isGenerator(reader) ? "generator" : "registered" } as const;
   if (location === undefined || hash === undefined) return registered;
+  if (isUrl(location)) {
+    try {
+      const placed = await placeData({ kind: reader, location }, workFolderOf(context.home));
+      return { ...registered, dataset: { ...dataset, location: placed.location }, release: placed.release };
+    } catch (error) {
+      const stored = await locateData(context, { fleet, hash, isStoredOnly: true });
+      if (stored.from === "nowhere") throw error;
+      return stored;
+    }
+  }
   if ((await nodeFiles().stat(location)) !== undefined) return registered;
   const located = await locateData(context, { fleet, hash });
   return located.from === "nowhere" ? registered : located;

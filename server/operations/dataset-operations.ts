@@ -2,7 +2,7 @@
  * Operations on named data: list, add (which keeps its hash), check and show (which read it again), push and fetch
  * (its samples into and out of the store), remove.
  */
-import { resolve } from "node:path";
+import { join } from "node:path";
 import { readData } from "../../shared/data/stored-data.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -13,6 +13,9 @@ import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { referenceOf, requireDataset } from "../context/named-data.js";
 import { checkDatasetAt } from "../context/check-dataset.js";
 import { requireDiskSpace } from "../context/disk-space.js";
+import { workFolderOf } from "../context/work-folder.js";
+import { addressedData } from "../data/addressed-data.js";
+import { withPlacedData } from "../data/place-data.js";
 import { provenStream } from "../api/proven-stream.js";
 import type { DatasetDetails, DatasetSummary } from "../api/evaluation-schemas.js";
 import type { DataStream, ServerOperations } from "../api/server-operations.js";
@@ -34,11 +37,15 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
   const { fleets, home } = context;
   return {
     datasets: async ({ fleet }) => (await fleets.get(fleet)).datasets(),
-    addDataset: async ({ fleet, name, kind, location: given, parameters = {} }) => {
-      // One spelling of each path, whoever calls (a bug that replays found in MERIT, ME13).
-      const location = given === "" ? "" : resolve(given);
+    addDataset: async ({ fleet, name, ...given }) => {
       const repository = await fleets.get(fleet, { create: true });
-      const { hash } = await checkDatasetAt({ kind, location, parameters });
+      const { kind, location, parameters } = await addressedData(
+        { ...given, parameters: given.parameters ?? {} },
+        { files: home.ports.files, rowsFolder: join(home.fleetFolder(fleet), "query-rows") },
+      );
+      const { hash } = await withPlacedData({ kind, location }, workFolderOf(home), (placed) =>
+        checkDatasetAt({ ...placed, parameters }),
+      );
       if (!isHash(hash)) throw new StemmaError("INTERNAL", `The reader ${kind} gave no hash of its samples.`);
       await repository.append({
         type: "data",
@@ -53,7 +60,7 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
     },
     checkDataset: async ({ fleet, name }) => {
       const dataset = await requireDataset(context, fleet, name);
-      const { samples, hash } = await checkDatasetAt(dataset);
+      const { samples, hash } = await withPlacedData(dataset, workFolderOf(home), checkDatasetAt);
       const ok = dataset.hash === null || dataset.hash === hash;
       return {
         ok,
@@ -64,12 +71,14 @@ export function datasetOperations(context: OperationsContext): DatasetOperations
       };
     },
     showDataset: async ({ fleet, name }) =>
-      detailsOf(await fleets.get(fleet), await requireDataset(context, fleet, name)),
+      detailsOf(context, await fleets.get(fleet), await requireDataset(context, fleet, name)),
     pushDataset: async ({ fleet, name }, options) => {
       const repository = await fleets.get(fleet);
       const dataset = await requireDataset(context, fleet, name);
       await requireDiskSpace(home);
-      const { set, hash } = await loadDataset(referenceOf(dataset), nodeFiles());
+      const { set, hash } = await withPlacedData(dataset, workFolderOf(home), (placed) =>
+        loadDataset(referenceOf(placed), nodeFiles()),
+      );
       const pushed = await repository.pushDataset(name, canonicalSamples(set), { signal: options?.signal });
       const { object, manifest, newBytes, newChunks } = pushed;
       const { byteLength: bytes, chunks } = manifest;
@@ -90,7 +99,11 @@ function changedText({ name, location, hash: registered }: DatasetSummary, hash:
   );
 }
 
-async function detailsOf(repository: FleetRepository, dataset: DatasetSummary): Promise<DatasetDetails> {
+async function detailsOf(
+  { home }: OperationsContext,
+  repository: FleetRepository,
+  dataset: DatasetSummary,
+): Promise<DatasetDetails> {
   const { hash } = dataset;
   const stored = isHash(hash) ? await repository.dataObject(hash) : undefined;
   return {
@@ -103,7 +116,7 @@ async function detailsOf(repository: FleetRepository, dataset: DatasetSummary): 
             bytes: stored.manifest.byteLength,
             chunks: stored.manifest.chunks.length,
           },
-    source: await readSource(dataset),
+    source: await readSource(home, dataset),
     usedBy: isHash(hash)
       ? repository
           .versionsWithData(hash)
@@ -113,12 +126,16 @@ async function detailsOf(repository: FleetRepository, dataset: DatasetSummary): 
 }
 
 /** What the reader finds at the location now. */
-async function readSource(dataset: DatasetSummary): Promise<DatasetDetails["source"]> {
+async function readSource(
+  home: OperationsContext["home"],
+  dataset: DatasetSummary,
+): Promise<DatasetDetails["source"]> {
   try {
-    const { kind: reader, parameters, location } = dataset;
-    const { set, hash } = await loadDataset(
-      { reader, parameters, ...(location === "" ? {} : { location }) },
-      nodeFiles(),
+    const { set, hash } = await withPlacedData(
+      dataset,
+      workFolderOf(home),
+      async ({ kind: reader, parameters, location }) =>
+        loadDataset({ reader, parameters, ...(location === "" ? {} : { location }) }, nodeFiles()),
     );
     const samples = set.train.count + set.validation.count + set.heldOut.count;
     const { format, columns, transformations, split } = set.description;

@@ -1,7 +1,8 @@
 /** `stemma data add|list|check|show|push|fetch|rm`: named data that recipes train on. */
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { exitStatus } from "../../../shared/errors.js";
+import { exitStatus, StemmaError } from "../../../shared/errors.js";
+import { isUrl } from "../../../shared/data/data-url.js";
 import { addStoredDataCommands } from "./data-stored.js";
 import { withContext, type CommandContext } from "../context.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
@@ -12,6 +13,7 @@ interface AddRequest {
   /** The reader. */
   readonly kind: string;
   readonly set: readonly string[];
+  readonly query?: string;
   readonly dryRun: boolean;
 }
 
@@ -19,11 +21,12 @@ export function addDataCommands(data: Command): void {
   data
     .command("add")
     .argument("<name>")
-    .argument("<location>", "folder or file; - for a reader that generates its samples")
+    .argument("<location>", "folder, file, or URL of a file; - for a reader that generates its samples")
     .requiredOption(
       "--kind <reader>",
-      "how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples",
+      "how it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, text-folder, samples, sql",
     )
+    .option("--query <sql>", "kind sql: the SELECT whose rows become a table, read as by csv")
     .option(
       "--set <key=value>",
       "a parameter of the reader, such as cells=B0005,B0006 (repeatable)",
@@ -36,7 +39,7 @@ export function addDataCommands(data: Command): void {
       async (
         name: string,
         location: string,
-        choices: Pick<AddRequest, "kind" | "set" | "dryRun">,
+        choices: Pick<AddRequest, "kind" | "set" | "query" | "dryRun">,
         command: Command,
       ) => withContext(command, (context) => addCommand({ name, location, ...choices }, context)),
     );
@@ -79,19 +82,24 @@ export function addDataCommands(data: Command): void {
 }
 
 async function addCommand(
-  { name, location, kind, set, dryRun }: AddRequest,
+  { name, location, kind, set, query, dryRun }: AddRequest,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const path = location === "-" ? "" : resolve(location);
-  const parameters = Object.fromEntries(
-    Object.entries(parseAssignments(set)).map(([key, value]) => [
-      key,
-      typeof value === "string" && value.includes(",") ? value.split(",") : value,
-    ]),
-  );
+  const path = location === "-" ? "" : isUrl(location) ? location : resolve(location);
+  if ((kind === "sql") !== (query !== undefined))
+    throw new StemmaError("USAGE", "--kind sql needs --query, and no other kind has one.");
+  const parameters = {
+    ...Object.fromEntries(
+      Object.entries(parseAssignments(set)).map(([key, value]) => [
+        key,
+        typeof value === "string" && value.includes(",") ? value.split(",") : value,
+      ]),
+    ),
+    ...(query === undefined ? {} : { query: [query] }),
+  };
   if (dryRun) {
-    const { checkDatasetAt } = await import("../../context/check-dataset.js");
-    const report = await checkDatasetAt({ kind, location: path, parameters });
+    const { previewData } = await import("../../data/preview-data.js");
+    const report = await previewData({ kind, location: path, parameters });
     output.print({
       data: report,
       names: [name],

@@ -25,6 +25,8 @@ interface TableOptions {
   readonly choices: Omit<ColumnChoices, "targets">;
   readonly scaling: "none" | "standard";
   readonly split: RowSplit;
+  /** Where a SQL query gave the rows: the query, and the SHA-256 of its database. Recorded, not run. */
+  readonly origin: Readonly<Record<"query" | "database", string>> | undefined;
 }
 
 function optionsOf(parameters: ParameterReader): TableOptions {
@@ -50,6 +52,12 @@ function optionsOf(parameters: ParameterReader): TableOptions {
     },
     scaling: parameters.oneOf("scaling", "none", ["none", "standard"] as const),
     split: rowSplitOf("csv", parameters),
+    origin: parameters.has("query")
+      ? {
+          query: parameters.texts("query", [], /^.{1,10000}$/s, 1)[0] as string,
+          database: parameters.texts("database", [], /^[0-9a-f]{64}$/, 1)[0] as string,
+        }
+      : undefined,
   };
   parameters.end();
   if (options.classNames !== undefined && options.task !== "classification")
@@ -192,7 +200,9 @@ export const csv: DatasetReader = {
       reader: "csv",
       location: reference.location ?? null,
       format: `CSV (RFC 4180), UTF-8, ${options.delimiter}, ${options.hasHeader ? "one" : "no"} header line`,
-      sources: [{ bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") }],
+      sources: [
+        { ...options.origin, bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") },
+      ],
     });
   },
 };
