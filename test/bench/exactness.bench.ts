@@ -1,8 +1,8 @@
 /**
  * Whether each built-in recipe gives the same bits under every condition: `stemma bench exactness [--quick]
- * [--runtimes FOLDER] [--markdown FILE] [-o json]`. Each is trained once on one thread; then again in another
- * process, on two and four threads, killed in the middle and continued, over two and ten generations, and as a
- * replay of what a home recorded. With --runtimes also by other releases of Node.js and on 64-bit ARM under
+ * [--only RECIPE,…] [--runtimes FOLDER] [--markdown FILE] [-o json]`. Each is trained once on one thread; then again
+ * in another process, on two and four threads, killed in the middle and continued, over two and ten generations, and
+ * as a replay of what a home recorded. With --runtimes also by other releases of Node.js and on 64-bit ARM under
  * emulation, which are fetched from the npm registry into that folder. Ends with status 1 where bits differ.
  */
 import { spawn } from "node:child_process";
@@ -46,6 +46,7 @@ const { values: options } = parseArgs({
     runtimes: { type: "string" },
     markdown: { type: "string" },
     quick: { type: "boolean", default: false },
+    only: { type: "string" },
   },
 });
 const fleet = "bench";
@@ -270,7 +271,10 @@ try {
       ? { runtimes: [], missing: [] }
       : await fetchRuntimes(resolve(options.runtimes));
   const engine = await engineIdOfFolder(builtInEngineFolder());
-  const cases = options.quick ? allCases.slice(0, 1) : allCases;
+  const only = options.only?.split(",");
+  const chosen = allCases.filter(({ recipe }) => only?.includes(recipe) ?? true);
+  if (chosen.length === 0) throw new Error(`no case of the benchmark trains ${options.only ?? "anything"}`);
+  const cases = options.quick ? chosen.slice(0, 1) : chosen;
   const results: FamilyResult[] = [];
   for (const one of cases) {
     if (options.output !== "json") process.stderr.write(`${one.recipe} …\n`);
