@@ -9,6 +9,7 @@ import type { Clock } from "../../shared/ports.js";
 import { isProvenance1 } from "../../shared/provenance/encode-provenance.js";
 import { openProvenance, type OpenedProvenance } from "../../shared/provenance/openings.js";
 import { isGenerator } from "../../shared/train/datasets/registry.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
 import type { ClaimOffer, ClaimReplays } from "../ingest/claims.js";
 import type { IngestLimits } from "../ingest/limits.js";
@@ -46,7 +47,11 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
     }
     const read = storyOf(opened);
     if ("unreplayable" in read) return read.unreplayable.text;
-    const { engineId, exactness, data } = read.story;
+    const { engineId, exactness, data, recipe } = read.story;
+    const isRunnable = (bundle: Hash): boolean =>
+      repository.recipes().some((known) => known.recipe === bundle && known.revoked === undefined);
+    if ("bundle" in recipe && !isRunnable(recipe.bundle))
+      return `a recipe of the fleet's own trained it, and ${recipe.bundle.slice(0, 12)} is not approved here`;
     if (exactness !== "wasm") return "its training depends on the machine";
     const isOwn = (await ownEngine().catch(() => undefined))?.engineId === engineId;
     if (!isOwn && !repository.engines().some((known) => known.isStored && known.engineId === engineId))

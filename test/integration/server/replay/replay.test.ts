@@ -205,7 +205,7 @@ describe("a replay", () => {
       ["empty", "no-provenance"],
       [await saveLie("engine", { plain: { engine: unknown } }), "engine-missing"],
       [await saveLie("external", { plain: { exactness: "none" } }), "other-trainer"],
-      [await saveLie("own", { plain: { recipe: { bundle: unknown } } }), "unsupported"],
+      [await saveLie("own", { plain: { recipe: { bundle: unknown } } }), "recipe-not-approved"],
       [await saveLie("base", { plain: { bases: [unknown] } }), "base-missing"],
       [
         await saveLie("data", { plain: { data: [unknown] }, committed: ({ data: _, ...all }) => all }),

@@ -18,6 +18,10 @@ const limits = { ...defaultIngestLimits, claimMs: 600_000, claimMsPerHour: 900_0
 const repository = {
   fleet: "cars",
   engines: () => [{ engineId, isStored: true }],
+  recipes: () => [
+    { recipe: sha256("approved") },
+    { recipe: sha256("revoked"), revoked: { atMs: 1, because: "x" } },
+  ],
 } as unknown as FleetRepository;
 
 interface Story {
@@ -60,12 +64,14 @@ test("a claim is taken where its replay can give the tensors, and may", async ()
   const whyNot = (story: Story): Promise<string | undefined> => rules.whyNot(repository, offer(story));
   assert.equal(await whyNot({}), undefined);
   assert.equal(await whyNot({ reader: "samples", data: 2 }), undefined, "samples that come with it");
+  assert.equal(await whyNot({ plain: { recipe: { bundle: sha256("approved") } } }), undefined);
   for (const [story, why] of [
     [{ reader: "samples" }, /stay on the device/],
     [{ plain: { engine: sha256("other") } }, /not approved/],
     [{ plain: { exactness: "native" } }, /depends on the machine/],
     [{ plain: { bases: [sha256("another")] } }, /another base/],
     [{ plain: { recipe: { bundle: sha256("own") } } }, /recipe of the fleet's own/],
+    [{ plain: { recipe: { bundle: sha256("revoked") } } }, /recipe of the fleet's own/],
     [{ workMs: 600_001 }, /600000 ms are replayed/],
     [{ workMs: -1 }, /unknown/],
     [{ workMs: "soon" }, /unknown/],
