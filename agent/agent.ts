@@ -246,6 +246,11 @@ export class Agent {
           evaluate: (line, request) => this.evaluate(line, request),
           setSettings: (settings) => this.#setSettings(settings),
           recentEvents: (query) => this.parts.recent.page(query),
+          renewCertificate: async () => {
+            const { credentials } = this.#services;
+            await credentials.renew();
+            return credentials.notAfterMs ?? 0;
+          },
         }),
       onTrained: (line) => {
         this.#tasks.run(async () => {
@@ -308,6 +313,7 @@ export class Agent {
   }
 
   async #housekeeping(): Promise<void> {
+    await this.#services.credentials.renewIfDue();
     const { trainer, evaluator, activator, outbox } = this.#services;
     await this.#forget();
     const { slots, outbox: reports, head } = this.parts.profile.disk.reserveBytes;

@@ -17,6 +17,7 @@ import { Intake } from "./intake/intake.js";
 import type { RecentEvents } from "./logs/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
+import { Credentials } from "./identity/credentials.js";
 import { Link } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
 import { Pacer } from "./link/pacer.js";
@@ -45,6 +46,8 @@ export interface AgentParts {
   readonly home: string;
   readonly version: string;
   readonly enrolment: Enrolment;
+  /** Path of the enrolment file. */
+  readonly enrolmentPath: string;
   readonly config: AgentConfig;
   readonly profile: Profile;
   readonly files: Files;
@@ -87,6 +90,7 @@ interface Stores {
 
 export interface AgentServices extends Omit<Stores, "counter"> {
   readonly link: Link;
+  readonly credentials: Credentials;
   readonly conversation: Conversation;
   readonly uploads: Uploads;
   readonly downloads: Downloads;
@@ -137,9 +141,10 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   };
   const messages = new ServerMessages(parts);
   const releases = await openReleases(parts, messages);
+  const credentials = new Credentials({ ...parts, path: parts.enrolmentPath });
   const link = composeLink(
     parts,
-    stores.counter,
+    { counter: stores.counter, credentials },
     { conversation: () => conversation, downloads: () => downloads },
     messages,
   );
@@ -158,6 +163,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     downloads,
     link,
     messages,
+    credentials,
     clockError,
     diskUse,
     releases,
@@ -196,6 +202,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     current,
     intakes,
     link,
+    credentials,
     conversation,
     uploads,
     downloads,
@@ -275,12 +282,12 @@ async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stor
 /** The link calls parts that need the link themselves, so they are passed as functions. */
 function composeLink(
   { enrolment, profile, clock, random, log }: AgentParts,
-  counter: SessionCounter,
+  { counter, credentials }: { readonly counter: SessionCounter; readonly credentials: Credentials },
   later: { conversation(): Conversation; downloads(): Downloads },
   messages: ServerMessages,
 ): Link {
   return new Link(
-    { enrolment, counter, clock, random, log, mqtt: mqttOptionsOf(profile) },
+    { enrolment, counter, clock, random, log, mqtt: mqttOptionsOf(profile), identity: credentials },
     {
       onOpen: (session) => {
         log.info("connected", { session, text: `connected in session ${session}` });
@@ -338,11 +345,12 @@ function composeConversation(
     readonly clockError: ClockError;
     readonly messages: ServerMessages;
     readonly releases: ReleaseTrust;
+    readonly credentials: Credentials;
     readonly diskUse: () => Promise<DiskUse>;
   },
 ): Conversation {
   const { enrolment, clock, log, profile } = parts;
-  const { outbox, uploads, downloads, link, clockError, messages, diskUse, releases } = services;
+  const { outbox, uploads, downloads, link, clockError, messages, credentials, diskUse, releases } = services;
   const conversation = new Conversation(
     {
       enrolment,
@@ -371,7 +379,9 @@ function composeConversation(
       },
     },
     {
-      onWelcomed: () => {
+      onWelcomed: (serverMs) => {
+        credentials.stated(serverMs);
+        void credentials.renewIfDue();
         releases.opened();
         downloads.reconnected();
       },

@@ -89,6 +89,7 @@ const maxConnections = 64;
 
 interface Settings {
   readonly enrolment: Enrolment;
+  readonly enrolmentPath: string;
   readonly config: AgentConfig;
   readonly profile: Profile;
   /** What the settings were read from, for the run file. */
@@ -139,7 +140,8 @@ export async function startAgent(
 }
 
 async function readSettings(files: Files, home: string, options: AgentOptions): Promise<Settings> {
-  const enrolment = await loadEnrolment(files, resolve(options.enrolment ?? join(home, "enrolment.json")));
+  const enrolmentPath = resolve(options.enrolment ?? join(home, "enrolment.json"));
+  const enrolment = await loadEnrolment(files, enrolmentPath);
   const config =
     typeof options.config === "object"
       ? parseConfig(options.config, "(given)")
@@ -155,6 +157,7 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
     typeof path === "string" ? resolve(path) : undefined;
   return {
     enrolment,
+    enrolmentPath,
     config,
     profile,
     sources: {
@@ -275,12 +278,13 @@ async function startInHome(
 /** What an agent is made of in a home that this process has locked. */
 function partsOf(
   home: string,
-  { enrolment, config, profile, commandOwner }: Settings,
+  { enrolment, enrolmentPath, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
   { log, recent, served, onFatal }: Pick<AgentParts, "log" | "recent" | "served" | "onFatal">,
 ): AgentParts {
   return {
     enrolment,
+    enrolmentPath,
     config,
     profile,
     commandOwner,

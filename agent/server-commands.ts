@@ -1,4 +1,4 @@
-/** The commands that the server sends to a device: report, train, activate, evaluate, settings, logs. */
+/** The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, renew. */
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
@@ -24,6 +24,8 @@ export interface CommandTarget {
   setSettings(settings: unknown): Promise<DeviceSettings>;
   /** The newest events of the log. */
   recentEvents(query: LogQuery): LogPage;
+  /** Resolves with the end of the new certificate. @throws NOT_ALLOWED where this device has a token */
+  renewCertificate(): Promise<number>;
 }
 
 /** A report has to fit into one message: it names this many of the newest versions of each line. */
@@ -76,12 +78,14 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       return resultOf({ settings: await target.setSettings(body["settings"]) });
     case "logs":
       return resultOf(target.recentEvents(logQueryOf(body)));
+    case "renew":
+      return resultOf({ notAfterMs: await target.renewCertificate() });
     default:
       return {
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings and logs, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs and renew, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }

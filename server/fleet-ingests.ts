@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { StemmaError } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
+import type { ChainVerdict } from "../shared/trust/certificates/verify-chain.js";
 import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
 import type {
   BrokerEvent,
@@ -28,6 +29,7 @@ export interface FleetIngestsParts {
   readonly events: EventHub;
   readonly log: Log;
   readonly claimReplays?: ClaimReplays | undefined;
+  readonly judgeChain?: ((chain: readonly Uint8Array[]) => ChainVerdict) | undefined;
 }
 
 export class FleetIngests {
@@ -112,6 +114,7 @@ export class FleetIngests {
       releasePolicy: config.releaseAfter,
       serverVersion: programVersion(),
       claimReplays: this.#parts.claimReplays,
+      judgeChain: this.#parts.judgeChain,
       hasDiskSpace: sharedDiskCheck(home),
       onFatal: (error) => {
         this.#fail(error);

@@ -25,7 +25,7 @@ export async function listenOnTcp(
           port,
         });
   }
-  return `http://${urlHost(host)}:${portOf(app)}`;
+  return `${"setSecureContext" in app.server ? "https" : "http"}://${urlHost(host)}:${portOf(app)}`;
 }
 
 /**

@@ -12,6 +12,7 @@ import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
 import type { OpenedLog } from "../shared/adapters/log.js";
 import { urlHost } from "../shared/url-host.js";
+import type { ServerTls } from "./identity/server-tls.js";
 import type { RunningBroker } from "./broker/broker-port.js";
 import { serverConfig, type ServerConfig, type ServerOptions } from "./configuration/config.js";
 import type { LiveServer } from "./context/operations-context.js";
@@ -30,7 +31,8 @@ import { tokenReader } from "./http/tokens.js";
 import { createTrainJobs } from "./http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
-import { openBroker, readEnrolmentCa, readTls } from "./configuration/open-broker.js";
+import { openOwnTls, warnOfPlainPorts } from "./configuration/own-tls.js";
+import { brokerTls, openBroker, readEnrolmentCa } from "./configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
 import { startMergeSchedule } from "./operations/merge-schedule.js";
@@ -70,6 +72,8 @@ interface Parts {
   readonly events: EventHub;
   readonly ingests: FleetIngests;
   readonly replays: ReplayRunner;
+  /** With the server's own authority; undefined: without TLS, or with files. */
+  readonly tls: ServerTls | undefined;
   readonly closing: ClosingSteps;
   /** Aborted first when the server closes: ends event streams and counting. */
   readonly stopping: AbortController;
@@ -127,6 +131,7 @@ async function start(
   });
   const { mqttUrl, socketPath, fleets } = running;
   log.info("server-started", { mqttUrl, httpUrl, home: home.path, fleets });
+  warnOfPlainPorts(config, log);
   warnOfAddresses(parts, mqttUrl);
   return {
     mqttUrl,
@@ -158,6 +163,8 @@ async function openParts(
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
+  const tls = config.tls === "own" ? await openOwnTls(config, home, log) : undefined;
+  if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
   const events = eventHub(home.ports.clock);
   const rules = new ClaimRules(config.limits, home.ports.clock);
   const replays = new ReplayRunner({
@@ -176,15 +183,27 @@ async function openParts(
       replays.wake();
     },
   };
-  const ingests: FleetIngests = new FleetIngests({ config, home, fleets, events, log, claimReplays });
-  return { config, home, log, fleets, events, ingests, replays, closing, stopping: new AbortController() };
+  const ingests: FleetIngests = new FleetIngests({
+    ...{ config, home, fleets, events, log, claimReplays },
+    judgeChain: tls && ((chain) => tls.judgeDevice(chain)),
+  });
+  const stopping = new AbortController();
+  return { config, home, log, fleets, events, ingests, replays, tls, closing, stopping };
 }
 
 /** Opens the broker and attaches an ingest per fleet to it. */
-async function startBroker({ config, home, log, fleets, ingests, closing }: Parts): Promise<RunningBroker> {
+async function startBroker({
+  config,
+  home,
+  log,
+  fleets,
+  ingests,
+  tls,
+  closing,
+}: Parts): Promise<RunningBroker> {
   const broker = await openBroker({
     config,
-    tls: config.tls && (await readTls(config.tls)),
+    tls: await brokerTls(config, tls),
     clock: home.ports.clock,
     log,
     signer: home.signer,
@@ -204,7 +223,7 @@ async function startHttp(
   parts: Parts,
   broker: RunningBroker,
 ): Promise<{ readonly operations: ServerOperations; readonly httpUrl: string }> {
-  const { config, home, log, fleets, events, ingests, replays, closing, stopping } = parts;
+  const { config, home, log, fleets, events, ingests, replays, tls, closing, stopping } = parts;
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const listening: { url?: string } = {};
@@ -234,8 +253,10 @@ async function startHttp(
       mqtt: mqttUrls,
       http: enrolmentHttpUrl,
       ca: await readEnrolmentCa(config),
+      authorities: tls && [tls.authority.certificate],
       root: config.rootTopic,
     },
+    authority: tls?.authority,
     events,
     replays,
     rollouts,
@@ -304,6 +325,7 @@ async function startHttp(
       tokens: tokenReader(home.ports.files, home.path, await ensureHttpToken(home.path, random)),
     },
     limits: config.httpLimits,
+    tls,
   });
   const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });
   listening.url = httpUrl;

@@ -159,6 +159,7 @@ const trustCodes = {
   DEVICE_UNKNOWN: notFound,
   DEVICE_REVOKED: failed,
   ENROLMENT_INVALID: usage,
+  CERTIFICATE_REFUSED: failed,
   RECEIPT_INVALID: verification,
   RELEASE_METADATA_INVALID: verification,
   RELEASE_ROLLED_BACK: verification,

@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
 import { exitStatus } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
+import { addEnrol } from "./commands/enrol.js";
 import { addRun } from "./commands/run.js";
 import { addSamples } from "./commands/samples.js";
 import { addSave } from "./commands/save.js";
@@ -27,6 +28,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
       "<home>/current/<line> (see docs/reference/current.md).\n",
   );
   addRun(program, onStatus);
+  addEnrol(program);
   addStatus(program);
   addTrain(program);
   addSamples(program);

@@ -2,7 +2,8 @@
  * The MQTT connection of a device: one session after another, each with its own number, will and
  * backoff. Carries messages; does not know what they mean or who sent them.
  */
-import mqtt, { type IClientOptions, type MqttClient } from "mqtt";
+import type { Socket } from "node:net";
+import mqtt, { MqttClient, type IClientOptions } from "mqtt";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
@@ -32,6 +33,17 @@ export interface LinkOptions {
   readonly random: Random;
   readonly log: Log;
   readonly mqtt: IClientOptions;
+  readonly identity: LinkIdentity;
+}
+
+/** How the link proves who this device is, and judges whom it talks to. */
+export interface LinkIdentity {
+  /** Whether connections to this address are made by `dial`. */
+  judges(address: string): boolean;
+  /** @throws CERTIFICATE_REFUSED where it is not the server */
+  dial(address: string): Promise<Socket>;
+  /** Before each connection. @param wasRefused whether the server did not admit the device last */
+  renewIfDue(wasRefused: boolean): Promise<void>;
 }
 
 export interface SendOptions {
@@ -157,12 +169,17 @@ export class Link {
     // that this device does not know of. It then reports "unknown": otherwise honest devices on bad links
     // would look like clones.
     this.#previousSession = counter.session === counter.accepted ? counter.accepted : 0;
+    await this.options.identity.renewIfDue(this.#refused);
     const session = await counter.next();
     if ((this.#phase as Phase) !== "connecting") return;
     this.#session = session;
     this.#sequence = 0;
     const address = enrolment.mqtt[this.#addressAt++ % enrolment.mqtt.length] as string;
-    const client = mqtt.connect(address, this.#mqttOptions(session));
+    const client = await this.#dial(address, session);
+    if ((this.#phase as Phase) !== "connecting") {
+      client.end(true);
+      return;
+    }
     this.#client = client;
     let refusedByBroker = false;
     client.on("error", (error) => {
@@ -193,6 +210,15 @@ export class Link {
     });
   }
 
+  /** The client sends its CONNECT into a connection whose server was judged already. */
+  async #dial(address: string, session: number): Promise<MqttClient> {
+    const { identity } = this.options;
+    const options = this.#mqttOptions(session);
+    if (!identity.judges(address)) return mqtt.connect(address, options);
+    const socket = await identity.dial(address);
+    return new MqttClient(() => socket, options);
+  }
+
   #state(online: boolean): BodyOf<"state"> {
     const { fleet, device, generation, deviceSeed } = this.options.enrolment;
     const previousSession = this.#previousSession;
@@ -207,7 +233,7 @@ export class Link {
       ...this.options.mqtt,
       clientId: clientIdOf(enrolment.fleet, enrolment.device),
       username: enrolment.device,
-      password: enrolment.token,
+      ...(enrolment.token === undefined ? {} : { password: enrolment.token }),
       ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
       // The will carries its session, so that a late will is not taken for the end of a newer session.
       will: {

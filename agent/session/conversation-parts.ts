@@ -40,7 +40,8 @@ export interface ConversationOptions {
 
 export interface ConversationHandlers {
   /** The server has proven its history in this session, and is believed. */
-  onWelcomed(): void;
+  /** @param serverMs the time that the server has signed */
+  onWelcomed(serverMs: number): void;
   /** A receipt of one of this line's versions is kept. */
   onReceipt(line: string, receipt: Receipt): void;
   /**

@@ -247,7 +247,7 @@ export class Conversation {
         session: this.#session,
         text: `the server ${welcome.serverVersion} answers in session ${this.#session}`,
       });
-      this.handlers.onWelcomed();
+      this.handlers.onWelcomed(welcome.clockMs);
     }
     this.#welcomedAtMs = clock.monotonic();
     this.#unreported = this.#announcements.serverKnows(welcome.known);

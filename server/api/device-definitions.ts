@@ -2,10 +2,13 @@
 import * as z from "zod";
 import { maxEvaluated } from "../../shared/train/evaluation-job.js";
 import {
+  certificateAnswer,
   commandAnswer,
   deviceEvaluation,
   enrolment,
   enrolmentBody,
+  invitation,
+  invitationBody,
   labelledDevice,
   listedDevice,
   serverAddresses,
@@ -22,6 +25,7 @@ import {
   reasonText,
   selectionText,
   shortText,
+  timeMs,
 } from "./fields.js";
 import { call } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
@@ -71,6 +75,36 @@ export const deviceOperations = {
     params: fleetParams,
     body: enrolmentBody,
     output: enrolment,
+  }),
+  invite: call({
+    summary:
+      "Invite a device that makes its own keys: the answer goes to the device, which enrols with it once",
+    method: "POST",
+    path: `${fleetPath}/invitations`,
+    params: fleetParams,
+    body: invitationBody,
+    output: invitation,
+  }),
+  certify: call({
+    summary: "Give a device a certificate, for its invitation or its certificate before; needs no token",
+    method: "POST",
+    path: "/v1/certificates",
+    body: { request: z.unknown().describe("What `stemma agent enroll` writes: it proves itself") },
+    output: certificateAnswer,
+    maxBodyBytes: 64 * 1024,
+  }),
+  renewDevice: call({
+    summary: "Ask a connected device to renew its certificate now",
+    method: "POST",
+    path: `${devicePath}/renew`,
+    params: deviceParams,
+    output: z.object({
+      device: shortText,
+      serial: shortText,
+      keyHash: shortText,
+      notAfterMs: timeMs.describe("When the new certificate ends"),
+    }),
+    isLong: true,
   }),
   addresses: call({
     summary: "How devices reach the server, as enrolment files state it",

@@ -1,6 +1,8 @@
 /** Answers about devices and fleets, and the input of an enrolment. */
 import * as z from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { certificateAnswerSchema } from "../../shared/trust/certificates/certificate-exchange.js";
+import { invitationSchema } from "../../shared/trust/certificates/invitation.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
 import { settingsSummary } from "./device-upkeep-schemas.js";
 import { count, ended, hash, shortText, timeMs } from "./fields.js";
@@ -37,6 +39,10 @@ const deviceMembers = {
   state: z.enum(["enrolled", "revoked", "quarantined"]),
   session: count,
   publicKey: text,
+  certificates: z
+    .array(z.object({ serial: text, keyHash: text, notAfterMs: timeMs }))
+    .exactOptional()
+    .describe("Those that open its connection, oldest first; absent: its token does"),
   active: z
     .record(
       text,
@@ -136,6 +142,7 @@ export const enrolment = z
     mqtt: z.array(text),
     http: text.exactOptional(),
     ca: text.exactOptional(),
+    authorities: z.array(text).exactOptional(),
     root: text,
     token: text,
     deviceSeed: text,
@@ -151,11 +158,37 @@ export const enrolment = z
     description: "Content of an enrolment file: secret, answered only once",
   }) as unknown as z.ZodType<Partial<Enrolment>>;
 
+const { dryRun: _dryRun, ...invitedBody } = enrolmentBody;
+export const invitationBody = {
+  ...invitedBody,
+  validMs: z
+    .number()
+    .int()
+    .min(60_000)
+    .max(366 * 86_400_000)
+    .optional()
+    .describe("How long it can be used; default a week"),
+};
+
+export const invitation = invitationSchema.meta({
+  id: "Invitation",
+  description: "Signed by the server; who has it first can enrol as the device",
+});
+
+export const certificateAnswer = certificateAnswerSchema.meta({
+  id: "CertificateAnswer",
+  description: "A device's certificate with the authorities of its server, signed by the server",
+});
+
 export const serverAddresses = z
   .object({
     mqtt: z.array(text).describe("Tried in order"),
     http: text.exactOptional(),
     ca: text.exactOptional().describe("PEM of the authority that devices trust"),
+    authorities: z
+      .array(text)
+      .exactOptional()
+      .describe("PEM of the server's own authorities; devices judge its certificate by these alone"),
     root: text.describe("First levels of every topic"),
     serverPublicKey: text,
   })

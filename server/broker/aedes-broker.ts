@@ -5,8 +5,10 @@
  */
 import { messageOf } from "../../shared/error-text.js";
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { Aedes, type AuthenticateError, type Client, type PublishPacket, type Subscription } from "aedes";
 import type { Clock, Log } from "../../shared/ports.js";
+import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
 import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
@@ -168,6 +170,7 @@ export class AedesBroker {
       username,
       password,
       address: connection.address,
+      chain: client.conn instanceof TLSSocket ? peerChain(client.conn) : [],
       ...(will !== undefined && { will }),
     });
     const reason =

@@ -21,6 +21,8 @@ export interface ConnectAttempt {
   readonly password: Uint8Array;
   readonly will?: { readonly topic: string; readonly payload: Uint8Array };
   readonly address: string;
+  /** The certificates that it showed over TLS, its own first, DER; not judged yet. */
+  readonly chain?: readonly Uint8Array[];
 }
 /** The client may not connect. `refused` is the reason, for the log only: the device just sees CONNACK 5. */
 export interface Refused {

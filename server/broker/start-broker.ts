@@ -5,7 +5,8 @@
  * stopped reading. Knows topics, not the meaning of envelopes.
  */
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
-import { createServer as createTlsServer } from "node:tls";
+import { constants } from "node:crypto";
+import { createServer as createTlsServer, type TlsOptions } from "node:tls";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { urlHost } from "../../shared/url-host.js";
@@ -13,6 +14,19 @@ import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
 import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
 import type { Authenticate, BrokerEvent, EventHandler, RunningBroker } from "./broker-port.js";
 import { Connections } from "./connections.js";
+
+/** The broker's key and certificate, PEM. */
+export interface CertificateAndKey {
+  readonly key: string;
+  readonly cert: string;
+}
+
+export interface BrokerTls extends CertificateAndKey {
+  /** Whether devices are asked for their certificates, which `authenticate` then judges. */
+  readonly asksDevices?: boolean;
+  /** Calls `use` with each newer certificate. */
+  readonly onRenewed?: (use: (renewed: CertificateAndKey) => void) => void;
+}
 
 export interface BrokerOptions {
   /** Root topic; every topic of the protocol is below it. */
@@ -24,8 +38,8 @@ export interface BrokerOptions {
   readonly host?: string;
   /** Default 0: a free port. */
   readonly port?: number;
-  /** Key and certificate, PEM. With them the broker uses mqtts. */
-  readonly tls?: { readonly key: string; readonly cert: string };
+  /** With it the broker uses mqtts. */
+  readonly tls?: BrokerTls;
   readonly limits?: Partial<BrokerLimits>;
 }
 export interface EmbeddedBroker extends RunningBroker {
@@ -90,11 +104,7 @@ export async function startBroker(options: BrokerOptions): Promise<EmbeddedBroke
   });
 }
 
-interface TlsServerOptions {
-  /** PEM. */
-  readonly key: string;
-  /** PEM. */
-  readonly cert: string;
+interface TlsServerOptions extends BrokerTls {
   readonly limits: BrokerLimits;
   readonly connections: Connections;
   /** Takes a socket whose TLS handshake is complete. */
@@ -102,11 +112,26 @@ interface TlsServerOptions {
   readonly log: Log;
 }
 
-function tlsServer({ key, cert, limits, connections, serve, log }: TlsServerOptions): Server {
+function tlsServer({ limits, connections, serve, log, ...tls }: TlsServerOptions): Server {
+  const context = (given: CertificateAndKey): TlsOptions => ({
+    key: given.key,
+    cert: given.cert,
+    minVersion: tls.asksDevices === true ? "TLSv1.3" : "TLSv1.2",
+    // No session is resumed: each connection shows its certificate again.
+    secureOptions: constants.SSL_OP_NO_TICKET,
+  });
   const server = createTlsServer(
-    { key, cert, minVersion: "TLSv1.2", handshakeTimeout: limits.connectDeadlineMs },
+    {
+      ...context(tls),
+      handshakeTimeout: limits.connectDeadlineMs,
+      // What TLS finds out about a certificate by this machine's clock does not decide.
+      ...(tls.asksDevices === true && { requestCert: true, rejectUnauthorized: false }),
+    },
     serve,
   );
+  tls.onRenewed?.((renewed) => {
+    server.setSecureContext(context(renewed));
+  });
   // A TLS handshake costs work before the client is known, so sockets are admitted before it.
   server.on("connection", (socket: Socket) => {
     connections.arrive(socket);

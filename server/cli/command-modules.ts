@@ -77,6 +77,10 @@ const deviceModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/device.js")).addDeviceCommands,
   },
   {
+    names: ["invite", "sign", "renew"],
+    load: async () => (await import("./commands/device-certificates.js")).addCertificateCommands,
+  },
+  {
     names: ["events", "logs"],
     load: async () => (await import("./commands/device-look.js")).addLookCommands,
   },

@@ -28,7 +28,7 @@ export async function readdressEnrolment(
   const path = resolve(to ?? from);
   const present = await loadEnrolment(files, resolve(from));
   const opened = await operations();
-  const { serverPublicKey, mqtt, http, ca, root } = await opened.addresses();
+  const { serverPublicKey, mqtt, http, ca, authorities, root } = await opened.addresses();
   const known = await opened.device({ fleet: options.fleet, device });
   if (
     present.device !== device ||
@@ -40,13 +40,14 @@ export async function readdressEnrolment(
       "ENROLMENT_INVALID",
       `${from} is not the present enrolment of ${device} in the fleet ${options.fleet} at this server. Give the file of its last enrolment, or enrol it again with \`stemma device enroll ${device} --line …\`.`,
     );
-  const { http: _http, ca: _ca, ...kept } = present;
+  const { http: _http, ca: _ca, authorities: _authorities, ...kept } = present;
   const enrolment = sealEnrolment({
     ...kept,
     mqtt: [...mqtt],
     root,
     ...(http === undefined ? {} : { http }),
     ...(ca === undefined ? {} : { ca }),
+    ...(authorities === undefined ? {} : { authorities: [...authorities] }),
   });
   if (!dryRun)
     // nodeFiles creates files that only their owner may read.

@@ -54,9 +54,12 @@ const listenSchema = z.strictObject({
     ),
   mqttPort: port.optional().describe("TCP port of the embedded MQTT broker. Default 1883; 0: a free one."),
   httpPort: port.optional().describe("TCP port of the HTTP API. Default 8083; 0: a free one."),
-  tls: tlsSchema
+  tls: z
+    .union([z.literal("own"), tlsSchema])
     .optional()
-    .describe("TLS files of the embedded broker: devices then connect with mqtts. HTTP stays without TLS."),
+    .describe(
+      'TLS. "own": of MQTT and HTTP, with certificates of the server\'s own authority, which also gives devices theirs (docs/certificates.md). Or the files of a certificate: of the embedded broker alone, HTTP stays without TLS.',
+    ),
 });
 
 const embeddedBrokerSchema = z
@@ -259,11 +262,14 @@ function invalid(file: string, problem: string, cause?: unknown): StemmaError {
 function settingsOf(file: ServerFile, folder: string): ServerSettings {
   const { listen = {}, broker, limits = {} } = file;
   const pathOf = (path: string | undefined): string | undefined => path && resolve(folder, path);
-  const tls = listen.tls && {
-    certFile: resolve(folder, listen.tls.certFile),
-    keyFile: resolve(folder, listen.tls.keyFile),
-    caFile: pathOf(listen.tls.caFile),
-  };
+  const tls =
+    typeof listen.tls === "object"
+      ? {
+          certFile: resolve(folder, listen.tls.certFile),
+          keyFile: resolve(folder, listen.tls.keyFile),
+          caFile: pathOf(listen.tls.caFile),
+        }
+      : listen.tls;
   const external = broker?.kind === "external" && {
     url: broker.url,
     clientId: broker.clientId,

@@ -46,8 +46,8 @@ export interface ServerOptions {
   /** 0: a free port. */
   readonly mqttPort?: number | undefined;
   readonly httpPort?: number | undefined;
-  /** TLS files of the embedded broker. */
-  readonly tls?: TlsFiles | undefined;
+  /** TLS of the embedded broker by files; "own": of broker and HTTP, by the server's own authority. */
+  readonly tls?: TlsFiles | "own" | undefined;
   /** External broker to use; the embedded one when absent. */
   readonly broker?: ExternalBrokerSettings | undefined;
   readonly enrolment?: EnrolmentAddresses | undefined;
@@ -70,7 +70,7 @@ export interface ServerConfig {
   readonly host: string;
   readonly mqttPort: number;
   readonly httpPort: number;
-  readonly tls: TlsFiles | undefined;
+  readonly tls: TlsFiles | "own" | undefined;
   readonly broker: ExternalBrokerSettings | undefined;
   readonly enrolment: EnrolmentAddresses;
   readonly rootTopic: string;
@@ -96,7 +96,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
   if (broker !== undefined && tls !== undefined)
     throw new StemmaError(
       "CONFIG_INVALID",
-      "TLS files belong to the embedded broker, but an external broker is configured. Remove them here (listen.tls, --tls-cert, --tls-key), and set up TLS at that broker.",
+      "TLS belongs to the embedded broker, but an external broker is configured. Remove it here (listen.tls, --tls, --tls-cert, --tls-key), and set up TLS at that broker.",
     );
   return {
     home: options.home,

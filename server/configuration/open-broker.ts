@@ -4,14 +4,15 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Signer } from "../../shared/trust/keys.js";
 import type { Authenticate, RunningBroker } from "../broker/broker-port.js";
+import type { ServerTls } from "../identity/server-tls.js";
 import type { AdmitSession } from "../broker/external-sessions.js";
-import { startBroker, type EmbeddedBroker } from "../broker/start-broker.js";
+import { startBroker, type BrokerTls, type EmbeddedBroker } from "../broker/start-broker.js";
 import type { ExternalBrokerSettings, ServerConfig, TlsFiles } from "./config.js";
 
 export interface OpenBrokerParts {
   readonly config: ServerConfig;
-  /** PEM texts for the embedded broker; without them it speaks plain MQTT. */
-  readonly tls: TlsTexts | undefined;
+  /** Of the embedded broker; without it, it speaks plain MQTT. */
+  readonly tls: BrokerTls | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /**
@@ -29,6 +30,24 @@ export interface TlsTexts {
   readonly ca: string;
 }
 
+/** TLS of the embedded broker, by files or by the server's own authority. @throws FILE_MISSING */
+export async function brokerTls(
+  { tls }: Pick<ServerConfig, "tls">,
+  own: ServerTls | undefined,
+): Promise<BrokerTls | undefined> {
+  if (own !== undefined)
+    return {
+      ...own.identity,
+      asksDevices: true,
+      onRenewed: (use) => {
+        own.onRenewed(use);
+      },
+    };
+  if (tls === undefined || tls === "own") return undefined;
+  const { key, cert } = await readTls(tls);
+  return { key, cert };
+}
+
 /** @throws PORT_TAKEN, SERVER_UNREACHABLE, FILE_MISSING */
 export function openBroker(parts: OpenBrokerParts): Promise<RunningBroker> {
   const { broker } = parts.config;
@@ -43,7 +62,7 @@ function openEmbedded({ config, tls, clock, log, authenticate }: OpenBrokerParts
     host: config.host,
     port: config.mqttPort,
     limits: config.brokerLimits,
-    ...(tls === undefined ? {} : { tls: { cert: tls.cert, key: tls.key } }),
+    ...(tls === undefined ? {} : { tls }),
     authenticate,
   });
 }
@@ -107,7 +126,8 @@ export async function readEnrolmentCa({
   tls,
   broker,
 }: Pick<ServerConfig, "tls" | "broker">): Promise<string | undefined> {
-  const file = broker === undefined ? (tls?.caFile ?? tls?.certFile) : broker.caFile;
+  const files = tls === "own" ? undefined : tls;
+  const file = broker === undefined ? (files?.caFile ?? files?.certFile) : broker.caFile;
   return file === undefined ? undefined : readConfigured(file);
 }
 

@@ -3,10 +3,14 @@ import { serverConfig } from "./config.js";
 import { readServerFile } from "./config-file.js";
 import type { EnrolmentAddresses } from "../context/operations-context.js";
 import { readEnrolmentCa } from "./open-broker.js";
+import type { Authority } from "../identity/authority.js";
 import { urlHost } from "../../shared/url-host.js";
 
 /** @throws CONFIG_INVALID, FILE_MISSING */
-export async function plannedEnrolment(home: string): Promise<EnrolmentAddresses> {
+export async function plannedEnrolment(
+  home: string,
+  authority: () => Promise<Authority>,
+): Promise<EnrolmentAddresses> {
   const { options } = await readServerFile(home);
   const config = serverConfig({ ...options, home });
   const { mqttUrls, httpUrl } = config.enrolment;
@@ -16,6 +20,7 @@ export async function plannedEnrolment(home: string): Promise<EnrolmentAddresses
     mqtt: mqttUrls ?? [brokerUrl],
     http: httpUrl,
     ca: await readEnrolmentCa(config),
+    authorities: config.tls === "own" ? [(await authority()).certificate] : undefined,
     root: config.rootTopic,
   };
 }

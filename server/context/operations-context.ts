@@ -3,6 +3,7 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
+import type { Authority } from "../identity/authority.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
@@ -66,6 +67,8 @@ export interface EnrolmentAddresses {
   readonly http: string | undefined;
   /** PEM of the authority that signs the broker's certificate; undefined: the system's own. */
   readonly ca: string | undefined;
+  /** PEM of the server's own authority; undefined: it has no certificates of its own. */
+  readonly authorities?: readonly string[] | undefined;
   /** First levels of every topic. */
   readonly root: string;
 }
@@ -116,6 +119,8 @@ export interface LiveServer {
   /** Undefined until the HTTP interface listens, which is after the operations exist that it serves. */
   readonly httpUrl: () => string | undefined;
   readonly enrolment: EnrolmentAddresses;
+  /** The server's own; undefined: it uses none. */
+  readonly authority: Authority | undefined;
   readonly events: EventHub;
   readonly replays: LiveReplays;
   readonly rollouts: LiveRollouts;

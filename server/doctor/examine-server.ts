@@ -44,7 +44,7 @@ export async function examineServer({ home }: Subject): Promise<Finding[]> {
 async function readConfig(home: string): Promise<ServerConfig> {
   const { options } = await readServerFile(home);
   const config = serverConfig({ ...options, home });
-  if (config.tls !== undefined) await readTls(config.tls);
+  if (typeof config.tls === "object") await readTls(config.tls);
   await readEnrolmentCa(config);
   return config;
 }

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import type { SecureContextOptions, Server as TlsServer } from "node:tls";
 import Fastify, {
   type ConnectionError,
   type FastifyInstance,
@@ -49,6 +50,15 @@ export type Access = "trusted" | { readonly tokens: TokenReader };
 export interface HttpAccess {
   readonly access: Access;
   readonly limits?: HttpLimits;
+  /** With it the port speaks HTTPS. */
+  readonly tls?: HttpTls | undefined;
+}
+
+/** The port's key and certificate, PEM. */
+export interface HttpTls {
+  readonly identity: { readonly key: string; readonly cert: string };
+  /** Calls `use` with each newer certificate. */
+  onRenewed(use: (renewed: { readonly key: string; readonly cert: string }) => void): void;
 }
 
 /**
@@ -68,11 +78,12 @@ function refuseSchema(): never {
 
 export function buildHttpApp(
   parts: HttpParts,
-  { access, limits = defaultHttpLimits }: HttpAccess,
+  { access, limits = defaultHttpLimits, tls }: HttpAccess,
 ): FastifyInstance {
+  const http = { headersTimeout: limits.headDeadlineMs, connectionsCheckingInterval: deadlineCheckMs };
   const app = Fastify({
     logger: false,
-    http: { headersTimeout: limits.headDeadlineMs, connectionsCheckingInterval: deadlineCheckMs },
+    ...(tls === undefined ? { http } : ({ https: { ...http, ...secureContextOf(tls.identity) } } as object)),
     bodyLimit: 1024 * 1024,
     connectionTimeout: 0,
     requestTimeout: requestTimeoutMs,
@@ -87,13 +98,19 @@ export function buildHttpApp(
     clientErrorHandler: refuseConnection,
   });
   app.server.maxConnections = limits.maxConnections;
+  tls?.onRenewed((renewed) => {
+    (app.server as unknown as TlsServer).setSecureContext(secureContextOf(renewed));
+  });
   // Bodies are JSON, or streams that their route reads itself.
   app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
     done(null, payload),
   );
   if (access !== "trusted") requireToken(app, access.tokens, new ConnectionGuard(app.server, limits));
   addErrorHandlers(app, parts.log);
-  const callerBy = (request: FastifyRequest): Caller => callerOf(bearers.get(request.raw), request.headers);
+  const callerBy = ({ raw, headers }: FastifyRequest): Caller => {
+    const bearer = bearers.get(raw);
+    return access !== "trusted" && bearer === undefined ? withoutToken : callerOf(bearer, headers);
+  };
   const operationsFor = (request: FastifyRequest): ServerOperations => parts.operationsAs(callerBy(request));
   addServiceRoutes(app, parts, (request) => access === "trusted" || bearers.has(request.raw));
   addCallRoutes(app, operationsFor);
@@ -101,6 +118,10 @@ export function buildHttpApp(
   addTrainRoutes(app, parts.jobs, callerBy);
   addStreamRoutes(app, operationsFor, { stopping: parts.stopping, mayNameFiles: access === "trusted" });
   return app;
+}
+
+function secureContextOf({ key, cert }: HttpTls["identity"]): SecureContextOptions {
+  return { key, cert, minVersion: "TLSv1.2" };
 }
 
 /** Answers bytes that are not an HTTP request within its limits, and closes the connection. */
@@ -132,6 +153,9 @@ const connectionErrors: Readonly<Record<string, readonly [status: string, error:
     new StemmaError("TIMED_OUT", "The request did not arrive in time. Send it again."),
   ],
 };
+
+/** Who uses what needs no token, whatever they call themselves. */
+const withoutToken: Caller = { who: "without token", through: "http" };
 
 /** The bearers of the tokens that requests carry. */
 const bearers = new WeakMap<IncomingMessage, TokenBearer>();

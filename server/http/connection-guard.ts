@@ -6,7 +6,8 @@ import type { HttpLimits } from "./http-limits.js";
 
 export class ConnectionGuard {
   readonly #unknown: UnknownConnections;
-  readonly #connections = new WeakMap<Socket, UnknownConnection>();
+  /** By the peer's address and port, which a TLS socket has in common with the one that it decrypts. */
+  readonly #connections = new Map<string, UnknownConnection>();
 
   constructor(server: Server, limits: HttpLimits) {
     this.#unknown = new UnknownConnections(limits);
@@ -17,9 +18,10 @@ export class ConnectionGuard {
 
   /** The connection has sent a request with the token. */
   recognise(socket: Socket): void {
-    const connection = this.#connections.get(socket);
+    const peer = peerOf(socket);
+    const connection = this.#connections.get(peer);
     if (connection === undefined) return;
-    this.#connections.delete(socket);
+    this.#connections.delete(peer);
     this.#unknown.remove(connection);
     this.#unknown.recognise(connection.address);
   }
@@ -36,9 +38,15 @@ export class ConnectionGuard {
       socket.destroy();
       return;
     }
-    this.#connections.set(socket, connection);
+    const peer = peerOf(socket);
+    this.#connections.set(peer, connection);
     socket.once("close", () => {
+      if (this.#connections.get(peer) === connection) this.#connections.delete(peer);
       this.#unknown.remove(connection);
     });
   }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress ?? "unknown"} ${remotePort ?? 0}`;
 }

@@ -6,6 +6,7 @@ const statusOfCode: Partial<Record<ErrorCode, number>> = {
   TOKEN_INVALID: 401,
   NOT_ALLOWED: 403,
   DEVICE_REVOKED: 403,
+  CERTIFICATE_REFUSED: 403,
   HOME_LOCKED: 409,
   PLAN_STALE: 409,
   COLLECTION_REFUSED: 409,

@@ -7,6 +7,8 @@ import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { isSessionSigned, type SessionSubject } from "../../shared/trust/signatures.js";
+import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
+import { whyNotCertificate } from "../identity/device-certificate.js";
 import { isTokenOf } from "../../shared/trust/token.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { buildTopic, clientIdOf } from "../../shared/wire/topics.js";
@@ -27,6 +29,8 @@ export interface AdmissionParts {
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
   readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
+  /** Judges the certificates of a connection; absent where no device has one. */
+  readonly judgeChain?: ((chain: readonly Uint8Array[]) => ChainVerdict) | undefined;
   /** A device begins this session; an earlier session is over. */
   onAdmitted(device: string, session: number): void;
   onQuarantined(device: string, because: string): void;
@@ -37,6 +41,7 @@ interface SignedClaim extends SessionClaim {
   readonly generation: number | undefined;
   readonly signature: string | undefined;
 }
+const unknownDevice: Refused = { refused: "unknown device or wrong token" };
 const unsigned: Refused = {
   refused: "the session is not signed with the key of the newest enrolment; use the newest enrolment file",
 };
@@ -99,8 +104,9 @@ export class Admission {
     const { fleet } = repository;
     const device = attempt.username;
     const known = repository.device(device);
-    if (known === undefined || !isTokenOf(attempt.password, known.tokenHash))
-      return { refused: "unknown device or wrong token" };
+    if (known === undefined) return unknownDevice;
+    const refused = this.#whyNotItself(known, attempt);
+    if (refused !== undefined) return refused;
     if (attempt.clientId !== clientIdOf(fleet, device))
       return { refused: "the client id is not the one of these credentials" };
     if (known.state !== "enrolled") return { refused: known.state };
@@ -111,6 +117,16 @@ export class Admission {
     const stated = { session: claim.counter, previousSession: claim.previous ?? 0, online: false };
     if (!this.#isSigned(known, stated, claim.signature)) return unsigned;
     return (await this.#judge(known, claim)) ?? { fleet, device };
+  }
+
+  /** By its certificate, where it has one, and otherwise by its token. */
+  #whyNotItself(known: KnownDevice, { password, chain = [] }: ConnectAttempt): Refused | undefined {
+    if (known.certificates === undefined)
+      return isTokenOf(password, known.tokenHash) ? undefined : unknownDevice;
+    const { judgeChain, repository } = this.parts;
+    const found = judgeChain?.(chain) ?? { verdict: "refused", why: "this server gives no certificates" };
+    const why = whyNotCertificate(found, { fleet: repository.fleet, ...known });
+    return why === undefined ? undefined : { refused: `its certificate is not accepted: ${why}` };
   }
 
   #isSigned(

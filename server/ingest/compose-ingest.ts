@@ -11,7 +11,7 @@ import { storeNamedEngine } from "../context/own-engine.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
 import { ActivationReports } from "./activation-reports.js";
-import { Admission } from "./admission.js";
+import { Admission, type AdmissionParts } from "./admission.js";
 import { Claims, type ClaimReplays } from "./claims.js";
 import { CodedDownloads } from "./coded-downloads.js";
 import { CommandRelay } from "./commands.js";
@@ -50,6 +50,8 @@ export interface FleetIngestParts {
   readonly serverVersion: string;
   /** Replays of claims; undefined: none is taken. */
   readonly claimReplays?: ClaimReplays | undefined;
+  /** Judges devices' certificates; undefined: no device has one. */
+  readonly judgeChain?: AdmissionParts["judgeChain"];
   /** Whether the disk has space for new models. */
   hasDiskSpace(): Promise<boolean>;
   /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
@@ -195,6 +197,7 @@ function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quo
     clock,
     log,
     quota,
+    judgeChain: parts.judgeChain,
     onAdmitted: (device, session) => {
       sessions.admitted(device, session);
     },

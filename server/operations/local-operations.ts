@@ -46,7 +46,9 @@ export async function openLocalOperations({
     version: programVersion(),
     caller: { who: currentUser(), through: "command" },
     plannedEnrolment: async () =>
-      (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path),
+      (await import("../configuration/planned-enrolment.js")).plannedEnrolment(path, async () =>
+        (await import("../identity/authority.js")).openAuthority(home.signer, home.ports.random),
+      ),
     recipeConfinement: async () =>
       (await import("../configuration/config-file.js")).recipeConfinementOf(path),
   });

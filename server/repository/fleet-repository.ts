@@ -8,7 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
 import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
-import type { Fact } from "../../shared/journal/fact.js";
+import type { DeviceCertificate, Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { Delivery } from "./state/device-state.js";
 import type { ReleaseChange } from "../../shared/trust/releases/release-change.js";
@@ -210,6 +210,8 @@ export interface DeviceSummary {
   readonly session: number;
   readonly publicKey: string;
   readonly tokenHash: string;
+  /** Those that open its connection, oldest first; absent: its token does. */
+  readonly certificates?: readonly DeviceCertificate[];
   readonly active: Readonly<
     Record<
       string,

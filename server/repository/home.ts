@@ -5,6 +5,7 @@
  *     format.json             {"kind":"stemma-home","format":1}
  *     lock                    held by the one process that writes the home
  *     server-key.json         Ed25519, made with the home; signs journal heads and receipts
+ *     authority.pem           certificate of the server's own authority, for other programs; made at each start
  *     run.json                the run folder's path (short, for socket paths under 100 bytes)
  *     tiers.json              the storage tiers, where there are any
  *     fleets/<fleet>/packs    objects      fleets/<fleet>/journal   facts
@@ -120,7 +121,7 @@ function formatPath(home: string): string {
 }
 
 /** Names of files and folders in a home, except temporary and lock files. */
-const homeNames = new Set(["format.json", "server-key.json", "run.json", "run", "fleets"]);
+const homeNames = new Set(["format.json", "server-key.json", "authority.pem", "run.json", "run", "fleets"]);
 
 /** A name in the folder that does not belong to a home, or undefined. */
 export async function findForeignName(files: Files, home: string): Promise<string | undefined> {

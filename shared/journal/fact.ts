@@ -106,6 +106,15 @@ export interface PlannedTransfer {
   readonly ms: number | null;
 }
 
+/** What the server keeps of a device's certificate. */
+export interface DeviceCertificate {
+  /** Lower-case hex. */
+  readonly serial: string;
+  /** Of its public key (shared/trust/certificates/connection-key.ts). */
+  readonly keyHash: string;
+  readonly notAfterMs: number;
+}
+
 export type Fact =
   /**
    * A version exists: its record and every object it needs are in the store. `version` counts per (fleet,
@@ -191,9 +200,19 @@ export type Fact =
       /** From 1; absent in older journals, where each enrolment counts one. */
       readonly generation?: number;
       readonly publicKey: string;
+      /** Empty where the device has a certificate. */
       readonly tokenHash: string;
       readonly profile: string;
       readonly lines: readonly string[];
+      /** Of a device that made its own keys: its first certificate. */
+      readonly certificate?: DeviceCertificate;
+    })
+  /** A device has renewed its certificate. */
+  | (Timed & {
+      readonly type: "certified";
+      readonly device: string;
+      readonly generation: number;
+      readonly certificate: DeviceCertificate;
     })
   | (Caused & { readonly type: "revoked"; readonly device: string; readonly because: string })
   /** By the server, where two copies of an enrolment are in use; or by a person. */

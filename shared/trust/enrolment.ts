@@ -8,27 +8,12 @@ import * as z from "zod";
 import { StemmaError } from "../errors.js";
 import { encodeCanonical } from "../model/canonical-json.js";
 import type { Files } from "../ports.js";
-import { checkRoot, isName } from "../wire/topics.js";
+import { connectionSchema, hexKey, name, pinnedReleasesSchema } from "./enrolment-fields.js";
 import { keyOfSeed, parseJson } from "./keys.js";
 
-const name = z
-  .string()
-  .refine(isName, "must be letters, digits, - and _, beginning with a letter or digit, at most 64");
-const hexKey = z.string().regex(/^[0-9a-f]{64}$/, "must be 64 lower-case hex digits");
-const root = z.string().refine((text) => {
-  try {
-    checkRoot(text);
-    return true;
-  } catch {
-    return false;
-  }
-}, "must be one or two names separated by /");
-const mqttUrl = z.url({ protocol: /^mqtts?$/ });
-const httpUrl = z.url({ protocol: /^https?$/ });
+const pem = z.string().max(16 * 1024);
 
-/** What a device asks of the versions that it installs, strictest first. */
-export const releasePolicies = ["required", "accepted", "off"] as const;
-export type ReleasePolicy = (typeof releasePolicies)[number];
+export { releasePolicies, type ReleasePolicy } from "./enrolment-fields.js";
 
 const enrolmentSchema = z.strictObject({
   kind: z.literal("stemma-enrolment"),
@@ -38,10 +23,7 @@ const enrolmentSchema = z.strictObject({
   /** Counts the enrolments of this device name, from 1; sessions count within a generation. */
   generation: z.number().int().min(1).max(0xffff_ffff).default(1),
   lines: z.array(name).min(1).max(64),
-  /** Tried in order. */
-  mqtt: z.array(mqttUrl).min(1).max(8),
-  /** Absent where devices do not use HTTP. */
-  http: httpUrl.optional(),
+  ...connectionSchema,
   /**
    * PEM of the authority that signs the server's certificate (mqtts, https); when absent, the system's own.
    */
@@ -49,14 +31,29 @@ const enrolmentSchema = z.strictObject({
     .string()
     .max(64 * 1024)
     .optional(),
-  root,
-  token: z.string().min(16).max(256),
+  /**
+   * PEM of the server's own authorities. Where they are there, they alone decide whether the server's certificate is
+   * trusted, at the time of the server (verify-chain.ts).
+   */
+  authorities: z.array(pem).min(1).max(4).optional(),
+  /** Absent where the device has a certificate. */
+  token: z.string().min(16).max(256).optional(),
+  /** The device's certificate and the key that it made for it. */
+  identity: z
+    .strictObject({
+      certificate: pem,
+      /** PKCS #8, PEM. */
+      key: pem,
+      /** The server's time when it issued the certificate. */
+      issuedAtMs: z.number().int().min(0),
+    })
+    .optional(),
   deviceSeed: hexKey,
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
   profile: z.string().min(1).max(64),
   /** The fleet's first root of releases, which the device pins at first use, and what is asked of it. */
-  releases: z.strictObject({ root: z.string().max(64 * 1024), policy: z.enum(releasePolicies) }).optional(),
+  releases: pinnedReleasesSchema.optional(),
   /** Of all other members; a file from before it had one is read without. */
   checksum: z
     .string()
@@ -94,7 +91,15 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
       "ENROLMENT_INVALID",
       `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
     );
-  const { checksum } = parsed.data;
+  const { checksum, token, identity, authorities } = parsed.data;
+  if (
+    (token === undefined) === (identity === undefined) ||
+    (identity !== undefined && authorities === undefined)
+  )
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      `${where} contains neither a token nor a certificate with the authorities of its server, or both. Enrol the device again with \`stemma device enroll\`.`,
+    );
   if (checksum !== undefined && checksum !== checksumOf(parsed.data))
     throw new StemmaError(
       "ENROLMENT_INVALID",

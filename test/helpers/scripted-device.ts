@@ -95,7 +95,7 @@ export class ScriptedDevice {
       reconnectPeriod: 0,
       clientId: clientIdOf(fleet, device),
       username: device,
-      password: enrolment.token,
+      password: enrolment.token ?? "",
       queueQoSZero: false,
       will: {
         topic: buildTopic({ root, fleet, device, kind: "state" }),
@@ -104,6 +104,9 @@ export class ScriptedDevice {
         payload: Buffer.from(will),
       },
       ...(enrolment.ca === undefined ? {} : { ca: enrolment.ca }),
+      // The test of the server's certificate is not this helper's.
+      ...(enrolment.authorities === undefined ? {} : { rejectUnauthorized: false }),
+      ...(enrolment.identity && { cert: enrolment.identity.certificate, key: enrolment.identity.key }),
     });
     const scripted = new ScriptedDevice(enrolment, client, session, options);
     client.on("message", (topic, payload) => {
@@ -298,6 +301,16 @@ export class ScriptedDevice {
         (reason === undefined || message.reason === reason),
       from,
     );
+  }
+
+  /** Resolves when the connection has ended. */
+  async closed(): Promise<void> {
+    if (!this.isClosed)
+      await new Promise((resolve) => {
+        this.client.once("close", () => {
+          resolve(undefined);
+        });
+      });
   }
 
   async close(): Promise<void> {

@@ -53,6 +53,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/intake",
     "agent/resources",
     "agent/home",
+    "agent/identity",
     "agent/link",
     "agent/outbox",
     "agent/releases",
@@ -67,6 +68,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
   ],
   server: [
     "server/broker",
+    "server/identity",
     "server/catalog",
     "server/planner",
     "server/lineage",

@@ -16,6 +16,7 @@ interface ServerChoices {
   readonly mqttPort?: number;
   readonly httpPort?: number;
   readonly publicUrl: readonly string[];
+  readonly tls?: "own";
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly log?: LogForm;
@@ -36,6 +37,12 @@ export function defineServerCommand(command: Command): void {
       "address at which devices reach this server, for enrolment files: mqtt://, mqtts:// (repeatable, tried in order), http:// or https://",
       appendValue,
       [],
+    )
+    .addOption(
+      new Option(
+        "--tls <how>",
+        "own: MQTT and HTTP over TLS with certificates of the server's own authority, which gives devices theirs",
+      ).choices(["own"]),
     )
     .option("--tls-cert <file>", "PEM certificate: devices then connect with mqtts")
     .option("--tls-key <file>", "PEM key of the certificate")
@@ -86,15 +93,23 @@ function readyText({ mqttUrl, httpUrl, home }: ReadyServer): string {
 
 /** Joins the options: those of the command line override those of server.json. */
 function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit<ServerOptions, "home"> {
-  const { tlsCert, tlsKey } = choices;
+  const { tls, tlsCert, tlsKey } = choices;
   if ((tlsCert === undefined) !== (tlsKey === undefined))
     throw new StemmaError("USAGE", "--tls-cert and --tls-key belong together. Give both, or neither.");
+  if (tls !== undefined && tlsCert !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--tls own makes the certificate itself. Leave out --tls-cert and --tls-key.",
+    );
   return {
     ...options,
     host: choices.host ?? options.host,
     mqttPort: choices.mqttPort ?? options.mqttPort,
     httpPort: choices.httpPort ?? options.httpPort,
-    tls: tlsCert === undefined || tlsKey === undefined ? options.tls : { certFile: tlsCert, keyFile: tlsKey },
+    tls:
+      tlsCert === undefined || tlsKey === undefined
+        ? (tls ?? options.tls)
+        : { certFile: tlsCert, keyFile: tlsKey },
     enrolment: publicAddresses(choices.publicUrl, options.enrolment),
     retention: choices.retention ? options.retention : false,
   };

@@ -27,6 +27,8 @@ export const publicPaths: ReadonlySet<string> = new Set([
   "/healthz",
   "/readyz",
   operationTable.health.path,
+  // What it asks for proves itself: a device has no token.
+  operationTable.certify.path,
 ]);
 
 /** @param isKnown whether a request may learn more than that the server runs */

@@ -224,6 +224,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "revoked":
     case "quarantined":
     case "settings-reported":
+    case "certified":
     case "session":
     case "given":
     case "activated":

@@ -4,7 +4,7 @@
  * generation reported: it may be another machine than the one before (docs/formats.md, "Generations"). Pure.
  */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { DeviceCertificate, Fact } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { settingsAfter, type DeviceSettings } from "../../../shared/wire/device-settings.js";
 import type { Assignment, Ended } from "../fleet-repository.js";
@@ -49,6 +49,8 @@ export interface DeviceState {
   lines: readonly string[];
   publicKey: string;
   tokenHash: string;
+  /** The last ones of this generation, oldest first; undefined: it has a token. */
+  certificates: readonly DeviceCertificate[] | undefined;
   status: "enrolled" | "revoked" | "quarantined";
   /** Highest session of the current generation; 0: none. */
   session: number;
@@ -141,6 +143,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     lines: fact.lines,
     publicKey: fact.publicKey,
     tokenHash: fact.tokenHash,
+    certificates: fact.certificate && [fact.certificate],
     status: "enrolled" as const,
     revoked: undefined,
     quarantined: undefined,
@@ -167,6 +170,17 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     settings: undefined,
     ...fields,
   });
+}
+
+/**
+ * A device that was cut off between its renewal and its receipt still has the certificate before, and asks again with
+ * that one.
+ */
+const keptCertificates = 2;
+
+export function applyCertified(device: DeviceState, fact: FactOf<"certified">): void {
+  if (fact.generation !== currentGeneration(device).generation) return;
+  device.certificates = [...(device.certificates ?? []), fact.certificate].slice(-keptCertificates);
 }
 
 export function applySession(device: DeviceState, { session, atMs }: FactOf<"session">): void {

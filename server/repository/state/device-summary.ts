@@ -32,6 +32,7 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     session: device.session,
     publicKey: device.publicKey,
     tokenHash: device.tokenHash,
+    ...(device.certificates === undefined ? {} : { certificates: device.certificates }),
     active,
   };
 }

@@ -32,6 +32,7 @@ const callerShape = {
 };
 /** Who caused a fact. Older journals have a text, or nothing. */
 const by = { by: z.union([text, z.looseObject(callerShape)]).optional() };
+const deviceCertificate = z.object({ serial: text, keyHash: text, notAfterMs: time });
 const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 /** See MeasuredReplay. */
@@ -122,8 +123,10 @@ const factSchemas = {
     tokenHash: text,
     profile: text,
     lines: z.array(text).max(256),
+    certificate: deviceCertificate.optional(),
     ...by,
   },
+  certified: { ...at, device: text, generation, certificate: deviceCertificate },
   labelled: { ...at, device: text, labels: z.record(text, text.nullable()), ...by },
   revoked: { ...at, device: text, because: text, ...by },
   quarantined: { ...at, device: text, because: text, ...by },

@@ -19,6 +19,7 @@ import {
   applyActivated,
   applyAssigned,
   applyEnrolled,
+  applyCertified,
   applySession,
   applyGiven,
   applySettings,
@@ -227,6 +228,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "device-removed":
     case "settings":
     case "settings-reported":
+    case "certified":
     case "session":
     case "given":
     case "assigned":
@@ -344,6 +346,7 @@ function applyToDevice(
     | "device-removed"
     | "settings"
     | "settings-reported"
+    | "certified"
     | "session"
     | "given"
     | "assigned"
@@ -364,6 +367,9 @@ function applyToDevice(
         return;
       case "session":
         applySession(device, fact);
+        return;
+      case "certified":
+        applyCertified(device, fact);
         return;
       case "given":
         applyGiven(device, fact);

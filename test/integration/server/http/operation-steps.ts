@@ -334,6 +334,19 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.enroll({ fleet, device: "van", lines: ["line"], dryRun: true }),
     },
     { name: "addresses", ask: (at) => at.addresses() },
+    {
+      name: "invite",
+      shows: "a server without an authority of its own",
+      ask: (at) => at.invite({ fleet, device: "bus", lines: ["line"] }),
+      fails: "CONFIG_INVALID",
+    },
+    { name: "certify", ask: (at) => at.certify({ request: {} }), fails: "ENROLMENT_INVALID" },
+    {
+      name: "renewDevice",
+      shows: "a device with a token",
+      ask: (at) => at.renewDevice(car),
+      fails: "NOT_ALLOWED",
+    },
     { name: "devices", ask: (at) => at.devices({ fleet }) },
     { name: "labelDevices", ask: (at) => at.labelDevices({ ...car, labels: { region: "eu" } }) },
     {

@@ -38,7 +38,7 @@ describe("sessions", () => {
   it("refuses a wrong token, an unknown device and a revoked one with CONNACK 5", async () => {
     const enrolment = await server.enroll("keys");
     await assert.rejects(
-      ScriptedDevice.connect({ ...enrolment, token: `${enrolment.token.slice(0, -2)}xx` }),
+      ScriptedDevice.connect({ ...enrolment, token: `${(enrolment.token ?? "").slice(0, -2)}xx` }),
       refusedByBroker,
     );
     await assert.rejects(ScriptedDevice.connect({ ...enrolment, device: "nobody" }), refusedByBroker);

@@ -40,7 +40,12 @@ it("reports attempts to reconnect at growing distances", async () => {
     const log: Log = { ...silentLog(), warn: (event, fields) => logged.push([event, fields?.["attempt"]]) };
     void SessionCounter.open(files, "/home").then((counter) => {
       const handlers = { onOpen() {}, onClosed() {}, onMessage() {}, onBlock() {} };
-      const options = { counter, clock, log, random: nodeRandom(), mqtt: { reconnectPeriod: 0 } };
+      const identity = {
+        judges: () => false,
+        dial: () => assert.fail("the link has no certificate"),
+        renewIfDue: () => Promise.resolve(),
+      };
+      const options = { identity, counter, clock, log, random: nodeRandom(), mqtt: { reconnectPeriod: 0 } };
       new Link({ ...options, enrolment: enrolment as Enrolment & typeof enrolment }, handlers).start();
     });
   });

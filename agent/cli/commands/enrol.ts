@@ -1,0 +1,120 @@
+/** `stemma agent enroll` and `renew`: this device's certificate, over HTTPS or by files carried both ways. */
+import { dirname, join, resolve } from "node:path";
+import type { Command } from "commander";
+import { nodeClock, nodeRandom } from "../../../shared/adapters/node-ports.js";
+import { openLog } from "../../../shared/adapters/log.js";
+import { Output } from "../../../shared/cli/output.js";
+import { StemmaError } from "../../../shared/errors.js";
+import { writeDurably } from "../../../shared/files/durable-write.js";
+import { lockHome } from "../../../shared/files/home-lock.js";
+import { makeFolderDurably } from "../../../shared/files/make-folder.js";
+import { nodeFiles } from "../../../shared/files/node-files.js";
+import type { Files } from "../../../shared/ports.js";
+import type { Enrolment } from "../../../shared/trust/enrolment.js";
+import { commonOptionsOf } from "../common-options.js";
+
+interface FileChoices {
+  readonly request?: string;
+  readonly response?: string;
+}
+interface EnrolChoices extends FileChoices {
+  readonly enrolment?: string;
+}
+
+/** How a request reaches the server and its answer this device. */
+interface Exchange {
+  request(): Promise<object>;
+  send(request: object): Promise<unknown>;
+  take(answer: unknown): Promise<Enrolment>;
+}
+
+export function addEnrol(program: Command): void {
+  const withFiles = (command: Command): Command =>
+    command
+      .option(
+        "--request <file>",
+        "only write the request to this file, for `stemma device sign FILE` at the server",
+      )
+      .option("--response <file>", "take the server's answer to that request from this file")
+      .option("--enrolment <file>", "the enrolment file (default <home>/enrolment.json)");
+  withFiles(
+    program
+      .command("enroll")
+      .argument("<invitation>", "the file that `stemma device invite` wrote")
+      .description("make this device's keys, which never leave it, and get its certificate from the server"),
+  ).action(async (invitation: string, choices: EnrolChoices, command: Command) =>
+    withHome(command, choices, async (files, path) => {
+      const { invitedExchange } = await import("../../identity/exchanges.js");
+      return run(
+        files,
+        choices,
+        await invitedExchange({ files, random: nodeRandom(), path }, resolve(invitation)),
+      );
+    }),
+  );
+  withFiles(
+    program
+      .command("renew")
+      .description("get a new certificate for a new key; a running agent does so itself, in time"),
+  ).action(async (choices: EnrolChoices, command: Command) =>
+    withHome(command, choices, async (files, path) => {
+      const { renewalExchange } = await import("../../identity/exchanges.js");
+      const log = openLog({ form: "plain", level: "warn" });
+      return run(files, choices, await renewalExchange({ files, path, clock: nodeClock(), log }));
+    }),
+  );
+}
+
+/** Undefined: only the request was written. */
+async function run(
+  files: Files,
+  { request: requestFile, response }: FileChoices,
+  exchange: Exchange,
+): Promise<Enrolment | undefined> {
+  if (requestFile !== undefined && response !== undefined)
+    throw new StemmaError("USAGE", "Write the request first (--request), then take its answer (--response).");
+  if (response !== undefined) {
+    const { parseJson } = await import("../../../shared/trust/keys.js");
+    return exchange.take(parseJson(await files.read(resolve(response))));
+  }
+  const request = await exchange.request();
+  if (requestFile === undefined) return exchange.take(await exchange.send(request));
+  await writeDurably(files, resolve(requestFile), Buffer.from(`${JSON.stringify(request, null, 2)}\n`));
+  return undefined;
+}
+
+/** Holds the home's lock, so that a running agent does not renew at the same time. */
+async function withHome(
+  command: Command,
+  { enrolment, request }: EnrolChoices,
+  work: (files: Files, path: string) => Promise<Enrolment | undefined>,
+): Promise<void> {
+  const { home, output } = commonOptionsOf(command);
+  const files = nodeFiles();
+  await makeFolderDurably(files, home);
+  const path = resolve(enrolment ?? join(home, "enrolment.json"));
+  await makeFolderDurably(files, dirname(path));
+  const lock = await lockHome(home);
+  try {
+    const enrolled = await work(files, path);
+    if (enrolled === undefined) {
+      const file = resolve(request ?? "");
+      new Output(output).print({
+        data: { request: file },
+        names: [file],
+        text: `wrote the request ${file}; at the server: stemma device sign ${file}`,
+      });
+      return;
+    }
+    const { device, generation, fleet } = enrolled;
+    const { certificateEnd } = await import("../../identity/credentials.js");
+    const notAfterMs = certificateEnd(enrolled) ?? 0;
+    new Output(output).print({
+      data: { fleet, device, generation, file: path, notAfterMs },
+      names: [device],
+      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; its keys are in ${path} (readable by you alone). Start it with: stemma agent run --home ${home}`,
+    });
+  } finally {
+    await lock.release();
+  }
+}

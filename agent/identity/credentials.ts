@@ -1,0 +1,236 @@
+/**
+ * What this device proves itself with and what it judges its server by: the certificates of its enrolment, and the
+ * latest time that its server has signed for it. The clock of the device is not asked. Renews the certificate in time.
+ *
+ * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
+ * where it waited. A kill between them repeats the request with the same key, which gets the same certificate.
+ */
+import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
+import type { TLSSocket } from "node:tls";
+import * as z from "zod";
+import { messageOf } from "../../shared/error-text.js";
+import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import type { Clock, Files, Log } from "../../shared/ports.js";
+import {
+  parseAnswer,
+  renewalSignature,
+  type CertificateAnswer,
+  type CertificateRequest,
+} from "../../shared/trust/certificates/certificate-exchange.js";
+import { makeRequest } from "../../shared/trust/certificates/certificate-request.js";
+import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
+import {
+  certificatesBeginMs,
+  subjectOf,
+  verifyChain,
+  type ChainVerdict,
+  type DeviceSubject,
+} from "../../shared/trust/certificates/verify-chain.js";
+import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { keyOfSeed, parseJson } from "../../shared/trust/keys.js";
+import { postRequest } from "./post-request.js";
+import { openVerifiedSocket } from "./verified-socket.js";
+
+export interface CredentialsParts {
+  readonly files: Files;
+  /** Path of the enrolment file, which renewals write. */
+  readonly path: string;
+  readonly enrolment: Enrolment;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly log: Log;
+}
+
+const waitingSchema = z.strictObject({ key: z.string(), request: z.string() });
+type WaitingRenewal = z.infer<typeof waitingSchema>;
+
+const connectMs = 30_000;
+/** Pause between two renewals that failed. */
+const retryMs = 600_000;
+const defaultPorts: Readonly<Record<string, number>> = { "mqtts:": 8883, "https:": 443 };
+
+export class Credentials {
+  readonly #parts: CredentialsParts;
+  #enrolment: Enrolment;
+  /** The server's time when it was stated last, and the monotonic clock then. */
+  #time: { readonly serverMs: number; readonly atMs: number };
+  #renewing: Promise<Enrolment> | undefined;
+  #failedAtMs: number | undefined;
+
+  constructor(parts: CredentialsParts) {
+    this.#parts = parts;
+    this.#enrolment = parts.enrolment;
+    const serverMs = Math.max(parts.enrolment.identity?.issuedAtMs ?? 0, certificatesBeginMs);
+    this.#time = { serverMs, atMs: parts.clock.monotonic() };
+  }
+
+  /** Whether the server's certificate is judged here, and not by TLS. */
+  judges(url: string): boolean {
+    return this.#enrolment.authorities !== undefined && url.startsWith("mqtts:");
+  }
+
+  /** When the present certificate ends; undefined: this device has a token. */
+  get notAfterMs(): number | undefined {
+    return certificateEnd(this.#enrolment);
+  }
+
+  /** The server has signed that it is this time there. A lower one than before changes nothing. */
+  stated(serverMs: number): void {
+    const atMs = this.#parts.clock.monotonic();
+    if (serverMs > this.#latestMs()) this.#time = { serverMs, atMs };
+  }
+
+  /** The earliest that it can be at the server now. */
+  #latestMs(): number {
+    return this.#time.serverMs + Math.max(0, this.#parts.clock.monotonic() - this.#time.atMs);
+  }
+
+  judgeServer(chain: readonly Uint8Array[]): ChainVerdict {
+    const authorities = (this.#enrolment.authorities ?? []).map((pem) => new X509Certificate(pem));
+    return verifyChain(chain, { authorities, atMs: this.#latestMs(), purpose: "server" });
+  }
+
+  /** A connection to an address of the server. @throws CERTIFICATE_REFUSED */
+  async dial(address: string): Promise<TLSSocket> {
+    // Other schemes than http are not normalised by URL.
+    const { hostname, port } = new URL(address.replace(/^mqtts:/, "https:"));
+    const scheme = address.slice(0, address.indexOf(":") + 1);
+    return openVerifiedSocket({
+      host: hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
+      identity: this.#enrolment.identity,
+      judge: (chain) => this.judgeServer(chain),
+      timeoutMs: connectMs,
+    });
+  }
+
+  /**
+   * Renews the certificate where a third of its time or less is left, or where the server has refused the device, which
+   * an expired one may be the reason for. Never throws: without a renewal the present one is tried.
+   */
+  async renewIfDue(wasRefused = false): Promise<void> {
+    const { identity, http } = this.#enrolment;
+    const { clock, log } = this.#parts;
+    const notAfterMs = this.notAfterMs;
+    if (identity === undefined || notAfterMs === undefined || http?.startsWith("https:") !== true) return;
+    const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
+    const nowMs = clock.monotonic();
+    if (!(isDue || wasRefused) || nowMs - (this.#failedAtMs ?? -Infinity) < retryMs) return;
+    try {
+      await this.renew();
+    } catch (error) {
+      this.#failedAtMs = nowMs;
+      log.warn("certificate-not-renewed", { text: messageOf(error) });
+    }
+  }
+
+  /** Gets a new certificate for a new key over HTTPS. @throws NOT_ALLOWED, CERTIFICATE_REFUSED, SERVER_UNREACHABLE */
+  renew(): Promise<Enrolment> {
+    this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
+    return this.#renewing;
+  }
+
+  async #renew(): Promise<Enrolment> {
+    return this.take(await this.send(await this.request()));
+  }
+
+  /** Sends a request over HTTPS; resolves with the answer. @throws NOT_ALLOWED, what postRequest throws */
+  async send(request: CertificateRequest): Promise<unknown> {
+    const { http } = this.#enrolment;
+    if (http?.startsWith("https:") !== true)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        "This device knows no HTTPS address of its server. Renew by files: `stemma agent renew --request FILE`.",
+      );
+    return postRequest(new URL(http), await this.dial(http), request);
+  }
+
+  /** A request for a renewal; its key waits on the disk. @throws NOT_ALLOWED where this device has a token */
+  async request(): Promise<CertificateRequest> {
+    const { identity } = this.#enrolment;
+    if (identity === undefined)
+      throw new StemmaError(
+        "NOT_ALLOWED",
+        "This device has a token and no certificate. Invite it with `stemma device invite` to give it one.",
+      );
+    const { fleet, device, generation } = this.#enrolment;
+    const { request } = (await this.#waiting()) ?? (await this.#makeKey());
+    return {
+      kind: "stemma-certificate-request",
+      format: 1,
+      request,
+      renewal: {
+        ...{ fleet, device, generation },
+        certificate: identity.certificate,
+        signature: renewalSignature(request, identity.key),
+      },
+    };
+  }
+
+  /** Takes the server's answer to a request. @throws ENROLMENT_INVALID */
+  async take(value: unknown): Promise<Enrolment> {
+    const { files, path, log } = this.#parts;
+    const waiting = await this.#waiting();
+    if (waiting === undefined)
+      throw new StemmaError(
+        "ENROLMENT_INVALID",
+        "No renewal waits for an answer on this device. Request one first.",
+      );
+    const { key } = waiting;
+    const answer = parseAnswer(value, this.#enrolment.serverPublicKey, waiting.request);
+    checkCertificate(answer, key, this.#enrolment);
+    const renewed = sealEnrolment({
+      ...this.#enrolment,
+      authorities: answer.authorities,
+      identity: { certificate: answer.certificate, key, issuedAtMs: answer.issuedAtMs },
+    });
+    await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(renewed, null, 2)}\n`));
+    await files.remove(this.#waitingPath);
+    this.#enrolment = renewed;
+    this.stated(answer.issuedAtMs);
+    const end = new X509Certificate(answer.certificate).validTo;
+    log.info("certificate-renewed", { text: `the certificate was renewed and is valid until ${end}` });
+    return renewed;
+  }
+
+  get #waitingPath(): string {
+    return `${this.#parts.path}.renewal`;
+  }
+
+  /** The renewal that was begun; one whose key is in the enrolment already has ended. */
+  async #waiting(): Promise<WaitingRenewal | undefined> {
+    const { files } = this.#parts;
+    if ((await files.stat(this.#waitingPath)) === undefined) return undefined;
+    const { data } = waitingSchema.safeParse(parseJson(await files.read(this.#waitingPath)));
+    return data?.key === this.#enrolment.identity?.key ? undefined : data;
+  }
+
+  async #makeKey(): Promise<WaitingRenewal> {
+    const { fleet, device, generation, deviceSeed } = this.#enrolment;
+    const key = generateConnectionKey();
+    const request = await makeRequest({ fleet, device, generation }, keyOfSeed(deviceSeed), key);
+    const waiting = { key, request };
+    await writeDurably(this.#parts.files, this.#waitingPath, Buffer.from(`${JSON.stringify(waiting)}\n`));
+    return waiting;
+  }
+}
+
+export function certificateEnd({ identity }: Pick<Enrolment, "identity">): number | undefined {
+  return identity && Date.parse(new X509Certificate(identity.certificate).validTo);
+}
+
+/** @throws ENROLMENT_INVALID where the certificate is not of this key and subject */
+export function checkCertificate(
+  { certificate }: Pick<CertificateAnswer, "certificate">,
+  key: string,
+  subject: DeviceSubject,
+): void {
+  const issued = new X509Certificate(certificate);
+  const isOurs =
+    issued.subject === subjectOf(subject) && issued.publicKey.equals(createPublicKey(createPrivateKey(key)));
+  if (!isOurs)
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      "The answer contains a certificate of another device or key. Send the request again.",
+    );
+}

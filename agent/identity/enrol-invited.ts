@@ -1,0 +1,133 @@
+/**
+ * Enrols this device with an invitation: makes its keys, which never leave it, asks for a certificate, writes the
+ * enrolment file. The keys wait on the disk before they are used, so that after a kill or a lost answer the same ones
+ * ask again.
+ */
+import { dirname } from "node:path";
+import * as z from "zod";
+import { StemmaError } from "../../shared/errors.js";
+import { writeDurably } from "../../shared/files/durable-write.js";
+import { makeFolderDurably } from "../../shared/files/make-folder.js";
+import type { Files, Random } from "../../shared/ports.js";
+import {
+  parseAnswer,
+  type CertificateRequest,
+} from "../../shared/trust/certificates/certificate-exchange.js";
+import { makeRequest } from "../../shared/trust/certificates/certificate-request.js";
+import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
+import type { Invitation } from "../../shared/trust/certificates/invitation.js";
+import { loadEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { generateKey, keyOfSeed, parseJson } from "../../shared/trust/keys.js";
+import { checkCertificate } from "./credentials.js";
+
+const waitingSchema = z.strictObject({
+  kind: z.literal("stemma-enrolment-keys"),
+  format: z.literal(1),
+  fleet: z.string(),
+  device: z.string(),
+  generation: z.number().int(),
+  deviceSeed: z.string(),
+  connectionKey: z.string(),
+  /** The request that these keys sent: an answer names it by its hash. */
+  request: z.string(),
+});
+type WaitingKeys = z.infer<typeof waitingSchema>;
+
+export interface InvitedParts {
+  readonly files: Files;
+  readonly random: Random;
+  /** Where the enrolment file goes. */
+  readonly path: string;
+}
+
+const waitingPathOf = ({ path }: InvitedParts): string => `${path}.keys`;
+
+/** The request for the first certificate; its keys wait on the disk. @throws ENROLMENT_INVALID */
+export async function requestEnrolment(
+  parts: InvitedParts,
+  invitation: Invitation,
+): Promise<CertificateRequest> {
+  await refuseEnrolled(parts, invitation);
+  const { request } = (await waitingKeys(parts, invitation)) ?? (await makeKeys(parts, invitation));
+  return { kind: "stemma-certificate-request", format: 1, request, invitation };
+}
+
+/** Writes the enrolment from the server's answer. @throws ENROLMENT_INVALID */
+export async function takeEnrolment(
+  parts: InvitedParts,
+  invitation: Invitation,
+  value: unknown,
+): Promise<Enrolment> {
+  const keys = await waitingKeys(parts, invitation);
+  if (keys === undefined)
+    throw new StemmaError(
+      "ENROLMENT_INVALID",
+      "No keys wait here for this invitation's certificate. Make the request on this device first: `stemma agent enroll INVITATION --request FILE`.",
+    );
+  const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
+  checkCertificate(answer, keys.connectionKey, invitation);
+  const { fleet, device, generation, lines, profile, mqtt, http, root, serverPublicKey } = invitation;
+  const enrolment = sealEnrolment({
+    kind: "stemma-enrolment",
+    format: 1,
+    ...{ fleet, device, generation, lines, profile, mqtt, root, serverPublicKey },
+    ...(http === undefined ? {} : { http }),
+    ...(invitation.releases === undefined ? {} : { releases: invitation.releases }),
+    authorities: answer.authorities,
+    identity: {
+      certificate: answer.certificate,
+      key: keys.connectionKey,
+      issuedAtMs: answer.issuedAtMs,
+    },
+    deviceSeed: keys.deviceSeed,
+    devicePublicKey: keyOfSeed(keys.deviceSeed).publicKey,
+  });
+  await writeDurably(parts.files, parts.path, Buffer.from(`${JSON.stringify(enrolment, null, 2)}\n`));
+  await parts.files.remove(waitingPathOf(parts));
+  return enrolment;
+}
+
+/** An enrolment that is there is replaced only by a later one of the same device. @throws ENROLMENT_INVALID */
+async function refuseEnrolled({ files, path }: InvitedParts, invitation: Invitation): Promise<void> {
+  if ((await files.stat(path)) === undefined) return;
+  const { fleet, device, generation } = await loadEnrolment(files, path);
+  if (fleet === invitation.fleet && device === invitation.device && generation < invitation.generation)
+    return;
+  // Left by a kill after the enrolment was written.
+  if (generation === invitation.generation) await files.remove(`${path}.keys`);
+  throw new StemmaError(
+    "ENROLMENT_INVALID",
+    fleet === invitation.fleet && device === invitation.device
+      ? `${device} is enrolled already: its enrolment is ${path}. Start it with \`stemma agent run\`; to enrol it again, invite it again.`
+      : `${path} is the enrolment of ${fleet}/${device}, and the invitation is for ${invitation.fleet}/${invitation.device}. Give each device a home of its own.`,
+    { path },
+  );
+}
+
+async function waitingKeys(parts: InvitedParts, invitation: Invitation): Promise<WaitingKeys | undefined> {
+  const path = waitingPathOf(parts);
+  if ((await parts.files.stat(path)) === undefined) return undefined;
+  const { success, data } = waitingSchema.safeParse(parseJson(await parts.files.read(path)));
+  const isOfInvitation =
+    success &&
+    data.fleet === invitation.fleet &&
+    data.device === invitation.device &&
+    data.generation === invitation.generation;
+  return isOfInvitation ? data : undefined;
+}
+
+async function makeKeys(parts: InvitedParts, invitation: Invitation): Promise<WaitingKeys> {
+  const { fleet, device, generation } = invitation;
+  const key = generateKey(parts.random);
+  const connectionKey = generateConnectionKey();
+  const keys: WaitingKeys = {
+    kind: "stemma-enrolment-keys",
+    format: 1,
+    ...{ fleet, device, generation, connectionKey },
+    deviceSeed: key.seed,
+    request: await makeRequest({ fleet, device, generation }, key, connectionKey),
+  };
+  await makeFolderDurably(parts.files, dirname(parts.path));
+  await writeDurably(parts.files, waitingPathOf(parts), Buffer.from(`${JSON.stringify(keys)}\n`));
+  return keys;
+}

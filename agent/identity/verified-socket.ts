@@ -1,0 +1,57 @@
+/**
+ * A TLS connection to the server whose certificate was judged before a byte is sent. TLS itself accepts any certificate
+ * here, because it would judge by this device's clock; no session is resumed, so each connection is judged.
+ */
+import { connect, type TLSSocket } from "node:tls";
+import { StemmaError } from "../../shared/errors.js";
+import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
+import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
+
+export interface VerifiedSocketOptions {
+  readonly host: string;
+  readonly port: number;
+  /** This device's certificate and its key, PEM. */
+  readonly identity?: { readonly certificate: string; readonly key: string } | undefined;
+  readonly judge: (chain: readonly Uint8Array[]) => ChainVerdict;
+  readonly timeoutMs: number;
+}
+
+/** @throws CERTIFICATE_REFUSED; the errors of the connection as they are */
+export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSSocket> {
+  const { host, port, identity, judge, timeoutMs } = options;
+  return new Promise((resolve, reject) => {
+    const socket = connect({
+      host,
+      port,
+      ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }),
+      minVersion: "TLSv1.2",
+      rejectUnauthorized: false,
+      ...(identity === undefined ? {} : { cert: identity.certificate, key: identity.key }),
+    });
+    const fail = (error: Error): void => {
+      socket.destroy();
+      reject(error);
+    };
+    socket.setTimeout(timeoutMs, () => {
+      fail(new StemmaError("TIMED_OUT", `The server at ${host}:${port} did not answer in time.`));
+    });
+    socket.once("error", fail);
+    socket.once("secureConnect", () => {
+      const found = judge(peerChain(socket));
+      if (found.verdict !== "trusted" || socket.isSessionReused()) {
+        const why = found.verdict === "refused" ? found.why : `it is ${found.verdict}`;
+        fail(
+          new StemmaError(
+            "CERTIFICATE_REFUSED",
+            `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS.`,
+            { host, port },
+          ),
+        );
+        return;
+      }
+      socket.setTimeout(0);
+      socket.removeListener("error", fail);
+      resolve(socket);
+    });
+  });
+}

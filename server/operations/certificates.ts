@@ -1,0 +1,245 @@
+/**
+ * Certificates for devices: invitations, first certificates and renewals. A request proves itself, so it may come from
+ * anybody and by any way. An invitation is used up by the fact of the enrolment, which starts the generation that it
+ * names; the same keys may ask again, and get the same certificate, since the answer may have been lost.
+ */
+import { X509Certificate } from "node:crypto";
+import { StemmaError } from "../../shared/errors.js";
+import {
+  isRenewalSigned,
+  parseCertificateRequest,
+  signAnswer,
+  type CertificateAnswer,
+  type CertificateRequest,
+} from "../../shared/trust/certificates/certificate-exchange.js";
+import { readRequest, type RequestedIdentity } from "../../shared/trust/certificates/certificate-request.js";
+import {
+  parseInvitation,
+  signInvitation,
+  type Invitation,
+} from "../../shared/trust/certificates/invitation.js";
+import {
+  certificatesBeginMs,
+  verifyChain,
+  type DeviceSubject,
+} from "../../shared/trust/certificates/verify-chain.js";
+import type { OperationInput } from "../api/server-operations.js";
+import type { OperationsContext } from "../context/operations-context.js";
+import {
+  deviceCertificateMs,
+  openAuthority,
+  type Authority,
+  type IssuedCertificate,
+} from "../identity/authority.js";
+import { whyNotCertificate } from "../identity/device-certificate.js";
+import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
+import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import { checkEnrolmentProfile } from "./enrolment-profile.js";
+import { refuseOpenClaims } from "./open-claims.js";
+import { withoutUndefined } from "./without-undefined.js";
+
+const defaultValidMs = 7 * 86_400_000;
+/** A device that asks more often only makes the journal longer. */
+const minRenewalMs = 600_000;
+
+function refused(device: string, why: string): StemmaError {
+  return new StemmaError("CERTIFICATE_REFUSED", `${device} gets no certificate: ${why}`, { device });
+}
+
+function authorityOf({ live, home }: OperationsContext): Promise<Authority> | Authority {
+  return live?.authority ?? openAuthority(home.signer, home.ports.random);
+}
+
+/** @throws CONFIG_INVALID where the server has no authority; what an enrolment throws */
+export async function invite(
+  context: OperationsContext,
+  input: OperationInput<"invite">,
+): Promise<Invitation> {
+  const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
+  const { home } = context;
+  const { authorities, ...addresses } = await enrolmentAddresses(context);
+  if (authorities === undefined)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      'This server gives no certificates. Start it with `stemma server --tls own`, or set listen.tls to "own" in server.json; `stemma device enroll` enrols devices with a token.',
+    );
+  const repository = await checkEnrolment(context, input);
+  await refuseOpenClaims(context, repository, input);
+  await checkEnrolmentProfile(home.ports.files, profile);
+  const generation = repository.nextGeneration(device);
+  const issuedAtMs = home.ports.clock.now();
+  const subject: DeviceSummary = {
+    ...{ device, generation, profile, lines, publicKey: "", tokenHash: "", session: 0, active: {} },
+    enrolledAtMs: issuedAtMs,
+    state: "enrolled",
+  };
+  const given = Object.entries(initial).map(
+    ([line, model]) =>
+      [line, assignable(repository, subject, { line, model, allowReduced }).versionId] as const,
+  );
+  return signInvitation(home.signer, {
+    kind: "stemma-invitation",
+    format: 1,
+    ...{ fleet, device, generation, profile },
+    lines: [...lines],
+    ...addresses,
+    authorities: [...authorities],
+    serverPublicKey: home.signer.publicKey,
+    ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
+    ...(await enrolledReleases(repository, input.releases)),
+    issuedAtMs,
+    expiresAtMs: issuedAtMs + (input.validMs ?? defaultValidMs),
+    ...(context.caller === undefined ? {} : { by: { ...context.caller } }),
+  });
+}
+
+/** @throws ENROLMENT_INVALID, CERTIFICATE_REFUSED, QUOTA_EXCEEDED */
+export async function certify(context: OperationsContext, value: unknown): Promise<CertificateAnswer> {
+  const request = parseCertificateRequest(value);
+  const issued =
+    request.renewal === undefined
+      ? await enrolInvited(context, request, parseInvitation(request.invitation))
+      : await renew(context, request, request.renewal);
+  const { signer, ports } = context.home;
+  return signAnswer(signer, request.request, {
+    certificate: issued.certificate,
+    authorities: [(await authorityOf(context)).certificate],
+    issuedAtMs: ports.clock.now(),
+  });
+}
+
+async function enrolInvited(
+  context: OperationsContext,
+  { request }: CertificateRequest,
+  invitation: Invitation,
+): Promise<IssuedCertificate> {
+  const { fleets, home, live } = context;
+  const { fleet, device, generation } = invitation;
+  if (invitation.serverPublicKey !== home.signer.publicKey)
+    throw refused(device, "its invitation is of another server");
+  const asked = await readRequest(request, invitation);
+  const opened = await fleets.get(fleet, { create: true });
+  // Caused by who invited the device, not by who carries its request.
+  const repository = invitation.by === undefined ? opened : opened.as(withoutUndefined(invitation.by));
+  const repeated = certificateOf(repository.device(device), invitation, asked);
+  const authority = await authorityOf(context);
+  const atMs = home.ports.clock.now();
+  if (repeated !== undefined) {
+    await giveInitial(repository, invitation, atMs);
+    return authority.issueForDevice(invitation, asked.connectionKey, repeated);
+  }
+  if (generation !== repository.nextGeneration(device))
+    throw refused(
+      device,
+      "its invitation was used before, or the device was enrolled again since. Invite it again",
+    );
+  if (invitation.expiresAtMs <= atMs)
+    throw refused(
+      device,
+      `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again`,
+    );
+  await refuseOpenClaims(context, repository, { device, evenIfClaimed: false });
+  const issued = await authority.issueForDevice(invitation, asked.connectionKey, { atMs });
+  const { serial, notAfterMs } = issued;
+  await repository.append({
+    type: "enrolled",
+    atMs,
+    ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "" },
+    profile: invitation.profile,
+    lines: invitation.lines,
+    certificate: { serial, keyHash: asked.keyHash, notAfterMs },
+  });
+  // A connection of the generation before.
+  await (await live?.fleet(fleet))?.cutOff(device);
+  await giveInitial(repository, invitation, atMs);
+  return issued;
+}
+
+/** The certificate that this enrolment's keys have already. */
+function certificateOf(
+  known: DeviceSummary | undefined,
+  { generation }: DeviceSubject,
+  { keyHash, devicePublicKey }: RequestedIdentity,
+): { readonly serial: string; readonly notAfterMs: number } | undefined {
+  if (known?.state !== "enrolled" || known.generation !== generation || known.publicKey !== devicePublicKey)
+    return undefined;
+  return known.certificates?.find((each) => each.keyHash === keyHash);
+}
+
+/** Gives each line the model that its invitation names, where none was given yet. */
+async function giveInitial(
+  repository: FleetRepository,
+  { device, initial = {} }: Invitation,
+  atMs: number,
+): Promise<void> {
+  const assigned = repository.device(device)?.assigned ?? {};
+  const missing = Object.entries(initial).filter(([line]) => assigned[line] === undefined);
+  if (missing.length > 0)
+    await repository.append(
+      ...missing.map(([line, versionId]) => ({
+        type: "assigned" as const,
+        ...{ atMs, device, line },
+        versionId: repository.resolve(versionId).versionId,
+      })),
+    );
+}
+
+async function renew(
+  context: OperationsContext,
+  { request }: CertificateRequest,
+  renewal: NonNullable<CertificateRequest["renewal"]>,
+): Promise<IssuedCertificate> {
+  const { fleet, device, generation, certificate, signature } = renewal;
+  const { fleets, home } = context;
+  const repository = await fleets.get(fleet);
+  const known = repository.device(device);
+  const atMs = home.ports.clock.now();
+  if (known?.state !== "enrolled" || known.generation !== generation)
+    throw refused(device, `it is ${known === undefined ? "unknown" : known.state}, or was enrolled again`);
+  const authority = await authorityOf(context);
+  const found = verifyChain([derOf(certificate)], {
+    authorities: [authority.parsed],
+    atMs: Math.max(atMs, certificatesBeginMs),
+    purpose: "device",
+  });
+  const why = whyNotCertificate(found, { fleet, ...known }, { mayBeExpired: true });
+  if (why !== undefined) throw refused(device, `the certificate that it has is not accepted: ${why}`);
+  if (!isRenewalSigned(request, certificate, signature))
+    throw refused(device, "the key of the certificate that it has did not sign this request");
+  const asked = await readRequest(request, { fleet, device, generation });
+  if (asked.devicePublicKey !== known.publicKey)
+    throw refused(device, "the request is of another device's key");
+  const repeated = certificateOf(known, renewal, asked);
+  if (repeated !== undefined) return authority.issueForDevice(renewal, asked.connectionKey, repeated);
+  refuseOftenRenewed(known, atMs);
+  const issued = await authority.issueForDevice(renewal, asked.connectionKey, { atMs });
+  const { serial, notAfterMs } = issued;
+  await repository.append({
+    type: "certified",
+    ...{ atMs, device, generation },
+    certificate: { serial, keyHash: asked.keyHash, notAfterMs },
+  });
+  return issued;
+}
+
+/** @throws QUOTA_EXCEEDED */
+function refuseOftenRenewed({ device, certificates = [] }: DeviceSummary, atMs: number): void {
+  const newest = certificates.at(-1);
+  if (certificates.length < 2 || newest === undefined) return;
+  const sinceMs = atMs - (newest.notAfterMs - deviceCertificateMs);
+  if (sinceMs >= 0 && sinceMs < minRenewalMs)
+    throw new StemmaError(
+      "QUOTA_EXCEEDED",
+      `${device} renewed its certificate ${Math.round(sinceMs / 1000)} s ago. It may again after ${minRenewalMs / 60_000} minutes.`,
+      { device },
+    );
+}
+
+/** Empty where it is not a certificate, which the chain's judge then refuses. */
+function derOf(pem: string): Uint8Array {
+  try {
+    return new X509Certificate(pem).raw;
+  } catch {
+    return new Uint8Array();
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * What a device sends for a certificate and what it gets. Both are files that can be carried by hand as well as bodies
+ * of a request: the proofs are in them, not in the connection.
+ *
+ * A first certificate is asked for with an invitation; a renewal with the present certificate, whose key signs the new
+ * request. An expired certificate may be renewed, and is good for nothing else.
+ */
+import { createPrivateKey, sign, verify, X509Certificate } from "node:crypto";
+import * as z from "zod";
+import { StemmaError } from "../../errors.js";
+import { sha256 } from "../../tensor/hash.js";
+import { name } from "../enrolment-fields.js";
+import type { Signer } from "../keys.js";
+import { invitationSchema, pem } from "./invitation.js";
+import { isStatementSigned, signStatement } from "./statement.js";
+
+const base64 = z.string().max(8192);
+
+export const certificateRequestSchema = z.strictObject({
+  kind: z.literal("stemma-certificate-request"),
+  format: z.literal(1),
+  /** PKCS #10, DER in base64. */
+  request: base64,
+  /** For a first certificate. */
+  invitation: invitationSchema.optional(),
+  /** For a renewal. */
+  renewal: z
+    .strictObject({
+      fleet: name,
+      device: name,
+      generation: z.number().int().min(1).max(0xffff_ffff),
+      /** The present certificate. */
+      certificate: pem,
+      /** Of the request, by the present connection key: ECDSA with SHA-256, base64. */
+      signature: base64,
+    })
+    .optional(),
+});
+export type CertificateRequest = z.infer<typeof certificateRequestSchema>;
+
+export const certificateAnswerSchema = z.strictObject({
+  kind: z.literal("stemma-certificate"),
+  format: z.literal(1),
+  /** SHA-256 of the request that it answers. */
+  request: z.string().regex(/^[0-9a-f]{64}$/),
+  certificate: pem,
+  authorities: z.array(pem).min(1).max(4),
+  /** The server's time. */
+  issuedAtMs: z.number().int().min(0),
+  signature: z.string().regex(/^[0-9a-f]{128}$/),
+});
+export type CertificateAnswer = z.infer<typeof certificateAnswerSchema>;
+
+/** @throws ENROLMENT_INVALID */
+export function parseCertificateRequest(value: unknown): CertificateRequest {
+  const parsed = certificateRequestSchema.safeParse(value);
+  if (parsed.success && (parsed.data.invitation === undefined) !== (parsed.data.renewal === undefined))
+    return parsed.data;
+  throw new StemmaError(
+    "ENROLMENT_INVALID",
+    "This is not a request for a certificate. Make one on the device with `stemma agent enroll INVITATION --request FILE`.",
+    { cause: parsed.error },
+  );
+}
+
+export function renewalSignature(request: string, connectionKey: string): string {
+  return sign("sha256", Buffer.from(request), createPrivateKey(connectionKey)).toString("base64");
+}
+
+/** Whether the key of a certificate signed this request. */
+export function isRenewalSigned(request: string, certificate: string, signature: string): boolean {
+  try {
+    const { publicKey } = new X509Certificate(certificate);
+    return verify("sha256", Buffer.from(request), publicKey, Buffer.from(signature, "base64"));
+  } catch {
+    return false;
+  }
+}
+
+export function signAnswer(
+  signer: Signer,
+  request: string,
+  members: Omit<CertificateAnswer, "kind" | "format" | "request" | "signature">,
+): CertificateAnswer {
+  const answer = {
+    kind: "stemma-certificate",
+    format: 1,
+    request: sha256("stemma-certificate-request-1\0", request),
+    ...members,
+  } as const;
+  return { ...answer, signature: signStatement(signer, "certificate", answer) };
+}
+
+/** @throws ENROLMENT_INVALID where it is not the server's answer to this request */
+export function parseAnswer(value: unknown, serverPublicKey: string, request: string): CertificateAnswer {
+  const invalid = (why: string, cause?: unknown): StemmaError =>
+    new StemmaError(
+      "ENROLMENT_INVALID",
+      `The answer with the certificate is not valid: ${why}. Send the request again; the same keys get the same certificate.`,
+      { cause },
+    );
+  const parsed = certificateAnswerSchema.safeParse(value);
+  if (!parsed.success) throw invalid("it is malformed", parsed.error);
+  const { signature, ...members } = parsed.data;
+  if (!isStatementSigned(serverPublicKey, "certificate", members, signature))
+    throw invalid("the server that this device trusts did not sign it, or it was changed on its way");
+  if (members.request !== sha256("stemma-certificate-request-1\0", request))
+    throw invalid("it answers another request");
+  return parsed.data;
+}
