@@ -80,13 +80,13 @@ export async function inviteMany(
       "--manifest names the devices: give --to FOLDER, and neither a device nor --file.",
     );
   const files = nodeFiles();
-  const bytes = await files.read(resolve(manifest));
-  if (bytes.length > maxManifestBytes)
+  const path = resolve(manifest);
+  if (((await files.stat(path))?.size ?? 0) > maxManifestBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
       `${manifest} has more than ${maxManifestBytes} bytes. Split it.`,
     );
-  const rows = parseManifest(Buffer.from(bytes).toString("utf8"), manifest);
+  const rows = parseManifest(Buffer.from(await files.read(path)).toString("utf8"), manifest);
   const folder = resolve(to);
   await makeFolderDurably(files, folder);
   const opened = await operations();

@@ -112,7 +112,7 @@ async function withHome(
     new Output(output).print({
       data: { fleet, device, generation, file: path, notAfterMs },
       names: [device],
-      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; its keys are in ${path} (readable by you alone). Start it with: stemma agent run --home ${home}`,
+      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; its keys are in ${path} (readable by you alone). Start it with: stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`,
     });
   } finally {
     await lock.release();

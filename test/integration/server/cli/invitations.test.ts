@@ -1,0 +1,104 @@
+/** Invitations as a person types them: many at once, again, and certificates by files that are carried. */
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { parseManifest } from "../../../../server/cli/invite-many.js";
+import { nodeFiles } from "../../../../shared/files/node-files.js";
+import { loadEnrolment } from "../../../../shared/trust/enrolment.js";
+import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
+import { startTestServer, type TestServer } from "../../../helpers/test-server.js";
+
+const manifest = "device,lines,profile\ncar-1,soh cam,generic\n# a comment\n\ncar-2,soh,\r\ncar-3,,\n";
+
+describe("invitations on the command line", () => {
+  let server: TestServer;
+  let folder: string;
+  const run = (...args: string[]): Promise<ProgramResult> => runStemma(args, { home: server.home });
+  /** The counts that the command answers. */
+  async function inviteAll(): Promise<unknown> {
+    const to = join(folder, "invitations");
+    const args = ["--manifest", join(folder, "cars.csv"), "--to", to, "--line", "soh", "-o", "json"];
+    const { status, stdout, stderr } = await run("device", "invite", ...args);
+    assert.equal(status, 0, stderr);
+    const { invited, there, enrolled, refused } = JSON.parse(stdout) as Record<string, number>;
+    return { invited, there, enrolled, refused };
+  }
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-invitations-"));
+    server = await startTestServer({ tls: "own" });
+    await writeFile(join(folder, "cars.csv"), manifest);
+  });
+  after(async () => {
+    await server.remove();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it("are written for a whole manifest, and again only where one is missing or damaged", async () => {
+    assert.deepEqual(await inviteAll(), { invited: 3, there: 0, enrolled: 0, refused: 0 });
+    const names = ["car-1", "car-2", "car-3"].map((name) => `${name}.invitation.json`);
+    assert.deepEqual((await readdir(join(folder, "invitations"))).sort(), names);
+    assert.deepEqual(await inviteAll(), { invited: 0, there: 3, enrolled: 0, refused: 0 });
+    await rm(join(folder, "invitations", "car-1.invitation.json"));
+    await writeFile(join(folder, "invitations", "car-2.invitation.json"), "{ torn");
+    assert.deepEqual(await inviteAll(), { invited: 2, there: 1, enrolled: 0, refused: 0 });
+  });
+
+  it("become a certificate by files that are carried, which is given once", async () => {
+    const path = (name: string): string => join(folder, name);
+    const invitation = path("invitations/car-1.invitation.json");
+    const enrol = (enrolment: string, ...more: string[]): Promise<ProgramResult> =>
+      run("agent", "enroll", invitation, "--enrolment", path(enrolment), ...more);
+    assert.equal((await enrol("car-1.json", "--request", path("request.json"))).status, 0);
+    assert.equal(
+      (await run("device", "sign", path("request.json"), "--file", path("answer.json"))).status,
+      0,
+    );
+    // An answer that was lost is given again, to the same keys.
+    assert.equal((await run("device", "sign", path("request.json"), "--file", path("again.json"))).status, 0);
+    const { status, stderr } = await enrol("car-1.json", "--response", path("answer.json"));
+    assert.equal(status, 0, stderr);
+    const enrolment = await loadEnrolment(nodeFiles(), path("car-1.json"));
+    assert.deepEqual([enrolment.device, enrolment.lines], ["car-1", ["soh", "cam"]]);
+    assert.ok(enrolment.identity !== undefined && enrolment.token === undefined);
+    await enrol("other.json", "--request", path("other-request.json"));
+    const refused = await run(
+      "device",
+      "sign",
+      path("other-request.json"),
+      "--file",
+      path("other-answer.json"),
+    );
+    assert.match(refused.stderr, /CERTIFICATE_REFUSED/);
+    assert.deepEqual(await inviteAll(), { invited: 0, there: 2, enrolled: 1, refused: 0 });
+  });
+});
+
+describe("a manifest of devices", () => {
+  it("is CSV with named columns, or JSON lines", () => {
+    const expected = [
+      { device: "car-1", lines: ["soh", "cam"], profile: "generic" },
+      { device: "car-2", lines: ["soh"] },
+      { device: "car-3" },
+    ];
+    assert.deepEqual(parseManifest(manifest, "cars.csv"), expected);
+    const json = expected.map((row) => JSON.stringify(row)).join("\n");
+    assert.deepEqual(parseManifest(json, "cars.jsonl"), expected);
+  });
+
+  it("is refused as a whole where a row is wrong, with its line", () => {
+    for (const [text, line] of [
+      ["name,lines\ncar,soh\n", 1],
+      ["device\ncar\ncar\n", 3],
+      ["device\ncar\n../../etc/passwd\n", 3],
+      ['{"device":"car"}\n{"device":\n', 2],
+      ['{"device":"car"}\n{"device":"van","lines":["a b"]}\n', 2],
+      ["", 1],
+    ] as const)
+      assert.throws(() => parseManifest(text, "cars"), {
+        code: "USAGE",
+        message: new RegExp(`line ${line}:`),
+      });
+  });
+});
