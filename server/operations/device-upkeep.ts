@@ -7,7 +7,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { deviceOperations } from "./device-operations.js";
 import { refusedBy, requireDevice } from "./required-device.js";
 
-export type DeviceUpkeep = Pick<
+type DeviceUpkeep = Pick<
   ServerOperations,
   "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "removeDevice"
 >;

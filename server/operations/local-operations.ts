@@ -8,26 +8,16 @@ import { openNodeHome } from "../repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
-import { datasetOperations } from "./dataset-operations.js";
 import { deviceOperations } from "./device-operations.js";
-import type { DeviceUpkeep } from "./device-upkeep.js";
-import { engineOperations } from "./engine-operations.js";
+import { onUse } from "./on-use.js";
 import { journalOperations } from "./journal-operations.js";
 import { lineageOperations } from "./lineage-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { recipeOperations } from "./recipe-operations.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
-import { replayOperations } from "../replay/replay-operations.js";
-import { releaseOperations } from "./release-operations.js";
-import { retentionOperations } from "./retention-operations.js";
-import { rolloutOperations } from "./rollout-operations.js";
 import { storageOperations } from "./storage-operations.js";
-import { tierOperations } from "./tier-operations.js";
-import { tokenOperations } from "./token-operations.js";
-import type { WebhookOperations } from "./webhook-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -66,11 +56,6 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
   const context = caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller) };
   const { home, fleets, live, version } = context;
   const devices = deviceOperations(context);
-  // Short commands need neither of them.
-  const webhooks = async (): Promise<WebhookOperations> =>
-    (await import("./webhook-operations.js")).webhookOperations(context);
-  const upkeep = async (): Promise<DeviceUpkeep> =>
-    (await import("./device-upkeep.js")).deviceUpkeep(context, devices);
   return {
     health: async () => ({
       version,
@@ -94,30 +79,57 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
         }),
       ),
     ...journalOperations(context),
-    ...tokenOperations(context),
-    webhooks: async (input) => (await webhooks()).webhooks(input),
-    addWebhook: async (input) => (await webhooks()).addWebhook(input),
-    moveWebhook: async (input) => (await webhooks()).moveWebhook(input),
-    testWebhook: async (input) => (await webhooks()).testWebhook(input),
-    removeWebhook: async (input) => (await webhooks()).removeWebhook(input),
+    ...onUse(["tokens", "addToken", "removeToken"], async () =>
+      (await import("./token-operations.js")).tokenOperations(context),
+    ),
+    ...onUse(["webhooks", "addWebhook", "moveWebhook", "testWebhook", "removeWebhook"], async () =>
+      (await import("./webhook-operations.js")).webhookOperations(context),
+    ),
     ...devices,
-    setDevices: async (input) => (await upkeep()).setDevices(input),
-    deviceEvents: async (input) => (await upkeep()).deviceEvents(input),
-    deviceLogs: async (input) => (await upkeep()).deviceLogs(input),
-    quarantineDevice: async (input) => (await upkeep()).quarantineDevice(input),
-    removeDevice: async (input) => (await upkeep()).removeDevice(input),
-    ...rolloutOperations(context, devices),
-    ...releaseOperations(context),
+    ...onUse(["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "removeDevice"], async () =>
+      (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
+    ),
+    ...onUse(
+      [
+        "rollouts",
+        "rollout",
+        "rolloutReport",
+        "planRollout",
+        "createRollout",
+        "setRollout",
+        "undoRollout",
+        "approveRollout",
+      ],
+      async () => (await import("./rollout-operations.js")).rolloutOperations(context, devices),
+    ),
+    ...onUse(["releases", "releaseManifest", "publishReleases"], async () =>
+      (await import("./release-operations.js")).releaseOperations(context),
+    ),
     ...modelOperations(context),
     ...lineageOperations(context),
-    ...datasetOperations(context),
-    ...engineOperations(context),
-    ...recipeOperations(context),
-    ...replayOperations(context),
+    ...onUse(
+      ["datasets", "addDataset", "checkDataset", "showDataset", "pushDataset", "removeDataset"],
+      async () => (await import("./dataset-operations.js")).datasetOperations(context),
+    ),
+    ...onUse(["engines", "approveEngine", "removeEngine"], async () =>
+      (await import("./engine-operations.js")).engineOperations(context),
+    ),
+    ...onUse(["replays", "queueReplay", "cancelReplay"], async () =>
+      (await import("../replay/replay-operations.js")).replayOperations(context),
+    ),
+    ...onUse(["recipes", "approveRecipe", "revokeRecipe"], async () =>
+      (await import("./recipe-operations.js")).recipeOperations(context),
+    ),
     ...storageOperations(context),
     ...archiveOperations(context),
-    ...retentionOperations(context),
-    ...tierOperations(context),
+    ...onUse(["retention", "setRetention", "forecastRetention", "applyRetention"], async () =>
+      (await import("./retention-operations.js")).retentionOperations(context),
+    ),
+    ...onUse(["tiers", "addTier", "removeTier", "planTier", "applyTier"], async () =>
+      (await import("./tier-operations.js")).tierOperations(context),
+    ),
+    fetchDataset: async (input) =>
+      (await import("./dataset-operations.js")).datasetOperations(context).fetchDataset(input),
     // Loaded when first used, because they take as long to load as all the rest of a short command.
     replay: async (input, { signal } = {}) =>
       (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),

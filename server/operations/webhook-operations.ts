@@ -17,7 +17,7 @@ import {
 } from "../webhooks/webhook-store.js";
 import { withoutUndefined } from "./without-undefined.js";
 
-export type WebhookOperations = Pick<
+type WebhookOperations = Pick<
   ServerOperations,
   "webhooks" | "addWebhook" | "moveWebhook" | "testWebhook" | "removeWebhook"
 >;
