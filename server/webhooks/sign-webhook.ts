@@ -3,10 +3,8 @@
  * (`v1a`): of `<id>.<timestamp>.<body>`. The id begins with a prefix of its own, so that such a signature is never
  * valid as another one of the server's key. Pure.
  */
-import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
+import type { Signer } from "../../shared/trust/keys.js";
 
-/** What a receiver allows between its clock and the request's, seconds. */
-export const toleranceSeconds = 5 * 60;
 const idPrefix = "stemma-webhook-1:";
 
 /** The id of the facts of a fleet from a position on: the same facts sent again have the same id. */
@@ -31,27 +29,4 @@ export function webhookHeaders(
     "webhook-timestamp": timestamp,
     "webhook-signature": `v1a,${signature}`,
   };
-}
-
-/**
- * What a receiver does: whether the server with this public key (64 hex digits) sent this body, within the tolerance.
- * @param headers with lower-case names
- */
-export function isWebhookGenuine(
-  publicKey: string,
-  headers: Readonly<Record<string, string | undefined>>,
-  body: string,
-  nowMs: number,
-): boolean {
-  const id = headers["webhook-id"] ?? "";
-  const timestamp = headers["webhook-timestamp"] ?? "";
-  if (!id.startsWith(idPrefix) || !/^\d{1,12}$/.test(timestamp)) return false;
-  if (Math.abs(nowMs / 1000 - Number(timestamp)) > toleranceSeconds) return false;
-  return (headers["webhook-signature"] ?? "").split(" ").some((each) => {
-    const [version, text = ""] = each.split(",");
-    return (
-      version === "v1a" &&
-      isSignatureValid(publicKey, signedBytes(id, timestamp, body), Buffer.from(text, "base64"))
-    );
-  });
 }

@@ -1,6 +1,6 @@
 /** `stemma device invite|sign|renew`: certificates for devices that make their own keys. */
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
@@ -32,6 +32,7 @@ export interface InviteChoices {
   readonly allowReduced: boolean;
   readonly evenIfClaimed: boolean;
   readonly valid: string;
+  readonly releases?: "required" | "accepted" | "off";
   readonly file?: string;
   readonly manifest?: string;
   readonly to?: string;
@@ -48,6 +49,12 @@ export function addCertificateCommands(device: Command): void {
     .option("--file <path>", "write the invitation here (default DEVICE.invitation.json)")
     .option("--manifest <file>", "invite the devices of this file, CSV or JSON lines")
     .option("--to <folder>", "the folder for their invitations")
+    .addOption(
+      new Option(
+        "--releases <policy>",
+        "whether it installs only released versions and its own (default: required once releases are published)",
+      ).choices(["required", "accepted", "off"]),
+    )
     .option("--allow-reduced", "initial models may be reduced (lossy) ones", false)
     .option("--even-if-claimed", "also where the device has models whose parameters only it has", false)
     .description("invite a device that makes its own keys and gets a certificate")
@@ -85,11 +92,12 @@ export function addCertificateCommands(device: Command): void {
 }
 
 /** Members of an invitation that the options name. @throws USAGE */
-export function invited({ profile, allowReduced, evenIfClaimed, valid, initial }: InviteChoices): {
+export function invited({ profile, allowReduced, evenIfClaimed, valid, initial, releases }: InviteChoices): {
   readonly profile: string;
   readonly allowReduced: boolean;
   readonly evenIfClaimed: boolean;
   readonly validMs: number;
+  readonly releases?: "required" | "accepted" | "off";
   readonly initial: Readonly<Record<string, string>>;
 } {
   const [, count, unit] = /^(\d{1,5})([hd])$/.exec(valid) ?? [];
@@ -100,6 +108,7 @@ export function invited({ profile, allowReduced, evenIfClaimed, valid, initial }
   );
   return {
     ...{ profile, allowReduced, evenIfClaimed },
+    ...(releases === undefined ? {} : { releases }),
     validMs: Number(count) * (unit === "h" ? 3_600_000 : 86_400_000),
     initial: Object.fromEntries(models),
   };

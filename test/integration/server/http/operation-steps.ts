@@ -673,6 +673,17 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: async (at) =>
         (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
     },
+    { name: "dropTensors", ask: (at) => at.dropTensors({ fleet, dryRun: true }) },
+    {
+      name: "dropTensors",
+      shows: "an import, which no training gives again",
+      ask: (at) => at.dropTensors({ fleet, models: ["tiny"] }),
+    },
+    {
+      name: "keepTensors",
+      shows: "one whose tensors are stored",
+      ask: (at) => at.keepTensors({ fleet, model: "tiny" }),
+    },
     { name: "tokens", ask: (at) => at.tokens() },
     { name: "addToken", ask: async (at) => (await at.addToken({ name: "ci", role: "viewer" })).role },
     {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { isWebhookGenuine } from "../../../../server/webhooks/sign-webhook.js";
+import { isWebhookGenuine } from "../../../helpers/genuine-webhook.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 interface Sent {

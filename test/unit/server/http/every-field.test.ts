@@ -69,7 +69,7 @@ const inputs = {
   health: {},
   fleets: {},
   addresses: {},
-  devices: { fleet, select: "online=yes" },
+  devices: { fleet, select: "online=yes", offset: 20, limit: 10 },
   device: car,
   labelDevices: {
     fleet,
@@ -106,6 +106,7 @@ const inputs = {
     initial: { a: model },
     allowReduced: true,
     evenIfClaimed: true,
+    releases: "accepted",
     validMs: 60_001,
   },
   certify: { request: { kind: "x", deep: [1] } },

@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { keyOfSeed } from "../../../../shared/trust/keys.js";
-import {
-  isWebhookGenuine,
-  messageId,
-  toleranceSeconds,
-  webhookHeaders,
-} from "../../../../server/webhooks/sign-webhook.js";
+import { messageId, webhookHeaders } from "../../../../server/webhooks/sign-webhook.js";
+import { isWebhookGenuine, toleranceSeconds } from "../../../helpers/genuine-webhook.js";
 
 const key = keyOfSeed("07".repeat(32));
 const atMs = 1_800_000_000_000;

@@ -7,7 +7,7 @@ import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { keyOfSeed } from "../../../../shared/trust/keys.js";
 import type { Post } from "../../../../server/webhooks/post-facts.js";
-import { isWebhookGenuine } from "../../../../server/webhooks/sign-webhook.js";
+import { isWebhookGenuine } from "../../../helpers/genuine-webhook.js";
 import { WebhookRunner } from "../../../../server/webhooks/webhook-runner.js";
 import { addWebhook, readCursor, removeWebhook } from "../../../../server/webhooks/webhook-store.js";
 import { manualClock, seededRandom, type ManualClock } from "../../../helpers/manual-clock.js";
