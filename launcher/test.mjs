@@ -77,12 +77,12 @@ if (files.length === 0) {
 const typesAreRight = words.length === 0 && !skipTypes ? checkTypes() : Promise.resolve(true);
 const totals = { pass: 0, fail: 0, cancelled: 0, skipped: 0 };
 const since = Date.now();
-// Two files at a time. The timeout ends a file that hangs.
+// One file more than there are cores, since many wait for processes and timers. The timeout ends a file that hangs.
 const code = await run(
   [
     "--test",
     "--test-reporter=spec",
-    `--test-concurrency=${Math.min(2, availableParallelism())}`,
+    `--test-concurrency=${Math.min(2, availableParallelism()) + 1}`,
     `--test-timeout=${process.env.STEMMA_TEST_FULL ? 3_600_000 : 600_000}`,
     ...files.map((file) => relative(root, file)),
   ],

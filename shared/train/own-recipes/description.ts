@@ -39,7 +39,8 @@ export type RecipeDescription = z.infer<typeof description>;
 const layer = z.number().int().min(0).max(4095);
 const size = z.number().int().min(1).max(1_000_000);
 const activation = z.enum(["linear", "relu", "tanh", "sigmoid", "softmax"]);
-const values = z.union([z.number(), z.array(z.number()).max(2 ** 20)]);
+const maxValues = 2 ** 20;
+const values = z.union([z.number(), z.array(z.number()).max(maxValues)]);
 const one = { from: layer };
 const operation = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("dense"), ...one, units: size, activation: activation.default("linear") }),

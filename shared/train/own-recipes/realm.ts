@@ -13,7 +13,7 @@ export const prelude = `(() => {
     Object.defineProperty(prototype, "constructor", { value: refused, writable: false, configurable: false });
   Object.defineProperty(globalThis, "Function", { value: refused, writable: false, configurable: false });
   for (const name of absent) delete globalThis[name];
-  delete Math.random;
+  delete Math["random"];
   delete Error.captureStackTrace;
   delete Error.prepareStackTrace;
   for (const method of ["localeCompare", "normalize", "toLocaleLowerCase", "toLocaleUpperCase"])
