@@ -1,5 +1,5 @@
 /**
- * Rows of a SQL query over a SQLite file, as a CSV table. The query is no part of the engine: like any other export it
+ * Rows of a SQL query over a SQLite file, as a CSV table. The query is not part of the engine: like any other export it
  * only makes rows, and the rows, not the program that found them, decide the bits of a training. They are kept, and
  * their hash and the query are recorded.
  */

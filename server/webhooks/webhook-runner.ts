@@ -91,9 +91,9 @@ export class WebhookRunner implements LiveWebhooks {
       const delivery = await nextDelivery(webhook, journal, cursor);
       if (delivery === undefined) return;
       if (delivery.facts.length > 0 && !(await this.#send(webhook, delivery))) return;
-      // Facts that nobody gets are looked at again after a restart, unless there are many of them.
+      // Facts that the webhook does not take are looked at again, unless there are many of them.
       const isWorthWriting =
-        delivery.facts.length > 0 || delivery.next.position - delivery.from === deliveryLimits.looked;
+        delivery.facts.length > 0 || delivery.next.position - delivery.from >= deliveryLimits.facts;
       if (!isWorthWriting) return;
       // A person may have moved the webhook meanwhile; then that counts.
       const now = await readCursor(files, home, webhook.name);

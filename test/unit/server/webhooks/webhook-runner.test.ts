@@ -128,6 +128,19 @@ describe("sending facts to webhooks", () => {
     assert.deepEqual(got.toSorted((a, b) => a.length - b.length)[0], [0, 2]);
   });
 
+  it("passes many facts that it does not take once, and not again with each look", async () => {
+    facts = Array.from({ length: 150 }, () => ({ type: "other" }));
+    await add("ops", { types: ["stored"] });
+    const running = runner();
+    running.start();
+    while ((await readCursor(files, home, "ops"))?.position !== 150) {
+      clock.advance(1000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await running.close();
+    assert.deepEqual(got, []);
+  });
+
   it("sends nothing to one that was removed", async () => {
     await add("ops");
     answers = ["refused"];
