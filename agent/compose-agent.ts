@@ -374,6 +374,7 @@ function composeConversation(
           nowMs: clock.now(),
         }),
       send: (body, options) => link.send(body, options),
+      restoreOwner: () => releases.restoreOwner(enrolment.fleet),
       onNotAdmitted: (reason) => {
         link.refuse(reason);
       },
@@ -394,10 +395,11 @@ function composeConversation(
       },
       onReleasePart: async (part) => {
         try {
-          await releases.receive(part);
+          return await releases.receive(part);
         } catch (error) {
           if (!isStemmaError(error)) throw error;
           reactions.report("releases-refused", messageWithCode(error), "");
+          return false;
         }
       },
       onManifest: (part) => {

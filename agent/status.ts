@@ -5,7 +5,7 @@
 import type { ReleaseStatus } from "./releases/release-trust.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake-answers.js";
-import { activeVersion, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
+import { activeVersion, type Distrust, type OutboxEntry, type OutboxState } from "./outbox/outbox-state.js";
 import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
 import type { TrainingFailure } from "./trainer/trainer.js";
@@ -44,7 +44,7 @@ export interface HistoryStatus {
   /** Facts of the server's journal that this device has verified. */
   readonly seen: number;
   /** Why the server is not believed; null while it is. */
-  readonly distrust: { readonly text: string; readonly atMs: number } | null;
+  readonly distrust: Distrust | null;
   /** Versions deleted here that a restore of the server may have lost. */
   readonly lost: OutboxState["lost"];
 }

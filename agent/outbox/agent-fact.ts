@@ -132,8 +132,11 @@ export type AgentFact =
     })
   /** The device is enrolled with another server from here on; `restored` to position 0 goes before it. */
   | (At & { readonly type: "server"; readonly publicKey: string })
-  /** The server's history is another one than this device has seen; ends with the next `seen`. */
-  | (At & { readonly type: "distrusted"; readonly text: string })
+  /**
+   * The server's history is another one than this device has seen; ends with the next `seen`. `unsigned`: a restore
+   * explains it that the fleet's owner has not signed.
+   */
+  | (At & { readonly type: "distrusted"; readonly text: string; readonly unsigned?: true })
   /**
    * The server was restored to an older state: everything it had recorded from `position` on is announced
    * again.

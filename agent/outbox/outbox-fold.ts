@@ -9,6 +9,7 @@ import type { AgentFact, CompactedPart } from "./agent-fact.js";
 import type {
   Activation,
   BegunTraining,
+  Distrust,
   KeptReceipt,
   LineState,
   OutboxEntry,
@@ -130,7 +131,7 @@ export class OutboxFold {
         this.#rest = { ...this.#rest, server: fact.publicKey };
         break;
       case "distrusted":
-        this.#rest = { ...this.#rest, distrust: { text: fact.text, atMs: fact.atMs } };
+        this.#rest = { ...this.#rest, distrust: distrustOf(fact) };
         break;
       case "restored":
         this.#restore(fact.position);
@@ -341,6 +342,10 @@ export class OutboxFold {
     while (at > 0 && (this.#entries.get(versions[at - 1] as Hash)?.orders[line] ?? 0) > order) at--;
     versions.splice(at, 0, versionId);
   }
+}
+
+function distrustOf({ text, atMs, unsigned }: FactOf<"distrusted">): Distrust {
+  return { text, atMs, ...(unsigned && { unsigned }) };
 }
 
 function emptyLine(line: string): MutableLine {

@@ -102,6 +102,14 @@ export interface LineState {
   readonly begun: BegunTraining | undefined;
 }
 
+/** Why the server is not believed, and since when. */
+export interface Distrust {
+  readonly text: string;
+  readonly atMs: number;
+  /** A restore explains it, and the owner's signature of that is missing. */
+  readonly unsigned?: true;
+}
+
 export interface OutboxState {
   readonly entries: ReadonlyMap<Hash, OutboxEntry>;
   readonly lines: ReadonlyMap<string, LineState>;
@@ -119,7 +127,7 @@ export interface OutboxState {
    */
   readonly knownRestores: readonly Hash[];
   /** Why the server is not believed now. */
-  readonly distrust: { readonly text: string; readonly atMs: number } | undefined;
+  readonly distrust: Distrust | undefined;
   /** Versions that were deleted here and that restores of the server may have lost; newest last. */
   readonly lost: readonly KeptReceipt[];
 }

@@ -15,12 +15,19 @@ import {
   revocationOf,
   verifyManifest,
 } from "../../shared/trust/releases/manifest.js";
+import type { Root } from "../../shared/trust/releases/metadata.js";
 import { SetCollector } from "../../shared/trust/releases/release-set.js";
 import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
 import type { Birth, OfferedRelease, ReleasePart } from "../../shared/wire/messages.js";
 import { OwnVersions } from "./own-versions.js";
 import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
 import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
+
+/** `root`: the newest that this device trusts; undefined: it has none. */
+export interface RestoreOwner {
+  readonly fleet: string;
+  readonly root: Root | undefined;
+}
 
 export interface ReleaseTrustOptions {
   readonly files: Files;
@@ -149,6 +156,12 @@ export class ReleaseTrust {
       versionId: candidate.versionId,
       record,
     });
+  }
+
+  /** Whose signature a restore of the server needs: the owner's, where this device demands releases. */
+  restoreOwner(fleet: string): RestoreOwner | undefined {
+    if (this.policy !== "required") return undefined;
+    return { fleet, root: this.file?.trusted.root.signed };
   }
 
   /** Remembers versions that this device made, before it forgets them: it may be given them again. */

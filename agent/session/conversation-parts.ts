@@ -15,6 +15,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import type { OutboxEntry } from "../outbox/outbox-state.js";
 import type { Uploads } from "../outbox/uploads.js";
 import type { ClockError } from "./clock-error.js";
+import type { RestoreOwner } from "../releases/release-trust.js";
 import type { ServerMessages } from "./server-messages.js";
 
 export interface ConversationOptions {
@@ -34,6 +35,8 @@ export interface ConversationOptions {
   /** Whether a version is announced as a claim (agent/outbox/claim-choice.ts). */
   isClaim(entry: OutboxEntry): Promise<boolean>;
   send(body: Body, options?: { readonly correlation?: string }): boolean;
+  /** See ServerTrust. */
+  restoreOwner(): RestoreOwner | undefined;
   /** The server does not admit this device for now. */
   onNotAdmitted(reason: string): void;
 }
@@ -49,8 +52,10 @@ export interface ConversationHandlers {
    * go back to it.
    */
   onOffer(offer: Offer, isEcho: boolean): void;
-  /** Resolves when it is taken or refused: an offer behind it may depend on it. */
-  onReleasePart(part: BodyOf<"releasePart">): Promise<void>;
+  /**
+   * Resolves when it is taken or refused: an offer behind it may depend on it. Returns whether what is trusted changed.
+   */
+  onReleasePart(part: BodyOf<"releasePart">): Promise<boolean>;
   onManifest(part: BodyOf<"manifest">): void;
   /** The server refuses to serve a transfer. Returns whether it was a download of this device. */
   onTransferRefused(transfer: string, error: StemmaError): boolean;

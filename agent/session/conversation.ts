@@ -80,6 +80,7 @@ export class Conversation {
       enrolment,
       outbox,
       clock,
+      restoreOwner: () => options.restoreOwner(),
       onEvent: (name, text, line) => {
         handlers.onEvent(name, text, line);
       },
@@ -152,10 +153,7 @@ export class Conversation {
       return;
     }
     if (body.type === "welcome") return this.#welcome(body);
-    if (!this.#welcomed && !isNotAdmitted(body)) {
-      this.#beforeWelcome(body, correlation);
-      return;
-    }
+    if (!this.#welcomed && !isNotAdmitted(body)) return this.#beforeWelcome(body, correlation);
     switch (body.type) {
       case "want":
         return this.#wants.answer(body, correlation);
@@ -175,7 +173,8 @@ export class Conversation {
         this.handlers.onManifest(body);
         return;
       case "releasePart":
-        return this.handlers.onReleasePart(body);
+        await this.handlers.onReleasePart(body);
+        return;
       case "offer":
         this.handlers.onOffer(body, this.#isEcho(body));
         return;
@@ -222,8 +221,15 @@ export class Conversation {
     this.#sendBirth();
   }
 
-  /** Nothing that a server says is believed before it has proven its history. */
-  #beforeWelcome(body: Body, correlation: string): void {
+  /**
+   * Nothing that a server says is believed before it has proven its history. What the fleet's owner signed proves
+   * itself; it may bring the key by which the owner signed a restore.
+   */
+  async #beforeWelcome(body: Body, correlation: string): Promise<void> {
+    if (body.type === "releasePart" && this.#trust.waitsForOwner) {
+      if (await this.handlers.onReleasePart(body)) this.#sendBirth();
+      return;
+    }
     this.options.log.debug("not-believed", { type: body.type });
     if (body.type === "command") this.options.send(refuseCommand(this.#trust.doubt), { correlation });
   }

@@ -5,7 +5,7 @@
  * it. Without that proof only a restore that this device has not accepted yet explains the difference: the fact
  * `restored`, proven to be in the journal. (docs/protocol.md, "Backups and history")
  */
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import {
   emptyRoot,
   logLeaf,
@@ -16,8 +16,10 @@ import {
 } from "../../shared/journal/merkle-log.js";
 import { readProvenFact } from "../../shared/journal/proven-fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { approvedLog, parseRestoreApproval } from "../../shared/trust/releases/restore-approval.js";
 import type { ProvenFact, Receipt, StartProof, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { OutboxState } from "../outbox/outbox-state.js";
+import type { RestoreOwner } from "../releases/release-trust.js";
 
 /** The restores that a server has shown in this session, over several welcomes where there are many. */
 export interface ShownRestores {
@@ -31,7 +33,13 @@ export const nothingShown: ShownRestores = { from: 0, pages: 0, unknown: [] };
 /** A fact `restored` by its leaf hash; what was recorded from `position` on may be lost. */
 interface ShownRestore {
   readonly leaf: Hash;
+  /** Where the fact is in the journal. */
+  readonly at: number;
   readonly position: number;
+  /** The fleet's owner signed the journal up to this fact. */
+  readonly isApproved: boolean;
+  /** Why not, where a signature came. */
+  readonly why?: string;
 }
 /** With maxProvenRestores of them on a page: as many restores as a device remembers. */
 const maxPages = 64;
@@ -45,6 +53,8 @@ export type ServerHistory =
   | ({ readonly verdict: "continued" } & Believed)
   /** Everything recorded from `position` on has to be announced again. */
   | ({ readonly verdict: "restored"; readonly position: number } & Believed)
+  /** A restore explains the difference, and the owner's signature of it is missing. */
+  | { readonly verdict: "unsigned"; readonly text: string }
   /** There are more restores: nothing is known before all were seen. */
   | { readonly verdict: "more"; readonly shown: ShownRestores }
   /** The proof starts at another head than the newest one: the server answers an older birth. */
@@ -59,15 +69,19 @@ const noHead: LogRoot = { length: 0, root: emptyRoot };
 
 type ShownHistory = Pick<Welcome, "head" | "start" | "restores" | "restoresFrom" | "moreRestores">;
 
-/** @param before what the welcomes before this one have shown */
+/**
+ * @param before what the welcomes before this one have shown
+ * @param owner undefined: the server's word for a restore is enough
+ */
 export function judgeHistory(
   { seen = undefined, knownRestores }: Known,
   { head, start, restores = [], restoresFrom = 0, moreRestores = false }: ShownHistory,
   before: ShownRestores = nothingShown,
+  owner?: RestoreOwner,
 ): ServerHistory {
   if (head === undefined) return rewritten("it names no signed head of its journal");
   if (restoresFrom !== before.from) return { verdict: "unanswered" };
-  const shown = restores.map((fact) => provenRestore(fact, head));
+  const shown = restores.map((fact) => provenRestore(fact, head, owner));
   if (shown.includes(undefined)) return rewritten("it sent a proof of a restore that does not hold");
   const unknown = shown
     .filter((one) => one !== undefined)
@@ -89,8 +103,15 @@ export function judgeHistory(
     return rewritten("it sent a proof of its history that does not hold");
   }
   if (seen === undefined) return { verdict: "unanswered" };
-  const positions = unknown.map(({ position }) => position).filter((position) => position < seen.length);
-  if (positions.length > 0) return { verdict: "restored", position: Math.min(...positions), head, learned };
+  const losses = unknown.filter(({ position }) => position < seen.length);
+  if (losses.length > 0) {
+    // Who signed a journal signed every restore in it.
+    const first = Math.min(...losses.map(({ at }) => at));
+    if (owner !== undefined && !unknown.some(({ at, isApproved }) => isApproved && at >= first))
+      return unsigned(owner, seen, unknown);
+    const position = Math.min(...losses.map((loss) => loss.position));
+    return { verdict: "restored", position, head, learned };
+  }
   return rewritten(
     `its journal has ${head.length} facts and does not begin with the ${seen.length} that this device ` +
       "has seen, and it shows no restore that this device has not accepted already",
@@ -106,11 +127,24 @@ function rewritten(why: string): ServerHistory {
   return { verdict: "rewritten", text };
 }
 
+function unsigned(owner: RestoreOwner, seen: LogRoot, unknown: readonly ShownRestore[]): ServerHistory {
+  const wrong = unknown.findLast(({ why }) => why !== undefined)?.why;
+  const missing =
+    owner.root === undefined
+      ? "this device has no root of releases to check it with (`stemma agent trust FILE`)"
+      : (wrong ?? "the server has not shown it");
+  const text =
+    `the server says that it was restored, and does not have all of the ${seen.length} facts that this device has ` +
+    `seen. This device demands releases, so it waits for the signature of the fleet's owner: ${missing}. It keeps ` +
+    "everything until then, and goes on training. The owner signs what `stemma journal restored` writes";
+  return { verdict: "unsigned", text };
+}
+
 function isSame(a: LogRoot, b: LogRoot): boolean {
   return a.length === b.length && a.root === b.root;
 }
 
-function continues(from: LogRoot, { hashes }: StartProof, to: LogRoot): boolean {
+function continues(from: LogRoot, { hashes }: Pick<StartProof, "hashes">, to: LogRoot): boolean {
   return verifyConsistency({ from: { length: from.length, root: from.root }, to, proof: hashes });
 }
 
@@ -119,10 +153,36 @@ function isProven({ position, entry, hashes }: ProvenFact, { length, root }: Wir
 }
 
 /** Undefined where the proof does not hold, or the fact is another one. */
-function provenRestore(fact: ProvenFact, head: WireHead): ShownRestore | undefined {
+function provenRestore(
+  fact: ProvenFact,
+  head: WireHead,
+  owner: RestoreOwner | undefined,
+): ShownRestore | undefined {
   const content = readProvenFact(fact.entry);
   if (content?.type !== "restored" || !isProven(fact, head)) return undefined;
-  return { leaf: toHash(logLeaf(fact.entry)), position: content.position };
+  const { position } = content;
+  return { leaf: toHash(logLeaf(fact.entry)), at: fact.position, position, ...approvalOf(fact, head, owner) };
+}
+
+/**
+ * Whether the owner signed the journal that ends with this fact, and this head's journal begins with that one. So a
+ * signature holds for one restore in one history.
+ */
+function approvalOf(
+  { approval, position }: ProvenFact,
+  head: WireHead,
+  owner: RestoreOwner | undefined,
+): Pick<ShownRestore, "isApproved" | "why"> {
+  if (approval === undefined || owner?.root === undefined) return { isApproved: false };
+  const { fleet, root } = owner;
+  try {
+    const signed = approvedLog({ root, fleet }, parseRestoreApproval(approval.text));
+    if (signed.length === position + 1 && continues(signed, approval, head)) return { isApproved: true };
+    return { isApproved: false, why: "the one that it shows is of another journal" };
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return { isApproved: false, why: error.message };
+  }
 }
 
 /**

@@ -10,13 +10,16 @@ import { serverBelieved, serverDoubted } from "../../shared/wire/device-events.j
 import type { Birth, Body, Receipt, Welcome, WireHead } from "../../shared/wire/messages.js";
 import type { AgentFact } from "../outbox/agent-fact.js";
 import type { Outbox } from "../outbox/outbox.js";
-import { lostByRestore } from "../outbox/outbox-state.js";
+import type { RestoreOwner } from "../releases/release-trust.js";
+import { lostByRestore, type Distrust } from "../outbox/outbox-state.js";
 import { judgeHistory, judgeReceipt, nothingShown, type ReceiptHistory } from "./server-history.js";
 
 export interface ServerTrustOptions {
   readonly enrolment: Pick<Enrolment, "serverPublicKey">;
   readonly outbox: Pick<Outbox, "state" | "append">;
   readonly clock: Pick<Clock, "now">;
+  /** Whose signature a restore needs here; undefined: nobody's but the server's. */
+  restoreOwner(): RestoreOwner | undefined;
   onEvent(name: string, text: string, line: string): void;
 }
 
@@ -31,7 +34,7 @@ export class ServerTrust {
   /** What the welcomes to the births so far have shown, until one shows the rest. */
   #shown = nothingShown;
   /** In this session: a doubt is reported once, however often the server is asked again. */
-  #isReported = false;
+  #reported: Doubt | undefined;
 
   constructor(private readonly options: ServerTrustOptions) {}
 
@@ -39,7 +42,7 @@ export class ServerTrust {
   opened(): void {
     this.#unanswered = 0;
     this.#shown = nothingShown;
-    this.#isReported = false;
+    this.#reported = undefined;
   }
 
   /** Why the server is not believed now. */
@@ -47,6 +50,11 @@ export class ServerTrust {
     return (
       this.options.outbox.state.distrust?.text ?? "the server has not proven its history in this session"
     );
+  }
+
+  /** The owner's releases are taken from the server though it is not believed: they may bring the key that signed. */
+  get waitsForOwner(): boolean {
+    return this.options.outbox.state.distrust?.unsigned === true;
   }
 
   /** What a birth states of the newest head, and which restores it asks for. */
@@ -69,7 +77,7 @@ export class ServerTrust {
     if (welcome.head !== undefined) verifyHead(enrolment.serverPublicKey, welcome.head);
     if (this.#isOtherServer) await this.#serverChanged();
     const { distrust } = outbox.state;
-    const history = judgeHistory(outbox.state, welcome, this.#shown);
+    const history = judgeHistory(outbox.state, welcome, this.#shown, this.options.restoreOwner());
     switch (history.verdict) {
       case "more":
         this.#shown = history.shown;
@@ -79,6 +87,8 @@ export class ServerTrust {
         return await this.#otherBirthAnswered();
       case "rewritten":
         return await this.#refuse(history.text);
+      case "unsigned":
+        return await this.#refuse(history.text, "unsigned");
       case "restored":
         await this.#restored(history.position, this.#seenFact(history.head, history.learned));
         break;
@@ -147,16 +157,22 @@ export class ServerTrust {
   }
 
   /** Remembers and reports that the server is not believed. */
-  async #refuse(text: string): Promise<"refused"> {
+  async #refuse(text: string, doubt: Doubt = "rewritten"): Promise<"refused"> {
     this.#unanswered = 0;
     this.#shown = nothingShown;
     const { outbox } = this.options;
     const { distrust } = outbox.state;
-    // The first reason stays: later ones differ only in how far the server has grown meanwhile.
-    if (distrust === undefined) await outbox.append({ type: "distrusted", atMs: this.#now(), text });
+    // The first reason of a kind stays: later ones differ only in how far the server has grown meanwhile.
+    if (distrust === undefined || doubtOf(distrust) !== doubt)
+      await outbox.append({
+        type: "distrusted",
+        atMs: distrust?.atMs ?? this.#now(),
+        text,
+        ...(doubt === "unsigned" ? { unsigned: true } : {}),
+      });
     const since = distrust === undefined ? "" : ` Not believed since ${timeOf(distrust.atMs)}.`;
-    if (!this.#isReported) this.options.onEvent(serverDoubted, `${text}.${since}`, "");
-    this.#isReported = true;
+    if (this.#reported !== doubt) this.options.onEvent(serverDoubted, `${text}.${since}`, "");
+    this.#reported = doubt;
     return "refused";
   }
 
@@ -190,6 +206,10 @@ export class ServerTrust {
     return Math.round(this.options.clock.now());
   }
 }
+
+/** `unsigned`: a restore that the owner has not signed explains all. */
+type Doubt = "rewritten" | "unsigned";
+const doubtOf = ({ unsigned }: Distrust): Doubt => (unsigned === true ? "unsigned" : "rewritten");
 
 /** The parts of a birth that concern the server's history. */
 export type BirthHistory = Pick<

@@ -7,6 +7,9 @@ import { count, fleetParams, fleetPath, hash, modelText } from "./fields.js";
 import { journalPage, maxListedFacts } from "./journal-schemas.js";
 import { call } from "./operation.js";
 
+/** A root of releases, its text within JSON, and the signatures. */
+const maxRestoreFileBytes = 256 * 1024;
+
 const position = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const proof = z.array(hash).describe("Hashes of RFC 9162, lowest first");
 
@@ -45,6 +48,11 @@ const entryPage = z
       .describe("Each exactly as it is in the journal; fewer than asked for where they are long"),
   })
   .meta({ id: "JournalLeaves" });
+
+const restoreAtIssue = {
+  restore: count.describe("Position of the fact `restored`"),
+  says: z.array(z.string()).describe("What the statement says, for those who sign it"),
+};
 
 export const journalOperations = {
   journal: call({
@@ -100,5 +108,25 @@ export const journalOperations = {
         .describe("How many at most; default 1000"),
     },
     output: entryPage,
+  }),
+  restoreToSign: call({
+    summary: "What the fleet's owner is to sign, so that devices that demand releases go on after a restore",
+    method: "GET",
+    path: `${fleetPath}/journal/restored`,
+    params: fleetParams,
+    output: z
+      .object({ ...restoreAtIssue, file: z.string().describe("The file for `stemma release sign`") })
+      .meta({ id: "RestoreStatement" }),
+  }),
+  approveRestore: call({
+    summary: "Bring the owner's signature of a restore; it is checked as a device checks it",
+    method: "POST",
+    path: `${fleetPath}/journal/restored`,
+    params: fleetParams,
+    body: {
+      file: z.string().min(1).max(maxRestoreFileBytes).describe("The file that `stemma release sign` wrote"),
+      dryRun: z.boolean().optional(),
+    },
+    output: z.object(restoreAtIssue).meta({ id: "ApprovedRestore" }),
   }),
 };

@@ -35,6 +35,8 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   journalHead: "journal",
   proveFact: "journal",
   journalEntries: "journal",
+  restoreToSign: "journal",
+  approveRestore: "journal",
   tokens: "server",
   addToken: "server",
   removeToken: "server",

@@ -40,6 +40,8 @@ export interface LiveFleet {
   releasePolicyOf(device: string): string | undefined;
   /** The owner's releases changed: connected devices are sent them, and offered again what they may have refused. */
   releasesChanged(): Promise<void>;
+  /** The owner signed a restore: connected devices that do not believe this server are shown that now. */
+  restoreApproved(): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -8,6 +8,8 @@ import type { DeviceSession } from "./device-sender.js";
 /** What this process knows of a device that is connected. */
 export interface OnlineDevice extends DeviceSession {
   birth: Birth | undefined;
+  /** This server could not prove that its journal continues what the device has seen. */
+  isUnproven?: boolean;
 }
 
 export class DeviceSessions {

@@ -184,6 +184,12 @@ export class FleetIngest {
       await this.services.offers.offerAll(device);
     }
   }
+  /** See LiveFleet. Answers their last birth again, with the signature. */
+  async restoreApproved(): Promise<void> {
+    for (const [device, online] of this.services.sessions.all())
+      if (online.birth !== undefined && online.isUnproven === true)
+        await this.#born(device, online, online.birth, online.challenge ?? "");
+  }
   command(
     device: string,
     name: string,
@@ -316,6 +322,7 @@ export class FleetIngest {
     offers.born(device, birth.heads);
     online.provenLength = history.head?.length;
     online.challenge = challenge;
+    online.isUnproven = history.start === undefined;
     if (isFirst && history.start === undefined) this.#noteOtherHistory(device, birth);
     const restored = repository.restores().at(-1);
     const welcome: Welcome = {

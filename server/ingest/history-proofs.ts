@@ -2,13 +2,17 @@
  * Proves to devices that this server's journal begins with what they have seen of it, and shows them the
  * restores since. Each costs O(log n) hashes; the disk is read only for restores, once each.
  */
-import { maxProvenRestores } from "../../shared/wire/limits.js";
+import { maxProvenRestores, maxRestoresBytes } from "../../shared/wire/limits.js";
 import type { Birth, ProvenFact, Receipt, StartProof, Welcome } from "../../shared/wire/messages.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { RestoreState } from "../repository/state/state.js";
 
 type WelcomeProofs = Pick<Welcome, "head" | "start" | "restores" | "restoresFrom" | "moreRestores">;
 type SeenHistory = Pick<Birth, "seenJournalLength" | "seenJournalRoot" | "restoresFrom">;
 type ReceiptProofs = Required<Pick<Receipt, "head" | "start" | "fact">>;
+
+/** The most that a fact `restored` with the hashes of one proof takes, in bytes: 54 hashes at 2^53 facts. */
+const restoreBytes = 2048;
 
 export class HistoryProofs {
   /** Entries of facts `restored`, by position. */
@@ -23,12 +27,12 @@ export class HistoryProofs {
    */
   async welcome(seen: SeenHistory): Promise<WelcomeProofs> {
     const { restoresFrom } = seen;
-    const page = this.#restoresFor(seen).slice(0, maxProvenRestores);
+    const page = this.#pageOf(this.#restoresFor(seen));
     await this.#readRestores(page);
     // No await from here on: head and proofs are of the same journal.
     const head = this.repository.journal.signedHead();
     const start = this.#startFor(seen, head.length);
-    const restores = page.flatMap((position) => this.#provenRestore(position, head.length));
+    const restores = page.flatMap((restore) => this.#provenRestore(restore, head.length));
     const isMore = this.#restoresFor(seen).length > page.length;
     return {
       head,
@@ -65,26 +69,40 @@ export class HistoryProofs {
     return { length, hashes: this.repository.journal.proveStart(length, to) };
   }
 
-  /** Positions of the facts `restored` that the device may not know, from where it asks for them, oldest first. */
-  #restoresFor(seen: SeenHistory): readonly number[] {
+  /** The facts `restored` that the device may not know, from where it asks for them, oldest first. */
+  #restoresFor(seen: SeenHistory): readonly Readonly<RestoreState>[] {
     const length = this.repository.journal.head().length;
     const since = this.#beginsWith(seen, length) ? seen.seenJournalLength : 0;
     const from = Math.max(since, seen.restoresFrom ?? 0);
-    return this.repository
-      .restores()
-      .map(({ factPosition }) => factPosition)
-      .filter((position) => position >= from);
+    return this.repository.restores().filter(({ factPosition }) => factPosition >= from);
   }
 
-  async #readRestores(positions: readonly number[]): Promise<void> {
-    for (const position of positions)
+  /** As many as fit into a message, the oldest first. */
+  #pageOf(restores: readonly Readonly<RestoreState>[]): readonly Readonly<RestoreState>[] {
+    let bytes = 0;
+    const first = restores.slice(0, maxProvenRestores);
+    const end = first.findIndex(({ approval }, index) => {
+      bytes += approval === undefined ? restoreBytes : 2 * restoreBytes + approval.length;
+      return index > 0 && bytes > maxRestoresBytes;
+    });
+    return end === -1 ? first : first.slice(0, end);
+  }
+
+  async #readRestores(restores: readonly Readonly<RestoreState>[]): Promise<void> {
+    for (const { factPosition: position } of restores)
       if (!this.#restores.has(position))
         this.#restores.set(position, await this.repository.journal.readEntry(position));
   }
 
-  #provenRestore(position: number, length: number): readonly ProvenFact[] {
+  #provenRestore(
+    { factPosition: position, approval }: Readonly<RestoreState>,
+    length: number,
+  ): readonly ProvenFact[] {
     const entry = this.#restores.get(position);
     if (entry === undefined) return [];
-    return [{ position, entry, hashes: this.repository.journal.proveEntry(position, length) }];
+    const { journal } = this.repository;
+    const proven = { position, entry, hashes: journal.proveEntry(position, length) };
+    if (approval === undefined) return [proven];
+    return [{ ...proven, approval: { text: approval, hashes: journal.proveStart(position + 1, length) } }];
   }
 }

@@ -79,6 +79,9 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
         }),
       ),
     ...journalOperations(context),
+    ...onUse(["restoreToSign", "approveRestore"], async () =>
+      (await import("./restore-operations.js")).restoreOperations(context),
+    ),
     ...onUse(["tokens", "addToken", "removeToken"], async () =>
       (await import("./token-operations.js")).tokenOperations(context),
     ),

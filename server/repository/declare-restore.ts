@@ -22,6 +22,8 @@ export interface DeclaredRestore {
   /** Devices enrolled after `position`, whose generations a lost enrolment may have had too. */
   readonly enrolledSince: readonly string[];
   readonly declared: boolean;
+  /** The fleet has releases: devices that demand them wait for its owner's signature. */
+  readonly isSigned: boolean;
 }
 
 /** Exactly one of both. */
@@ -64,7 +66,8 @@ export async function declareRestore(
       await repository.append(
         restoredFact(home.ports, { position: fork.position, lostFrom: fork.position, by: caller }),
       );
-    return { fleet, ...fork, length, declared: !dryRun };
+    const isSigned = (await repository.releases()) !== undefined;
+    return { fleet, ...fork, length, declared: !dryRun, isSigned };
   } finally {
     await repository.close();
   }

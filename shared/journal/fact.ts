@@ -423,4 +423,12 @@ export type Fact =
       readonly position: number;
       readonly lostFrom: number | null;
       readonly id?: string;
+    })
+  /** The fleet's owner signed a restore: devices that demand releases go on after it. */
+  | (Caused & {
+      readonly type: "restore-approved";
+      /** Position of the fact `restored`. */
+      readonly restore: number;
+      /** JSON with the signatures (shared/trust/releases/restore-approval.ts). */
+      readonly approval: string;
     });

@@ -86,6 +86,7 @@ const provenFact = field.message<messages.ProvenFact>({
   position: field.u64,
   entry: field.bytes(maxProvenEntryBytes),
   hashes: proofHashes,
+  approval: field.optional(field.message<messages.WireApproval>({ text: longText, hashes: proofHashes })),
 });
 const indices = field.list(field.u32, maxListLength);
 

@@ -54,6 +54,9 @@ export const indicesPerWant = 12 * 1024;
 export const maxProofHashes = 64;
 export const maxProvenEntryBytes = 16 * 1024;
 export const maxProvenRestores = 16;
+/** The owner's signature of a restore; bytes of all restores in one welcome, with what proves them. */
+export const maxRestoreApprovalBytes = 4096;
+export const maxRestoresBytes = 40 * 1024;
 
 /** A set of metadata of releases: bytes of one part, parts of one set, bytes of a release's manifest. */
 export const releasePartBytes = 48 * 1024;

@@ -74,6 +74,14 @@ export interface ProvenFact {
   readonly position: number;
   readonly entry: Uint8Array;
   readonly hashes: readonly Hash[];
+  /** Of a fact `restored`: that the fleet's owner signed it; absent: not, or not published. */
+  readonly approval?: WireApproval | undefined;
+}
+/** The owner's signature of a restore (shared/trust/releases/restore-approval.ts). */
+export interface WireApproval {
+  readonly text: string;
+  /** That the log which it names is the start of the head's. */
+  readonly hashes: readonly Hash[];
 }
 /** A journal head with its signature; keys and signatures are lower-case hex (32 and 64 bytes). */
 export interface WireHead {

@@ -6,6 +6,8 @@ import { Uploads } from "../../agent/outbox/uploads.js";
 import { Conversation } from "../../agent/session/conversation.js";
 import { ServerMessages } from "../../agent/session/server-messages.js";
 import { silentLog } from "../../shared/adapters/node-ports.js";
+import { ReleaseTrust } from "../../agent/releases/release-trust.js";
+import { startMs } from "./release-owner.js";
 import { memoryFiles } from "./files/memory-files.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
@@ -45,6 +47,8 @@ export interface ConversationUnderTest {
   /** Checks payloads for the conversation; `deliver` passes messages that it has checked. */
   readonly messages: ServerMessages;
   readonly events: string[];
+  /** Of the events; without those of the connection. */
+  readonly texts: string[];
   readonly receipts: string[];
   readonly deliver: (body: Body, fromSession?: number) => Promise<void>;
   /** Delivers the server's answer to the last birth. */
@@ -56,12 +60,22 @@ export interface ConversationUnderTest {
   readonly sentOf: <Type extends BodyType>(type: Type) => BodyOf<Type>[];
 }
 
-export async function startConversation(): Promise<ConversationUnderTest> {
+/** @param pin the root of releases that the device demands; undefined: it does not look at releases */
+export async function startConversation(pin?: string): Promise<ConversationUnderTest> {
   const clock = manualClock();
   const log = silentLog();
+  const releases = await ReleaseTrust.open({
+    files: memoryFiles(),
+    home: "/agent",
+    pin: pin === undefined ? undefined : { root: pin, policy: "required" },
+    policy: pin === undefined ? "off" : "required",
+    serverTimeMs: () => startMs,
+    onEvent: (name) => events.push(name),
+  });
   const outbox = await Outbox.open({ files: memoryFiles(), folder: "/outbox", clock, random, log });
   const sent: Body[] = [];
   const events: string[] = [];
+  const texts: string[] = [];
   const receipts: string[] = [];
   const correlations: string[] = [];
   const send = (body: Body, { correlation = "" }: { readonly correlation?: string } = {}): boolean => {
@@ -88,6 +102,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
       log,
       isClaim: () => Promise.resolve(false),
       send,
+      restoreOwner: () => releases.restoreOwner(enrolment.fleet),
       onNotAdmitted: (why) => {
         events.push(`refused: ${why}`);
       },
@@ -95,7 +110,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
     },
     {
       onWelcomed: () => undefined,
-      onReleasePart: () => Promise.resolve(),
+      onReleasePart: (part) => releases.receive(part),
       onReceipt: (line, { kind }) => {
         receipts.push(`${line} ${kind}`);
       },
@@ -105,8 +120,9 @@ export async function startConversation(): Promise<ConversationUnderTest> {
       onManifest: () => undefined,
       onTransferRefused: () => false,
       onCommand: () => Promise.resolve({ type: "commandResult", code: "", json: "{}" }),
-      onEvent: (name) => {
+      onEvent: (name, text) => {
         events.push(name);
+        texts.push(text);
       },
     },
   );
@@ -126,6 +142,7 @@ export async function startConversation(): Promise<ConversationUnderTest> {
     correlations,
     messages,
     events,
+    texts,
     receipts,
     deliver,
     server: await TestHistory.start(serverKey),

@@ -1,10 +1,16 @@
 /** A fleet's owner with keys in memory, who signs and publishes releases. */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { keyOfSeed } from "../../shared/trust/keys.js";
+import { keyOfSeed, type PrivateKey } from "../../shared/trust/keys.js";
 import { metadataSetOf } from "../../shared/trust/releases/change-file.js";
 import type { ReleaseManifest } from "../../shared/trust/releases/manifest.js";
-import { checkMetadata, metadataText, type ReleaseRole } from "../../shared/trust/releases/metadata.js";
+import {
+  checkMetadata,
+  keyIdOf,
+  metadataText,
+  withSignature,
+  type ReleaseRole,
+} from "../../shared/trust/releases/metadata.js";
 import {
   addRelease,
   defaultValidDays,
@@ -15,6 +21,11 @@ import {
   type ReleaseChange,
   type RoleKeys,
 } from "../../shared/trust/releases/release-change.js";
+import {
+  restoreApprovalText,
+  unsignedRestore,
+  type RestoreStatement,
+} from "../../shared/trust/releases/restore-approval.js";
 import type { MetadataSet } from "../../shared/trust/releases/trusted-releases.js";
 
 export const startMs = Date.UTC(2027, 0, 1);
@@ -29,6 +40,8 @@ export interface Seeds {
   readonly online: readonly string[];
 }
 const ownSeeds: Seeds = { root: ["a"], targets: ["b"], online: ["d"] };
+
+const keyOf = (seed: string): PrivateKey => keyOfSeed(seed.repeat(64));
 
 export function keysFor({ root, targets, online }: Seeds, rootThreshold = 1): RoleKeys {
   const of = (seeds: readonly string[], threshold: number): RoleKeys[ReleaseRole] => ({
@@ -87,6 +100,11 @@ export interface FleetOwner {
   /** What a thief of a role's keys signs under another version number. */
   forged(role: "timestamp" | "snapshot" | "targets", version: number): MetadataSet;
   manifestBytes(name: string): Uint8Array;
+  /** Signs that the fleet was restored, with these keys; without any: with those of targets. */
+  restored(
+    statement: Omit<RestoreStatement, "_type" | "fleet"> & { fleet?: string },
+    by?: readonly string[],
+  ): string;
 }
 
 export function fleetOwner({
@@ -97,6 +115,7 @@ export function fleetOwner({
   const held = new Set([...seeds.root, ...seeds.targets, ...seeds.online]);
   const manifests = new Map<string, string>();
   let roots: readonly string[] = [];
+  let targetsSeeds = seeds.targets;
   let now: PublishedReleases | undefined;
   const signWith = (change: ReleaseChange, all: Iterable<string>): ReleaseChange => {
     let signed = change;
@@ -135,6 +154,7 @@ export function fleetOwner({
     release: (name, manifest) => owner.publish(addRelease(owner.published(), name, manifest, validity)),
     rotate: (next) => {
       for (const seed of [...next.root, ...next.targets, ...next.online]) held.add(seed);
+      targetsSeeds = next.targets;
       return owner.publish(rotateKeys(fleet, owner.published(), keysFor(next), validity));
     },
     forged: (role, version) => {
@@ -152,6 +172,11 @@ export function fleetOwner({
         held,
       );
       return { ...owner.set(), [role]: metadataText(signed[role]) };
+    },
+    restored: (statement, by = targetsSeeds) => {
+      let approval = unsignedRestore({ fleet, ...statement });
+      for (const seed of by) approval = withSignature(approval, keyIdOf(keyOf(seed).publicKey), keyOf(seed));
+      return restoreApprovalText(approval);
     },
     manifestBytes: (name) => Buffer.from(manifests.get(name) ?? "", "utf8"),
   };

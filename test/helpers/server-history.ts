@@ -51,6 +51,11 @@ export class TestHistory {
   get restores(): readonly Readonly<RestoreState>[] {
     return this.#state.restores;
   }
+  factAt(position: number): Fact {
+    const fact = this.#facts[position];
+    if (fact === undefined) throw new Error(`there is no fact ${position}`);
+    return fact;
+  }
   async append(...facts: readonly Fact[]): Promise<void> {
     await this.journal.append(facts);
     for (const fact of facts) applyFact(this.#state, this.#facts.push(fact) - 1, fact);
@@ -70,6 +75,18 @@ export class TestHistory {
       restoredFact({ clock: { now: () => 0 }, random }, { position: length, lostFrom: null }),
     );
     return copy;
+  }
+
+  /** The owner's signature of the newest restore. */
+  async approve(
+    sign: (statement: { length: number; root: Hash; position: number }) => string,
+  ): Promise<void> {
+    const restore = this.restores.at(-1);
+    if (restore === undefined) throw new Error("nothing was restored");
+    const { factPosition, position } = restore;
+    const length = factPosition + 1;
+    const approval = sign({ length, root: this.journal.rootAt(length), position });
+    await this.append({ type: "restore-approved", atMs: 0, restore: factPosition, approval });
   }
 
   async record(versionId: Hash): Promise<number> {

@@ -12,6 +12,7 @@ import { withContext, type CommandContext } from "../context.js";
 import { factColumns } from "../fact-columns.js";
 import { addJournalProofCommands } from "./journal-proofs.js";
 import { addJournalVerifyCommand } from "./journal-verify.js";
+import { addJournalRestoredCommand, ownerSigns } from "./restored.js";
 
 const help = `
 Run it when a fleet does not open because its journal is damaged (JOURNAL_CORRUPT)
@@ -46,6 +47,7 @@ that may be lost. Declare nothing that you cannot explain: devices believe it.
 export function addJournalCommands(journal: Command): void {
   addJournalProofCommands(journal);
   addJournalVerifyCommand(journal);
+  addJournalRestoredCommand(journal);
   journal
     .command("list")
     .option("--from <position>", "position of the first fact; without it the last ones are shown")
@@ -104,6 +106,7 @@ async function declareCommand(
         ...(dryRun
           ? []
           : ["start the server: devices announce again what came after, and name what is lost"]),
+        ...(report.isSigned ? [ownerSigns] : []),
       ].join("\n"),
     });
   } finally {

@@ -20,12 +20,14 @@ import {
   signChange,
   type ReleaseChange,
 } from "../../../shared/trust/releases/release-change.js";
+import { parseRestoreFile } from "../../../shared/trust/releases/restore-approval.js";
 import { saveSealedKey } from "../../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../../operations/passphrase-file.js";
 import { withContext, type CommandContext } from "../context.js";
 import { keysOfChoices, publishedOf, readManifest, validityOf, type KeyChoices } from "../release-choices.js";
 import { signerOf, type SignerChoices } from "../release-signer.js";
 import { addReleaseListCommands } from "./release-list.js";
+import { publishRestoreCommand, signRestoreCommand } from "./restored.js";
 
 const groupHelp = `
 What changes the releases is a file: init, create, revoke, refresh and rotate write one, sign
@@ -171,11 +173,14 @@ function addSignCommands(release: Command): void {
       "a program that signs: bytes on its standard input, 128 hexadecimal digits out",
     )
     .option("--public-key <hex>", "the public key of that program")
-    .description("sign a change with a key; needs no server")
+    .description("sign a change, or a restore, with a key; needs no server")
     .action(async (file: string, choices: SignerChoices, command: Command) =>
       withContext(command, async (context) => {
         const files = nodeFiles();
-        const change = await readChange(file);
+        const text = await readText(file);
+        const restore = parseRestoreFile(text);
+        if (restore !== undefined) return signRestoreCommand(file, restore, choices, context);
+        const change = parseChange(text);
         for (const line of describeChange(change)) context.output.info(`stemma: ${line}`);
         const signed = signChange(change, await signerOf(files, choices));
         await writeDurably(files, resolve(file), Buffer.from(changeText(signed.change)));
@@ -186,10 +191,14 @@ function addSignCommands(release: Command): void {
     .command("publish")
     .argument("<file>", "the signed change")
     .option("--dry-run", "only check that it is complete", false)
-    .description("bring a signed change to the server; connected devices get it at once")
+    .description("bring a signed change, or restore, to the server; connected devices get it at once")
     .action(async (file: string, { dryRun }: { dryRun: boolean }, command: Command) =>
-      withContext(command, async ({ output, operations, options: { fleet } }) => {
-        const change = changeText(await readChange(file));
+      withContext(command, async (context) => {
+        const { output, operations, options } = context;
+        const { fleet } = options;
+        const text = await readText(file);
+        if (parseRestoreFile(text) !== undefined) return publishRestoreCommand(text, dryRun, context);
+        const change = changeText(parseChange(text));
         const published = await (await operations()).publishReleases({ fleet, change, dryRun });
         output.print({
           data: published,
@@ -200,8 +209,8 @@ function addSignCommands(release: Command): void {
     );
 }
 
-async function readChange(file: string): Promise<ReleaseChange> {
-  return parseChange(new TextDecoder().decode(await nodeFiles().read(resolve(file))));
+async function readText(file: string): Promise<string> {
+  return new TextDecoder().decode(await nodeFiles().read(resolve(file)));
 }
 
 async function refuseExisting(path: string): Promise<void> {

@@ -312,7 +312,7 @@ async function restoreCommand(
       { title: "BACKUP MADE", value: (row) => formatTime(row.madeAtMs) },
     ],
     text:
-      `${isDryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions` +
+      `${isDryRun ? "would be restored" : "restored"} into ${options.home}; devices announce again what came after these positions; those that demand releases wait for the signature of the fleet's owner (stemma journal restored)` +
       (problems.length === 0
         ? ""
         : `\nonly what is whole: ${problems.length} problems; another backup may have the rest`),

@@ -241,6 +241,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "redacted":
     case "backup":
     case "restored":
+    case "restore-approved":
       return;
   }
 }

@@ -12,6 +12,7 @@ import type { FactCodec } from "../../../shared/journal/journal.js";
 import { readShortHash, shortenHash } from "../../../shared/journal/short-hash.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import { maxRestoreApprovalBytes } from "../../../shared/wire/limits.js";
 
 const hash = z.preprocess((value) => readShortHash(value) ?? value, z.custom<Hash>(isHash, "not a hash"));
 const text = z.string().max(4096);
@@ -259,6 +260,7 @@ const factSchemas = {
       .optional(),
     ...by,
   },
+  "restore-approved": { ...at, restore: count, approval: z.string().max(maxRestoreApprovalBytes), ...by },
 } satisfies Record<Fact["type"], z.ZodRawShape>;
 
 /** The fact with who caused it, where its type can have that. */

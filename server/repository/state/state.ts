@@ -95,6 +95,8 @@ export interface RestoreState {
   readonly position: number;
   readonly atMs: number;
   readonly isFromBackup: boolean;
+  /** The owner's signature of it; absent: not signed. */
+  readonly approval?: string;
 }
 
 /** A training engine that may be run here. */
@@ -282,9 +284,18 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
         isFromBackup: fact.lostFrom === null,
       });
       return;
+    case "restore-approved":
+      return applyRestoreApproved(state, fact);
     default:
       state.unknownFacts++;
   }
+}
+
+function applyRestoreApproved(state: FleetState, { restore, approval }: FactOf<"restore-approved">): void {
+  const at = state.restores.findIndex(({ factPosition }) => factPosition === restore);
+  const known = state.restores[at];
+  if (known === undefined) state.ignoredFacts++;
+  else state.restores[at] = { ...known, approval };
 }
 
 function applyToVersion(

@@ -9,7 +9,7 @@ import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import { parseStrictJson, plainJson } from "../../tensor/strict-json.js";
-import { isSignatureValid } from "../keys.js";
+import { isSignatureValid, type Signer } from "../keys.js";
 
 export const releaseRoles = ["root", "timestamp", "snapshot", "targets"] as const;
 export type ReleaseRole = (typeof releaseRoles)[number];
@@ -97,10 +97,9 @@ export interface MetadataSignature {
   /** "": a place for the key's signature, without one. */
   readonly sig: string;
 }
+export const metadataSignature = z.strictObject({ keyid: hex(32), sig: z.union([z.literal(""), hex(64)]) });
 const envelopeSchema = z.strictObject({
-  signatures: z
-    .array(z.strictObject({ keyid: hex(32), sig: z.union([z.literal(""), hex(64)]) }))
-    .max(2 * maxKeys),
+  signatures: z.array(metadataSignature).max(2 * maxKeys),
   signed: z.looseObject({}),
 });
 
@@ -196,8 +195,14 @@ export function metadataText(metadata: Metadata): string {
   return `${JSON.stringify({ signatures: metadata.signatures, signed: metadata.signed })}\n`;
 }
 
-/** The keys of a role whose valid signatures are on the metadata. */
-export function validSigners(root: Root, role: ReleaseRole, metadata: Metadata): ReadonlySet<string> {
+/** Something with signatures over the canonical bytes of what is signed. */
+export interface Signable {
+  readonly signatures: readonly MetadataSignature[];
+  readonly signed: unknown;
+}
+
+/** The keys of a role whose valid signatures are on it. */
+export function validSigners(root: Root, role: ReleaseRole, metadata: Signable): ReadonlySet<string> {
   const bytes = canonicalBytes(metadata.signed);
   const allowed = root.roles[role].keyids;
   return new Set(
@@ -218,4 +223,27 @@ export function verifyRole(root: Root, role: ReleaseRole, metadata: Metadata): v
     throw metadataInvalid(
       `${role} version ${metadata.signed.version} has ${signers} of the ${threshold} signatures that root version ${root.version} asks for`,
     );
+}
+
+/** With the signature of a key of the role; undefined where it is not one. */
+export function addSignature<Content extends Signable>(
+  root: Root,
+  role: ReleaseRole,
+  content: Content,
+  signer: Signer,
+): Content | undefined {
+  const keyid = keyIdOf(signer.publicKey);
+  if (!root.roles[role].keyids.includes(keyid)) return undefined;
+  return withSignature(content, keyid, signer);
+}
+
+/** In place of an earlier signature of the same key. */
+export function withSignature<Content extends Signable>(
+  content: Content,
+  keyid: string,
+  signer: Signer,
+): Content {
+  const sig = Buffer.from(signer.sign(canonicalBytes(content.signed))).toString("hex");
+  const others = content.signatures.filter((one) => one.keyid !== keyid);
+  return { ...content, signatures: [...others, { keyid, sig }] };
 }

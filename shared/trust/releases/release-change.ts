@@ -7,13 +7,13 @@ import { StemmaError } from "../../errors.js";
 import type { Signer } from "../keys.js";
 import { encodeManifest, targetOf, type ReleaseManifest } from "./manifest.js";
 import {
-  canonicalBytes,
   checkMetadata,
   keyIdOf,
   metadataInvalid,
   releaseRoles,
   tufKey,
   validSigners,
+  withSignature,
   type Metadata,
   type ReleaseRole,
   type Root,
@@ -313,10 +313,7 @@ export function signChange(change: ReleaseChange, signer: Signer): Signed {
     );
   let signed = change;
   for (const role of roles) {
-    const metadata = metadataOf(signed, role);
-    const sig = Buffer.from(signer.sign(canonicalBytes(metadata.signed))).toString("hex");
-    const others = metadata.signatures.filter((one) => one.keyid !== keyid);
-    signed = { ...signed, [role]: { ...metadata, signatures: [...others, { keyid, sig }] } };
+    signed = { ...signed, [role]: withSignature(metadataOf(signed, role), keyid, signer) };
   }
   return { change: signed, roles };
 }

@@ -811,6 +811,9 @@ export namespace stemma {
             /** ProvenFact hashes. */
             hashes: Uint8Array;
 
+            /** ProvenFact approval. */
+            approval?: (stemma.v1.RestoreApproval.$Properties|null);
+
             /**
              * Creates a new ProvenFact instance using the specified properties.
              * @param [properties] Properties to set
@@ -852,12 +855,86 @@ export namespace stemma {
                 /** ProvenFact hashes */
                 hashes?: (Uint8Array|null);
 
+                /** ProvenFact approval */
+                approval?: (stemma.v1.RestoreApproval.$Properties|null);
+
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
             }
 
             /** Shape of a ProvenFact. */
             type $Shape = stemma.v1.ProvenFact.$Properties;
+        }
+
+        /**
+         * Properties of a RestoreApproval.
+         * @deprecated Use stemma.v1.RestoreApproval.$Properties instead.
+         */
+        interface IRestoreApproval extends stemma.v1.RestoreApproval.$Properties {
+        }
+
+        /** Represents a RestoreApproval. */
+        class RestoreApproval {
+
+            /**
+             * Constructs a new RestoreApproval.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.RestoreApproval.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** RestoreApproval text. */
+            text: string;
+
+            /** RestoreApproval hashes. */
+            hashes: Uint8Array;
+
+            /**
+             * Creates a new RestoreApproval instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns RestoreApproval instance
+             */
+            static create(properties: stemma.v1.RestoreApproval.$Shape): stemma.v1.RestoreApproval & stemma.v1.RestoreApproval.$Shape;
+            static create(properties?: stemma.v1.RestoreApproval.$Properties): stemma.v1.RestoreApproval;
+
+            /**
+             * Encodes the specified RestoreApproval message. Does not implicitly {@link stemma.v1.RestoreApproval.verify|verify} messages.
+             * @param message RestoreApproval message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.RestoreApproval.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes a RestoreApproval message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.RestoreApproval & stemma.v1.RestoreApproval.$Shape} RestoreApproval
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.RestoreApproval & stemma.v1.RestoreApproval.$Shape;
+        }
+
+        namespace RestoreApproval {
+
+            /** Properties of a RestoreApproval. */
+            interface $Properties {
+
+                /** RestoreApproval text */
+                text?: (string|null);
+
+                /** RestoreApproval hashes */
+                hashes?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of a RestoreApproval. */
+            type $Shape = stemma.v1.RestoreApproval.$Properties;
         }
 
         /**

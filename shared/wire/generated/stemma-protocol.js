@@ -1206,6 +1206,7 @@ export const stemma = $root.stemma = (() => {
             ProvenFact.prototype.position = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
             ProvenFact.prototype.entry = $util.newBuffer([]);
             ProvenFact.prototype.hashes = $util.newBuffer([]);
+            ProvenFact.prototype.approval = null;
 
             ProvenFact.create = function(properties) {
                 return new ProvenFact(properties);
@@ -1224,6 +1225,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(18).bytes(message.entry);
                 if (message.hashes != null && $Object.hasOwnProperty.call(message, "hashes") && message.hashes.length)
                     writer.uint32(26).bytes(message.hashes);
+                if (message.approval != null && $Object.hasOwnProperty.call(message, "approval"))
+                    $root.stemma.v1.RestoreApproval.encode(message.approval, writer.uint32(34).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -1284,6 +1287,12 @@ export const stemma = $root.stemma = (() => {
                                 delete message.hashes;
                             continue;
                         }
+                    case 4: {
+                            if (wireType !== 2)
+                                break;
+                            message.approval = $root.stemma.v1.RestoreApproval.decode(reader, reader.size(), $undefined, _depth + 1, message.approval);
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -1302,6 +1311,104 @@ export const stemma = $root.stemma = (() => {
             };
 
             return ProvenFact;
+        })();
+
+        v1.RestoreApproval = (function() {
+
+            const RestoreApproval = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            RestoreApproval.prototype.text = "";
+            RestoreApproval.prototype.hashes = $util.newBuffer([]);
+
+            RestoreApproval.create = function(properties) {
+                return new RestoreApproval(properties);
+            };
+
+            RestoreApproval.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.text != null && $Object.hasOwnProperty.call(message, "text") && message.text !== "")
+                    writer.uint32(10).string(message.text);
+                if (message.hashes != null && $Object.hasOwnProperty.call(message, "hashes") && message.hashes.length)
+                    writer.uint32(18).bytes(message.hashes);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            RestoreApproval.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.RestoreApproval();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.stringVerify()).length)
+                                message.text = value;
+                            else
+                                delete message.text;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.hashes = value;
+                            else
+                                delete message.hashes;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return RestoreApproval;
         })();
 
         v1.SignedHead = (function() {

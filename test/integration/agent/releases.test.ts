@@ -1,6 +1,6 @@
 /** Releases from the owner's key to a device: what only the server signed is not run. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -14,10 +14,20 @@ import {
   signChange,
   type ReleaseChange,
 } from "../../../shared/trust/releases/release-change.js";
+import {
+  parseRestoreFile,
+  restoreFileText,
+  signRestore,
+} from "../../../shared/trust/releases/restore-approval.js";
+import type { ServerOperations } from "../../../server/api/server-operations.js";
+import { startServer } from "../../../server/main.js";
+import { restoreHome } from "../../../server/operations/restore.js";
+import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { readManifest, publishedOf } from "../../../server/cli/release-choices.js";
 import {
   importBase,
   isOfVersion,
+  nextEventLoopTurn,
   startAgentTestEnvironment,
   testLine,
 } from "../../helpers/agent-test-environment.js";
@@ -95,6 +105,61 @@ describe("an agent that demands releases", { timeout: 60_000 }, () => {
     await assert.rejects(operations.assign({ ...device, line: testLine, model: "release:next" }), {
       code: "RELEASE_UNKNOWN",
     });
+  });
+
+  it("goes on after a restore when the owner has signed it, and keeps and trains until then", async (t) => {
+    const environment = await startAgentTestEnvironment(t);
+    const { server, mqttPort, startAgent } = environment;
+    const operations = (): ServerOperations => server.handle.operations;
+    await publish(server, firstChange(testFleet, keys, { nowMs: Date.now(), days: defaultValidDays }));
+    await release(server, "base");
+    await assert.rejects(operations().restoreToSign({ fleet: testFleet }), { code: "NOT_FOUND" });
+    const enrolment = await server.enroll("strict", [testLine], { [testLine]: "base" });
+    const folder = await mkdtemp(join(tmpdir(), "stemma-restored-"));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    const at = (name: string): string => join(folder, name);
+    await mkdir(at("agent"));
+    const { handle, log } = await startAgent({ enrolment, home: at("agent") });
+    await log.until("activated", 1);
+    await operations().backup({ fleet: testFleet, folder: at("backup"), plainKey: true });
+    const trained = await handle.train(testLine);
+    await log.until("released", 1, isOfVersion(trained.versionId));
+    await server.handle.close();
+    await restoreHome(at("backup"), at("home"));
+    server.handle = await startServer(
+      { home: at("home"), fleets: [testFleet], mqttPort, httpPort: 0 },
+      silentLog(),
+    );
+    await log.until("server-history-rewritten");
+    const { distrust } = (await handle.status()).history;
+    assert.equal(distrust?.unsigned, true);
+    const doubt = async () => (await operations().device({ fleet: testFleet, device: "strict" })).doubt?.text;
+    while ((await doubt()) === undefined) await nextEventLoopTurn();
+    assert.match((await doubt()) ?? "", /waits for the signature of the fleet's owner/);
+    const meanwhile = await handle.train(testLine);
+    assert.equal(log.count("server-restored"), 0);
+
+    const { file, says } = await operations().restoreToSign({ fleet: testFleet });
+    assert.match(says.join(), /may be lost/);
+    const sign = (text: string, digit: string): string =>
+      restoreFileText(signRestore(parseRestoreFile(text) ?? assert.fail(), keyOfSeed(digit.repeat(64))));
+    assert.throws(() => sign(file, "e"), { code: "KEY_INVALID" });
+    const bring = (text: string, dryRun = false) =>
+      operations().approveRestore({ fleet: testFleet, file: text, dryRun });
+    await assert.rejects(bring(file), { code: "RELEASE_METADATA_INVALID" });
+    const signed = sign(file, seed);
+    await assert.rejects(bring(signed.replace('"position": ', '"position": 1')), {
+      code: "RELEASE_METADATA_INVALID",
+    });
+    await bring(signed, true);
+    assert.equal(log.count("server-restored"), 0);
+    await bring(signed);
+    await bring(signed);
+    await log.until("server-believed");
+    for (const { versionId } of [trained, meanwhile])
+      await log.until("released", versionId === trained.versionId ? 2 : 1, isOfVersion(versionId));
+    const facts = (await operations().journal({ fleet: testFleet })).facts;
+    assert.equal(facts.filter(({ type }) => type === "restore-approved").length, 1);
   });
 
   it("is refused a change that was signed for another fleet, or before another change", async (t) => {

@@ -771,6 +771,18 @@ export function steps(backupFolder: string): readonly Step[] {
         return { head: anyHead(head), facts: facts.map((fact) => typeof fact) };
       },
     },
+    {
+      name: "restoreToSign",
+      shows: "of a fleet that was not restored",
+      ask: (at) => at.restoreToSign({ fleet }),
+      fails: "NOT_FOUND",
+    },
+    {
+      name: "approveRestore",
+      shows: "what is not its file",
+      ask: (at) => at.approveRestore({ fleet, file: "{}" }),
+      fails: "RELEASE_METADATA_INVALID",
+    },
     { name: "reindex", ask: (at) => at.reindex({ fleet }) },
     {
       name: "addTier",

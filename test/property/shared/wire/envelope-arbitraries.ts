@@ -62,7 +62,12 @@ const codingTerms = {
 
 const proofHashes = fc.array(hash, { maxLength: 8 });
 const startProof = record({ length: u64, hashes: proofHashes });
-const provenFact = record({ position: u64, entry: bytes, hashes: proofHashes });
+const provenFact = record({
+  position: u64,
+  entry: bytes,
+  hashes: proofHashes,
+  approval: optional(record({ text, hashes: proofHashes })),
+});
 const generation = optional(u32.filter((value) => value > 0));
 
 export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf<Type>> } = {

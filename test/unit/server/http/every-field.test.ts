@@ -279,6 +279,8 @@ const inputs = {
   journalHead: { fleet, from: 3 },
   proveFact: { fleet, position: 3, model, length: 4 },
   journalEntries: { fleet, from: 3, limit: 4 },
+  restoreToSign: { fleet },
+  approveRestore: { fleet, file: "{}", dryRun: true },
   backup: { fleet, folder: "/b", passphraseFile: "/p", plainKey: false },
 } as const satisfies { readonly [Name in CalledName]: OperationInput<Name> };
 

@@ -5,7 +5,11 @@ import { HistoryProofs } from "../../../../server/ingest/history-proofs.js";
 import { logLeaf, verifyConsistency, verifyInclusion } from "../../../../shared/journal/merkle-log.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import { encodeEnvelope } from "../../../../shared/wire/codec.js";
-import { maxMessageBytes, maxProvenRestores } from "../../../../shared/wire/limits.js";
+import {
+  maxMessageBytes,
+  maxProvenRestores,
+  maxRestoreApprovalBytes,
+} from "../../../../shared/wire/limits.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { seededRandom } from "../../../helpers/manual-clock.js";
 import { TestHistory } from "../../../helpers/server-history.js";
@@ -54,6 +58,27 @@ describe("the server's proofs", () => {
     }
     const { restores } = await history.proofs.welcome({ seenJournalLength: length, seenJournalRoot: root });
     assert.equal(restores, undefined, "what the device has seen is not shown again");
+  });
+
+  it("fit into a message with the longest signatures of the owner", async () => {
+    const history = await TestHistory.start(key);
+    for (let i = 0; i < 2 * maxProvenRestores; i++) {
+      await history.append({ type: "restored", atMs: i, position: i, lostFrom: i });
+      await history.approve(() => "x".repeat(maxRestoreApprovalBytes));
+    }
+    const shown: number[] = [];
+    for (let from = 0, isMore = true; isMore; from = (shown.at(-1) ?? 0) + 1) {
+      const welcome = await history.welcome({
+        seenJournalLength: 9999,
+        seenJournalRoot: zeros,
+        restoresFrom: from,
+      });
+      const envelope = { protocol: 1, session: 1, sequence: 1, correlation: "", expiresMs: 0, body: welcome };
+      assert.ok(encodeEnvelope(envelope).length < maxMessageBytes);
+      shown.push(...(welcome.restores ?? []).map(({ position }) => position));
+      isMore = welcome.moreRestores ?? false;
+    }
+    assert.equal(shown.length, 2 * maxProvenRestores);
   });
 
   it("show all restores, page by page, also where a device asks from anywhere", async () => {

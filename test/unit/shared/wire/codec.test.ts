@@ -60,6 +60,7 @@ test(
       "uses-envelopes",
       "optimizer-envelopes",
       "release-envelopes",
+      "restore-envelopes",
     ];
     for (const { envelope, hex } of files.flatMap(vectorsOf)) {
       assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);

@@ -44,6 +44,7 @@ test("facts of every kind are decoded as they were encoded", () => {
       deviceClockErrorMs: null,
       session: 9,
     },
+    { type: "restore-approved", atMs: 1, restore: 7, approval: "{}" },
     {
       type: "published",
       atMs: 1,
