@@ -13,6 +13,8 @@ export interface ActivationReportsParts {
   readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
   /** The report was recorded. */
   onActivated(device: string, line: string, versionId: Hash): void;
+  /** The report shows that the line does not run its assigned version, which it was not offered because it did. */
+  onUnanswered(device: string): void;
   /** The fact could not be appended, for another reason than a full disk. */
   onFailed(error: unknown): void;
 }
@@ -40,6 +42,7 @@ export class ActivationReports {
     const retryAfterMs = quota.waitMs(device);
     if (retryAfterMs > 0) return { ...overFactQuota(retryAfterMs), versionId };
     quota.charge(device);
+    const wasAnswered = repository.isAssignmentAnswered(device, line);
     try {
       await repository.append({
         type: "activated",
@@ -57,6 +60,7 @@ export class ActivationReports {
       throw error;
     }
     this.parts.onActivated(device, line, versionId);
+    if (wasAnswered && !repository.isAssignmentAnswered(device, line)) this.parts.onUnanswered(device);
     return undefined;
   }
 

@@ -179,7 +179,11 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       clock,
       quota,
       onActivated: (device, line, versionId) => {
+        offers.activated(device, { line, versionId });
         events.emit({ event: "activated", fleet, device, line, versionId });
+      },
+      onUnanswered: (device) => {
+        inBackground(parts, offers.offerAll(device));
       },
       onFailed: (error) => {
         stopIfFatal(parts, error);

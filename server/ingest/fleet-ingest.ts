@@ -259,7 +259,7 @@ export class FleetIngest {
   }
 
   async #handleMessage(device: string, online: OnlineDevice, body: Body, correlation: string): Promise<void> {
-    const { scheduler, downloads, commands, sender, activations, doubts } = this.services;
+    const { scheduler, downloads, commands, sender, activations, doubts, offers } = this.services;
     doubts.heard(device, body, this.parts.clock.now());
     switch (body.type) {
       case "birth":
@@ -272,7 +272,7 @@ export class FleetIngest {
       case "activated": {
         const refusal = await activations.report(device, online.session, body);
         if (refusal !== undefined) await sender.refuse(device, refusal);
-        else this.services.offers.activated(device, body);
+        else offers.activated(device, body);
         return;
       }
       case "refusal":

@@ -75,6 +75,11 @@ export interface DeviceState {
   readonly assignments: Map<string, Assignment>;
   /** Lines that did not activate what was assigned to them since; without what an enrolment assigned. */
   readonly unanswered: Set<string>;
+  /**
+   * Lines that were assigned what they were known to run, with the journal position of the assignment: a switch to
+   * another version may have been under way.
+   */
+  readonly assumed: Map<string, number>;
   /** Versions that the server has sent completely to the current generation. */
   given: Set<Hash>;
   /** What sending them took, oldest first; without those that nothing was measured of. */
@@ -165,6 +170,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     lastActivation: new Map(),
     assignments: new Map(),
     unanswered: new Set(),
+    assumed: new Map(),
     seenAtMs: undefined,
     labels: {},
     settings: undefined,
@@ -228,7 +234,7 @@ export function applySettings(device: DeviceState, fact: FactOf<"settings" | "se
     device.reportedSettings = { values: fact.settings, atMs };
 }
 
-export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): void {
+export function applyAssigned(device: DeviceState, position: number, fact: FactOf<"assigned">): void {
   const { line, versionId, atMs, rollout } = fact;
   device.assignments.set(line, {
     versionId,
@@ -237,12 +243,26 @@ export function applyAssigned(device: DeviceState, fact: FactOf<"assigned">): vo
     ...byOf(fact),
   });
   const isOfEnrolment = currentGeneration(device).enrolledAtMs === atMs;
-  if (isOfEnrolment || activeOn(device, line)?.versionId === versionId) device.unanswered.delete(line);
+  const runs = activeOn(device, line)?.versionId === versionId;
+  if (isOfEnrolment || runs) device.unanswered.delete(line);
   else device.unanswered.add(line);
+  if (runs) device.assumed.set(line, position);
+  else device.assumed.delete(line);
 }
 
-export function applyActivated(device: DeviceState, position: number, fact: FactOf<"activated">): void {
+/** @param knownAt journal position at which the activated version was recorded; undefined: it was not */
+export function applyActivated(
+  device: DeviceState,
+  { position, knownAt }: { readonly position: number; readonly knownAt: number | undefined },
+  fact: FactOf<"activated">,
+): void {
+  const assumedAt = device.assumed.get(fact.line);
+  device.assumed.delete(fact.line);
   if (device.assignments.get(fact.line)?.versionId === fact.versionId) device.unanswered.delete(fact.line);
+  // The line had switched away before the assignment, which it therefore still has to follow. What was recorded after
+  // the assignment may have been trained from it.
+  else if (assumedAt !== undefined && knownAt !== undefined && knownAt < assumedAt)
+    device.unanswered.add(fact.line);
   device.seenAtMs = Math.max(device.seenAtMs ?? fact.atMs, fact.atMs);
   let history = device.activations.get(fact.line);
   if (history === undefined) device.activations.set(fact.line, (history = []));

@@ -238,7 +238,8 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyToDevice(state, fact);
     case "activated":
       changeDevice(state, fact.device, (device) => {
-        applyActivated(device, position, fact);
+        const known = state.versions.get(fact.versionId) ?? state.claims.get(fact.versionId);
+        applyActivated(device, { position, knownAt: known?.position }, fact);
       });
       return;
     case "rollout":
@@ -389,7 +390,7 @@ function applyToDevice(
         device.labels = labelsAfter(device.labels, fact.labels);
         return;
       case "assigned":
-        applyAssigned(device, fact);
+        applyAssigned(device, state.length - 1, fact);
         state.distributed.add(fact.versionId);
     }
   });

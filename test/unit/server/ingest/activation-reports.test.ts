@@ -17,6 +17,7 @@ function reportsTo(error: StemmaError): { readonly reports: ActivationReports; r
     device: () => ({ lines: ["cam"] }),
     get: () => ({ versionId, record: { device: "v1" } }),
     hasActivation: () => false,
+    isAssignmentAnswered: () => true,
     append: () => Promise.reject(error),
   } as unknown as FleetRepository;
   const reports = new ActivationReports({
@@ -24,6 +25,9 @@ function reportsTo(error: StemmaError): { readonly reports: ActivationReports; r
     clock: { now: () => 0 },
     quota: { waitMs: () => 0, charge: () => undefined },
     onActivated: () => {
+      assert.fail("nothing was recorded");
+    },
+    onUnanswered: () => {
       assert.fail("nothing was recorded");
     },
     onFailed: (why) => failed.push(why),
@@ -39,6 +43,31 @@ describe("a report of what a device runs", () => {
     assert.equal(refusal.versionId, versionId);
     assert.ok((refusal.retryAfterMs ?? 0) > 0);
     assert.deepEqual(failed, []);
+  });
+  it("brings the offer of what was assigned while the line switched away from it", async () => {
+    const happened: string[] = [];
+    let isAnswered = true;
+    const reports = new ActivationReports({
+      repository: {
+        device: () => ({ lines: ["cam"] }),
+        get: () => ({ versionId, record: { device: "v1" } }),
+        hasActivation: () => false,
+        isAssignmentAnswered: () => isAnswered,
+        append: () => {
+          isAnswered = false;
+          return Promise.resolve();
+        },
+      } as unknown as FleetRepository,
+      clock: { now: () => 0 },
+      quota: { waitMs: () => 0, charge: () => undefined },
+      onActivated: (device) => happened.push(`${device} activated`),
+      onUnanswered: (device) => happened.push(`${device} unanswered`),
+      onFailed: assert.fail,
+    });
+    await reports.report("v1", 1, report);
+    // The offer is on its way: what the device reports until then brings no second one.
+    await reports.report("v1", 1, { ...report, atMs: 2 });
+    assert.deepEqual(happened, ["v1 activated", "v1 unanswered", "v1 activated"]);
   });
   it("stops the server where the journal has stopped", async () => {
     const stopped = new StemmaError("JOURNAL_STOPPED", "stopped");

@@ -160,6 +160,45 @@ test("an assignment is answered when its version is activated, and one of an enr
   assert.deepEqual(unanswered(), []);
   append(assigned(enrolment.atMs + 2, "a", 1));
   assert.deepEqual(unanswered(), [], "it runs already");
+  append(activated("a", 4));
+  assert.deepEqual(unanswered(), [], "trained since");
+});
+
+test("an assignment that crosses the report of a switch is open again", () => {
+  const state = stateOf(enrolled("car"), recorded(1, "m", 1), recorded(2, "m", 2), recorded(3, "m", 3));
+  const fact = (type: "assigned" | "activated", version: number): void => {
+    applyFact(
+      state,
+      state.length,
+      type === "assigned"
+        ? { type, atMs: 9, device: "car", line: "a", versionId: id(version) }
+        : {
+            type,
+            atMs: 9,
+            versionId: id(version),
+            device: "car",
+            line: "a",
+            deviceAtMs: state.length,
+            deviceClockErrorMs: 1,
+            session: 1,
+          },
+    );
+  };
+  const isOpen = (): boolean => state.devices.get("car")!.unanswered.has("a");
+  fact("activated", 1);
+  fact("assigned", 1);
+  assert.equal(isOpen(), false, "it runs what it is assigned");
+  fact("activated", 2);
+  assert.equal(isOpen(), true, "it had switched before");
+  fact("activated", 1);
+  assert.equal(isOpen(), false);
+  fact("activated", 3);
+  assert.equal(isOpen(), false, "it switched by itself, after it had followed");
+  fact("activated", 1);
+  fact("assigned", 1);
+  applyFact(state, state.length, recorded(4, "m", 4));
+  fact("activated", 4);
+  assert.equal(isOpen(), false, "it trained since");
 });
 
 test("the positions of backups and restores are kept", () => {
