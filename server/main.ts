@@ -260,7 +260,6 @@ async function startHttp(
     events,
     replays,
     rollouts,
-    rolloutApproval: config.rolloutApproval,
     webhooks,
     fleet: (fleet: string) => ingests.get(fleet),
   };
@@ -272,6 +271,7 @@ async function startHttp(
       live,
       caller,
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
+      rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });
   const operations = operationsAs({ who: currentUser(), through: "command" });
   if (config.retention) {

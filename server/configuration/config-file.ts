@@ -300,3 +300,8 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
 export async function recipeConfinementOf(home: string): Promise<RequiredConfinement> {
   return (await readServerFile(home)).options.recipeConfinement ?? "namespaces";
 }
+
+/** Whether server.json of a home wants every rollout to be approved. @throws CONFIG_INVALID */
+export async function rolloutApprovalOf(home: string): Promise<boolean> {
+  return (await readServerFile(home)).options.rolloutApproval ?? false;
+}

@@ -126,8 +126,6 @@ export interface LiveServer {
   readonly events: EventHub;
   readonly replays: LiveReplays;
   readonly rollouts: LiveRollouts;
-  /** Whether every rollout needs the approval of a second person. */
-  readonly rolloutApproval: boolean;
   readonly webhooks: LiveWebhooks;
   fleet(fleet: string): Promise<LiveFleet>;
 }
@@ -143,4 +141,6 @@ export interface OperationsContext {
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
   /** What the owner of this machine demands of the process that runs own recipes; absent: namespaces. */
   readonly recipeConfinement?: () => Promise<RequiredConfinement>;
+  /** Whether server.json wants every rollout to be approved by a second person; absent: it does not. */
+  readonly rolloutApproval?: () => Promise<boolean>;
 }

@@ -41,6 +41,7 @@ export async function openLocalOperations({
       ),
     recipeConfinement: async () =>
       (await import("../configuration/config-file.js")).recipeConfinementOf(path),
+    rolloutApproval: async () => (await import("../configuration/config-file.js")).rolloutApprovalOf(path),
   });
   return {
     ...operations,

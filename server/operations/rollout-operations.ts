@@ -37,12 +37,13 @@ export function rolloutOperations(
 ): RolloutOperations {
   const { fleets, live, home } = context;
   const now = (): number => home.ports.clock.now();
+  const needsApproval = async (): Promise<boolean> => (await context.rolloutApproval?.()) === true;
   const plan = async (input: OperationInput<"planRollout">): Promise<RolloutPlanAnswer> => {
     const { fleet, name, line, select } = input;
     const repository = await fleets.get(fleet);
     const policy = policyOf({
       ...input.policy,
-      ...(live?.rolloutApproval === true ? { approval: true } : {}),
+      ...((await needsApproval()) ? { approval: true } : {}),
     });
     const version = releasable(repository, await versionOrRelease(repository, input.model));
     const selected = await devices({ fleet, select });
@@ -132,12 +133,7 @@ export function rolloutOperations(
       const { fleet, name, line, select, start = false } = input;
       const repository = await fleets.get(fleet);
       const { versionId, policy } = await plan(input);
-      if (start && policy.approval === true)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `The rollout ${name} needs the approval of another person before it starts. Create it without starting it.`,
-          { rollout: name },
-        );
+      if (start && policy.approval === true) throw notApproved(name);
       const atMs = now();
       await repository.append({
         type: "rollout",
@@ -168,6 +164,10 @@ export function rolloutOperations(
     },
     setRollout: async ({ fleet, rollout, phase, because = "" }) => {
       const repository = await fleets.get(fleet);
+      const { phase: before, approvedBy } = repository.rollout(rollout);
+      // It may have been created before server.json asked for approvals.
+      const isStart = before === "created" && phase === "running";
+      if (isStart && approvedBy === undefined && (await needsApproval())) throw notApproved(rollout);
       await setPhase(repository, { rollout, phase, because }, now());
       live?.rollouts.wake();
       return summaryOf(fleet, rollout);
@@ -183,6 +183,14 @@ export function rolloutOperations(
       return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
     },
   };
+}
+
+function notApproved(rollout: string): StemmaError {
+  return new StemmaError(
+    "NOT_ALLOWED",
+    `The rollout ${rollout} needs the approval of another person before it starts: create it without starting it, and have it approved with \`stemma rollout approve ${rollout}\`.`,
+    { rollout },
+  );
 }
 
 /** A rollout that starts ends the one that it supersedes, in one step of the journal. */
