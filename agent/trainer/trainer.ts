@@ -56,6 +56,11 @@ const checkMs = { short: 500, long: 15_000 };
  * answers.
  */
 const receiptPatienceMs = 10 * 60_000;
+/**
+ * Milliseconds for which no training begins by itself after one because of which other work was refused. The server
+ * asks again within a minute, and a device that trains all the time would never be free by chance.
+ */
+const keptFreeMs = 90_000;
 
 export class Trainer {
   readonly #requested: (RequestedTraining | RequestedWork)[] = [];
@@ -75,6 +80,10 @@ export class Trainer {
   readonly #lastFailures = new Map<string, TrainingFailure>();
   /** When a training that was cut short begins again, by line. */
   readonly #againAtMs = new Map<string, number>();
+  /** Other work was refused because of the training that runs. */
+  #refusedWork = false;
+  /** Until when no training begins by itself, by the monotonic clock. */
+  #keptFreeUntilMs = -Infinity;
 
   constructor(private readonly options: TrainerOptions) {
     this.#runs = new TrainingRuns(options);
@@ -126,11 +135,13 @@ export class Trainer {
   }
 
   /**
-   * Does other work than a training while none runs, and keeps the next one from beginning meanwhile.
+   * Does other work than a training while none runs, and keeps the next one from beginning meanwhile. Where a training
+   * runs, the next one leaves time to ask again.
    * @throws TRAINING_REFUSED while a training runs, what the work throws
    */
   between<T>(work: () => Promise<T>): Promise<T> {
     const { running } = this;
+    this.#refusedWork = running !== undefined;
     if (running !== undefined || this.#stopped)
       return Promise.reject(
         new StemmaError(
@@ -201,7 +212,10 @@ export class Trainer {
       const requested = this.#requested.shift();
       if (requested !== undefined) {
         worked = true;
-        await ("run" in requested ? requested.run() : this.#trainRequested(requested));
+        if ("run" in requested) {
+          this.#keptFreeUntilMs = -Infinity;
+          await requested.run();
+        } else await this.#trainRequested(requested);
         continue;
       }
       for (const line of this.options.enrolment.lines) {
@@ -209,11 +223,22 @@ export class Trainer {
           worked = this.#requested.length > 0;
           break;
         }
+        this.#keepFree();
+        if (this.options.clock.monotonic() < this.#keptFreeUntilMs) {
+          this.#standstills.set(line, "an evaluation that was refused because of a training is expected");
+          continue;
+        }
         const begun = this.#begun(line);
         if (await (begun === undefined ? this.#trainDue(line) : this.#trainAgain(line, begun, false)))
           worked = true;
       }
     }
+  }
+
+  /** After a training because of which other work was refused. */
+  #keepFree(): void {
+    if (this.#refusedWork) this.#keptFreeUntilMs = this.options.clock.monotonic() + keptFreeMs;
+    this.#refusedWork = false;
   }
 
   /** Trains a line where its schedule says so; returns whether it did. */

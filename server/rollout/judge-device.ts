@@ -20,8 +20,12 @@ export interface Judgement {
   readonly trial?: RolloutTrial;
 }
 
-/** What a device measured, or why it cannot be judged; `waits`: it is asked again later. */
-export type Measured = Judgement | { readonly waits: string } | { readonly compared: Compared };
+/**
+ * What a device measured, or why it cannot be judged; `waits`: it is asked again later, with `otherwise` at most a few
+ * times.
+ */
+export type Measured =
+  Judgement | { readonly waits: string; readonly otherwise?: Judgement } | { readonly compared: Compared };
 
 interface Compared {
   readonly before: Hash;
@@ -30,6 +34,15 @@ interface Compared {
   readonly losses: ComparedLosses;
   readonly trial: RolloutTrial;
 }
+
+/** Errors of the version itself, which another try does not change. */
+const lasting = new Set([
+  "NOT_A_NUMBER",
+  "ARCHITECTURE_MISMATCH",
+  "LAYER_NOT_ALLOWED",
+  "RECORD_INVALID",
+  "ROOT_MISMATCH",
+]);
 
 /** Errors after which the same question may be answered later. */
 const passing = new Set([
@@ -98,7 +111,9 @@ export async function measureOnDevice(
     if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version" };
     if (passing.has(error.code)) return { waits: messageOf(error) };
     if (error.code === "DATASET_EMPTY") return unmeasured("has no held-out samples");
-    return { verdict: "failed", before, because: messageOf(error) };
+    const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
+    // Such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of the version.
+    return lasting.has(error.code) ? failed : { waits: failed.because, otherwise: failed };
   }
 }
 

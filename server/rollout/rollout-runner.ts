@@ -38,6 +38,8 @@ const lookMs = 5_000;
 const minLookMs = 100;
 /** Until a device that waits is asked again; doubles. */
 const askAgainMs = { first: 1_000, last: 60_000 };
+/** How often a device may fail to measure before that is its answer. */
+const maxFailures = 3;
 /** A device that is asked after this pause is offered the version once more. */
 const offerAgainMs = 8_000;
 /** Events after which a rollout may go on. */
@@ -53,6 +55,8 @@ interface Asked {
   nextMs: number;
   pauseMs: number;
   waits: string;
+  /** How often it could not measure, for another reason than that it has to wait. */
+  failures: number;
 }
 
 export class RolloutRunner {
@@ -290,6 +294,7 @@ export class RolloutRunner {
         nextMs: 0,
         pauseMs: askAgainMs.first,
         waits: "its turn comes",
+        failures: 0,
       };
       if (known === undefined) this.#asked.set(key, now);
       return { device, key, now };
@@ -326,9 +331,12 @@ export class RolloutRunner {
       // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
       const isToOffer = asked.nextMs === 0 || asked.pauseMs >= offerAgainMs;
       if (isToOffer && live.isOnline(device)) await live.assigned(device);
-      const measured = await this.#unlessStopped(
+      const answer = await this.#unlessStopped(
         measureOnDevice(operations, repository, repository.rollout(name), device),
       );
+      const isFailure = "waits" in answer && answer.otherwise !== undefined;
+      if (isFailure) asked.failures++;
+      const measured = isFailure && asked.failures >= maxFailures ? answer.otherwise : answer;
       if ("waits" in measured) asked.waits = measured.waits;
       else
         await this.#judging.run(async () => {

@@ -16,6 +16,7 @@ import { Trainer } from "../../../../agent/trainer/trainer.js";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { nextEventLoopTurn } from "../../../helpers/agent-test-environment.js";
 import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
 
 const line = "cam";
@@ -24,6 +25,7 @@ async function openTrainer(
   t: TestContext,
   diskUse: () => DiskUse = () => freeDisk,
   beforeTraining: () => Promise<void> = () => Promise.resolve(),
+  rounds = 1,
 ) {
   const home = await mkdtemp(join(tmpdir(), "stemma-trainer-"));
   const files = nodeFiles();
@@ -37,7 +39,7 @@ async function openTrainer(
         [line]: {
           recipe: "fake",
           dataset: { reader: "images-generated" },
-          schedule: { everySeconds: 0.01, rounds: 1 },
+          schedule: { everySeconds: 0.01, rounds },
         },
       },
     },
@@ -202,6 +204,30 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     isFailing = false;
     await trainer.request(line, {});
     assert.doesNotMatch(trainer.standstill(line) ?? "", /last training failed/);
+  });
+
+  it("leaves time for an evaluation that was refused because of the training before", async (t) => {
+    let end: () => void = () => undefined;
+    const ends = new Promise<void>((resolve) => (end = resolve));
+    const { outbox, activator, trainer, log } = await openTrainer(t, undefined, () => ends, 2);
+    await saveRecorded(outbox, "1", undefined);
+    await activator.activateNewest(line);
+    await trainer.start();
+    await log.until("training");
+    while (trainer.running === undefined) await nextEventLoopTurn();
+    await assert.rejects(
+      trainer.between(() => Promise.resolve()),
+      { code: "TRAINING_REFUSED" },
+    );
+    end();
+    await log.until("trained");
+    const versionId = outbox.state.lines.get(line)?.versions.at(-1);
+    await outbox.append({ ...receiptOf("2"), versionId: versionId ?? assert.fail() });
+    await activator.activateNewest(line);
+    trainer.wake();
+    while (!/is expected/.test(trainer.standstill(line) ?? "")) await nextEventLoopTurn();
+    assert.equal(await trainer.between(() => Promise.resolve(log.count("training"))), 1);
+    await log.until("training", 2);
   });
 
   it("waits while that model cannot be installed, and reports why", async (t) => {
