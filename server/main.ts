@@ -31,7 +31,7 @@ import { tokenReader } from "./http/tokens.js";
 import { createTrainJobs } from "./http/train-jobs.js";
 import { listenOnSocket, listenOnTcp } from "./http-listeners.js";
 import { serverMetrics } from "./metrics.js";
-import { openOwnTls, warnOfPlainPorts } from "./configuration/own-tls.js";
+import { authorityFile, openOwnTls, refuseTokenDevices, warnOfWeakPorts } from "./configuration/own-tls.js";
 import { brokerTls, openBroker, readEnrolmentCa } from "./configuration/open-broker.js";
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
@@ -53,6 +53,8 @@ export interface ServerHandle {
   readonly httpUrl: string;
   readonly socketPath: string;
   readonly home: string;
+  /** The certificate of the server's own authority; undefined: it uses none. */
+  readonly authorityFile: string | undefined;
   /** The same operations that HTTP serves. */
   readonly operations: ServerOperations;
   /** Resolves when the server has to stop: its journal refuses further facts. */
@@ -131,13 +133,14 @@ async function start(
   });
   const { mqttUrl, socketPath, fleets } = running;
   log.info("server-started", { mqttUrl, httpUrl, home: home.path, fleets });
-  warnOfPlainPorts(config, log);
+  warnOfWeakPorts(config, log);
   warnOfAddresses(parts, mqttUrl);
   return {
     mqttUrl,
     httpUrl,
     socketPath,
     home: home.path,
+    authorityFile: parts.tls && join(home.path, authorityFile),
     operations,
     failed: parts.ingests.failed,
     close: () => closing.run(),
@@ -163,6 +166,7 @@ async function openParts(
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
+  await refuseTokenDevices(config, fleets);
   const tls = config.tls === "own" ? await openOwnTls(config, home, log) : undefined;
   if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
   const events = eventHub(home.ports.clock);
@@ -253,8 +257,10 @@ async function startHttp(
       mqtt: mqttUrls,
       http: enrolmentHttpUrl,
       ca: await readEnrolmentCa(config),
-      authorities: tls && [tls.authority.certificate],
+      // Devices at an external broker judge that broker's certificate, as `ca` says.
+      authorities: config.broker === undefined ? tls && [tls.authority.certificate] : undefined,
       root: config.rootTopic,
+      takesTokens: config.deviceTokens,
     },
     authority: tls?.authority,
     events,

@@ -14,6 +14,8 @@ export interface ReadyServer {
   readonly httpUrl: string;
   readonly socketPath: string;
   readonly home: string;
+  /** The certificate that programs need to trust the server's; absent where it has no authority of its own. */
+  readonly authorityFile?: string;
   readonly pid: number;
 }
 
@@ -31,8 +33,11 @@ export async function runServer(
   const server = await startServer(options, log);
   const following = new AbortController();
   void logEvents(server.operations.events(following.signal), log);
-  const { mqttUrl, httpUrl, socketPath, home } = server;
-  ready({ mqttUrl, httpUrl, socketPath, home, pid: process.pid });
+  const { mqttUrl, httpUrl, socketPath, home, authorityFile } = server;
+  ready({
+    ...{ mqttUrl, httpUrl, socketPath, home, pid: process.pid },
+    ...(authorityFile === undefined ? {} : { authorityFile }),
+  });
   const failure = await Promise.race([aborted(signal), server.failed]);
   following.abort();
   await server.close();

@@ -151,7 +151,7 @@ export class Credentials {
     if (identity === undefined)
       throw new StemmaError(
         "NOT_ALLOWED",
-        "This device has a token and no certificate. Invite it with `stemma device invite` to give it one.",
+        "This device has a token and no certificate. Invite it with `stemma device enroll` at its server to give it one.",
       );
     const { fleet, device, generation } = this.#enrolment;
     const { request } = (await this.#waiting()) ?? (await this.#makeKey());

@@ -69,7 +69,8 @@ export const deviceOperations = {
     output: z.array(labelledDevice),
   }),
   enroll: call({
-    summary: "Give a device its key, its token and the server's key; the answer is secret and given once",
+    summary:
+      "Give a device its key, its token and the server's key, where the server takes tokens; the answer is secret and given once",
     method: "POST",
     path: `${fleetPath}/devices`,
     params: fleetParams,
@@ -113,7 +114,7 @@ export const deviceOperations = {
     output: serverAddresses,
   }),
   revoke: call({
-    summary: "Cut a device off: its token and key are refused from now on; its models are kept",
+    summary: "Cut a device off: its certificate, token and key are refused from now on; its models are kept",
     method: "POST",
     path: `${devicePath}/revoke`,
     params: deviceParams,

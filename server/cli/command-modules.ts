@@ -73,11 +73,15 @@ const modelModules: readonly CommandModule[] = [
 /** Commands below `stemma device`, in the order of the help. */
 const deviceModules: readonly CommandModule[] = [
   {
-    names: ["list", "show", "enroll", "revoke", "assign", "train"],
+    names: ["list", "show", "revoke", "assign", "train"],
     load: async () => (await import("./commands/device.js")).addDeviceCommands,
   },
   {
-    names: ["invite", "sign", "renew"],
+    names: ["enroll"],
+    load: async () => (await import("./commands/device-enroll.js")).addEnrolCommand,
+  },
+  {
+    names: ["sign", "renew"],
     load: async () => (await import("./commands/device-certificates.js")).addCertificateCommands,
   },
   {

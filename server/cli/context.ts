@@ -2,7 +2,7 @@
  * What every command shares: the global options, and the operations, which are those of a running server or
  * of the home opened in this process.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -21,6 +21,8 @@ export interface GlobalOptions {
   readonly server: string | undefined;
   /** For the server. */
   readonly token: string | undefined;
+  /** PEM of the authority of an https URL; absent: the system's. */
+  readonly authority: () => string | undefined;
   readonly fleet: string;
   readonly output: OutputForm;
   readonly verbose: boolean;
@@ -32,7 +34,7 @@ export function addGlobalOptions(command: Command): Command {
     .option("--home <dir>", "Stemma's own folder (or STEMMA_HOME; default ~/.stemma)")
     .option(
       "--server <url>",
-      "talk to this running server instead of a home on this machine (token in STEMMA_TOKEN)",
+      "talk to this running server instead of a home on this machine (token in STEMMA_TOKEN, authority of its certificate in the file STEMMA_CA)",
     )
     .option("--context <name>", "a server that `stemma context add` remembers (or STEMMA_CONTEXT)")
     .option("--fleet <name>", "the fleet that owns devices and models (or STEMMA_FLEET; default local)")
@@ -57,10 +59,32 @@ export function globalOptionsOf(command: Command): GlobalOptions {
     home: resolve(homePathOf(options.home, process.env, homedir())),
     server: named?.server ?? options.server ?? process.env["STEMMA_SERVER"],
     token: named?.token ?? process.env["STEMMA_TOKEN"],
+    authority: () => named?.authority ?? readAuthority(process.env["STEMMA_CA"]),
     fleet: options.fleet ?? process.env["STEMMA_FLEET"] ?? named?.fleet ?? "local",
     output: form as OutputForm,
     verbose: options.verbose ?? false,
   };
+}
+
+/** PEM. @throws FILE_MISSING */
+export function readAuthority(file: string | undefined): string | undefined {
+  if (file === undefined || file === "") return undefined;
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new StemmaError(
+      "FILE_MISSING",
+      `The certificate authority ${file} cannot be read: ${(cause as Error).message}. Name another file.`,
+      { cause, path: file },
+    );
+  }
+  if (text.includes("-----BEGIN CERTIFICATE-----")) return text;
+  throw new StemmaError(
+    "USAGE",
+    `${file} does not contain a certificate in PEM. The one of a server is authority.pem in its home.`,
+    { path: file },
+  );
 }
 
 /**
@@ -183,7 +207,8 @@ const maxServerWaitMs = 60_000;
 
 /** Connects to the server that is named or that holds the home; without one, opens the home itself. */
 async function openOperations(options: GlobalOptions): Promise<ServerOperations> {
-  if (options.server !== undefined) return connectTo({ url: options.server, token: options.token });
+  if (options.server !== undefined)
+    return connectTo({ url: options.server, token: options.token, authority: options.authority() });
   const { awaitLocalServer } = await import("../http/local-server.js");
   const running = await awaitLocalServer(options.home, {
     onWait: (pid) => {

@@ -11,6 +11,8 @@ export interface NamedServer {
   /** URL. */
   readonly server: string;
   readonly token?: string;
+  /** PEM of the authority that its certificate is judged by. */
+  readonly authority?: string;
   /** That commands mean which name none. */
   readonly fleet?: string;
 }
@@ -64,6 +66,7 @@ function isContexts(value: unknown): value is Contexts {
         isObject(each) &&
         typeof each["server"] === "string" &&
         isText(each["token"]) &&
+        isText(each["authority"]) &&
         isText(each["fleet"]),
     )
   );

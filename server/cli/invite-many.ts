@@ -1,4 +1,4 @@
-/** `stemma device invite --manifest FILE --to FOLDER`: invitations for all devices of a file, once each. */
+/** `stemma device enroll --manifest FILE --to FOLDER`: invitations for all devices of a file, once each. */
 import { join, resolve } from "node:path";
 import * as z from "zod";
 import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
@@ -8,7 +8,7 @@ import { nodeFiles } from "../../shared/files/node-files.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import { loadInvitation } from "../../shared/trust/certificates/invitation.js";
 import { isName } from "../../shared/wire/topics.js";
-import { invited, type InviteChoices } from "./commands/device-certificates.js";
+import { invited, type EnrolChoices } from "./commands/device-enroll.js";
 import type { CommandContext } from "./context.js";
 
 const name = z.string().refine(isName, "must be letters, digits, - and _");
@@ -70,10 +70,10 @@ type Outcome = "invited" | "enrolled" | "there" | "refused";
 
 export async function inviteMany(
   device: string | undefined,
-  choices: InviteChoices,
+  choices: EnrolChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const { manifest = "", to, file } = choices;
+  const { manifest = "", to, file, dryRun } = choices;
   if (device !== undefined || file !== undefined || to === undefined)
     throw new StemmaError(
       "USAGE",
@@ -88,7 +88,7 @@ export async function inviteMany(
     );
   const rows = parseManifest(Buffer.from(await files.read(path)).toString("utf8"), manifest);
   const folder = resolve(to);
-  await makeFolderDurably(files, folder);
+  if (!dryRun) await makeFolderDurably(files, folder);
   const opened = await operations();
   const { fleet } = options;
   // The fleet may not exist before its first device.
@@ -106,7 +106,7 @@ export async function inviteMany(
     const asked = { ...members, ...(profile === undefined ? {} : { profile }) };
     try {
       const invitation = await opened.invite({ fleet, device: name, lines: lines ?? choices.line, ...asked });
-      await writeDurably(files, path, Buffer.from(`${JSON.stringify(invitation, null, 2)}\n`));
+      if (!dryRun) await writeDurably(files, path, Buffer.from(`${JSON.stringify(invitation, null, 2)}\n`));
       return "invited";
     } catch (error) {
       if (!isStemmaError(error) || !["NAME_INVALID", "ENROLMENT_INVALID", "CLAIMS_OPEN"].includes(error.code))
@@ -124,7 +124,7 @@ export async function inviteMany(
   output.print({
     data: { devices: rows.length, ...counts, folder },
     names: rows.map((row) => row.device),
-    text: `${rows.length} devices: ${counts.invited} invited, ${counts.there} had their invitation, ${counts.enrolled} are enrolled already, ${counts.refused} refused; the invitations are in ${folder}`,
+    text: `${rows.length} devices: ${counts.invited} ${dryRun ? "would be " : ""}invited, ${counts.there} had their invitation, ${counts.enrolled} are enrolled already, ${counts.refused} refused; the invitations are in ${folder}`,
   });
 }
 

@@ -4,6 +4,7 @@ import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { differs } from "../../shared/journal/fact-proof.js";
 import type { SignedHead } from "../../shared/journal/journal.js";
+import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { verifyHead } from "../../shared/trust/signatures.js";
 
@@ -18,7 +19,10 @@ export async function pinnedKey({ key, enrolment }: KeyChoices): Promise<string 
   if (key !== undefined && !isPublicKey(key))
     throw new StemmaError("USAGE", "--key takes a public key of 64 hexadecimal digits in lower case.");
   if (enrolment === undefined) return key;
-  return parseEnrolment(await jsonFile(enrolment)).serverPublicKey;
+  const value = await jsonFile(enrolment);
+  const isInvitation = (value as { readonly kind?: unknown } | null)?.kind === "stemma-invitation";
+  return (isInvitation ? parseInvitation(value, enrolment) : parseEnrolment(value, enrolment))
+    .serverPublicKey;
 }
 
 /** The same head as the server sent it, which this key signed. @throws HEAD_SIGNATURE_INVALID */

@@ -56,7 +56,7 @@ export async function readdressEnrolment(
   output.print({
     data: { device, file: path, mqtt: enrolment.mqtt, http: enrolment.http, written: !dryRun },
     names: [device],
-    text: `${dryRun ? "would write" : "wrote"} ${path} with the addresses ${enrolment.mqtt.join(", ")}; keys and token are those of before. Bring it to the device and start its agent again`,
+    text: `${dryRun ? "would write" : "wrote"} ${path} with the addresses ${enrolment.mqtt.join(", ")}; its keys are those of before. Bring it to the device and start its agent again`,
   });
 }
 

@@ -55,10 +55,16 @@ const listenSchema = z.strictObject({
   mqttPort: port.optional().describe("TCP port of the embedded MQTT broker. Default 1883; 0: a free one."),
   httpPort: port.optional().describe("TCP port of the HTTP API. Default 8083; 0: a free one."),
   tls: z
-    .union([z.literal("own"), tlsSchema])
+    .union([z.literal("own"), z.literal("none"), tlsSchema])
     .optional()
     .describe(
-      'TLS. "own": of MQTT and HTTP, with certificates of the server\'s own authority, which also gives devices theirs (docs/certificates.md). Or the files of a certificate: of the embedded broker alone, HTTP stays without TLS.',
+      'TLS. "own" (default): of MQTT and HTTP, with certificates of the server\'s own authority, which also gives devices theirs (docs/certificates.md); beside an external broker of HTTP alone. "none": plain ports, and devices with tokens. Or the files of a certificate: of the embedded broker alone, HTTP stays without TLS.',
+    ),
+  deviceTokens: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether devices may have tokens instead of certificates. Default false where the server gives certificates (TLS "own" and the embedded broker), otherwise true.',
     ),
 });
 
@@ -282,6 +288,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     mqttPort: listen.mqttPort,
     httpPort: listen.httpPort,
     tls,
+    deviceTokens: listen.deviceTokens,
     broker: external || undefined,
     enrolment: file.enrolment,
     rootTopic: file.topicRoot,

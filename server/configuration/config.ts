@@ -37,6 +37,12 @@ export interface EnrolmentAddresses {
   readonly httpUrl?: string | undefined;
 }
 
+/**
+ * "own" (default): MQTT and HTTP by the server's own authority, which also gives devices certificates. "none": plain
+ * ports. Files: of the embedded broker alone.
+ */
+export type TlsChoice = TlsFiles | "own" | "none";
+
 export interface ServerOptions {
   readonly home: string;
   /** Fleets to open; a missing one is created. All other fleets of the home are served too. */
@@ -46,8 +52,9 @@ export interface ServerOptions {
   /** 0: a free port. */
   readonly mqttPort?: number | undefined;
   readonly httpPort?: number | undefined;
-  /** TLS of the embedded broker by files; "own": of broker and HTTP, by the server's own authority. */
-  readonly tls?: TlsFiles | "own" | undefined;
+  readonly tls?: TlsChoice | undefined;
+  /** Whether devices may have tokens instead of certificates; without TLS of its own a server takes nothing else. */
+  readonly deviceTokens?: boolean | undefined;
   /** External broker to use; the embedded one when absent. */
   readonly broker?: ExternalBrokerSettings | undefined;
   readonly enrolment?: EnrolmentAddresses | undefined;
@@ -70,7 +77,8 @@ export interface ServerConfig {
   readonly host: string;
   readonly mqttPort: number;
   readonly httpPort: number;
-  readonly tls: TlsFiles | "own" | undefined;
+  readonly tls: TlsChoice;
+  readonly deviceTokens: boolean;
   readonly broker: ExternalBrokerSettings | undefined;
   readonly enrolment: EnrolmentAddresses;
   readonly rootTopic: string;
@@ -90,14 +98,21 @@ const port = z.number().int().min(0).max(65_535);
 
 /** @throws CONFIG_INVALID naming the option, TOPIC_INVALID for names */
 export function serverConfig(options: ServerOptions): ServerConfig {
-  const { broker, tls } = options;
+  const { broker, tls = "own" } = options;
   const fleets = options.fleets ?? [];
   for (const fleet of fleets) checkName(fleet, "fleet");
-  if (broker !== undefined && tls !== undefined)
+  if (broker !== undefined && typeof tls === "object")
     throw new StemmaError(
       "CONFIG_INVALID",
-      "TLS belongs to the embedded broker, but an external broker is configured. Remove it here (listen.tls, --tls, --tls-cert, --tls-key), and set up TLS at that broker.",
+      "The certificate belongs to the embedded broker, but an external broker is configured. Remove it here (listen.tls, --tls-cert, --tls-key), and set up TLS at that broker.",
     );
+  const givesCertificates = tls === "own" && broker === undefined;
+  if (!givesCertificates && options.deviceTokens === false)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      'listen.deviceTokens is false, but only a server whose embedded broker has TLS of its own authority can give devices certificates. Remove it, or set listen.tls to "own" and use the embedded broker.',
+    );
+  if (givesCertificates) refusePlainAddresses(options.enrolment);
   return {
     home: options.home,
     fleets,
@@ -105,6 +120,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     mqttPort: checkedPort("mqttPort", options.mqttPort ?? defaultMqttPort),
     httpPort: checkedPort("httpPort", options.httpPort ?? defaultHttpPort),
     tls,
+    deviceTokens: options.deviceTokens ?? !givesCertificates,
     broker,
     enrolment: options.enrolment ?? {},
     rootTopic: checkRoot(options.rootTopic ?? defaultRoot),
@@ -116,6 +132,16 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     recipeConfinement: options.recipeConfinement ?? "namespaces",
     rolloutApproval: options.rolloutApproval ?? false,
   };
+}
+
+/** Devices would try a plain connection to a port that has TLS. @throws CONFIG_INVALID */
+function refusePlainAddresses({ mqttUrls = [], httpUrl = "" }: EnrolmentAddresses = {}): void {
+  const plain = [...mqttUrls, httpUrl].find((url) => /^(mqtt|http):/.test(url));
+  if (plain !== undefined)
+    throw new StemmaError(
+      "CONFIG_INVALID",
+      `Enrolments would name the address ${plain}, which is plain, and this server uses TLS. Write mqtts:// and https:// (--public-url, enrolment in server.json), or start it with plain ports: --tls none, or "tls": "none" under listen in server.json.`,
+    );
 }
 
 function checkedPort(name: string, value: number): number {

@@ -43,7 +43,7 @@ export async function brokerTls(
         own.onRenewed(use);
       },
     };
-  if (tls === undefined || tls === "own") return undefined;
+  if (typeof tls === "string") return undefined;
   const { key, cert } = await readTls(tls);
   return { key, cert };
 }
@@ -73,7 +73,7 @@ async function openExternal(
 ): Promise<RunningBroker> {
   log.warn("broker-external", {
     url,
-    text: "devices connect to an external MQTT broker: this server can check neither their tokens nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)",
+    text: "devices connect with tokens to an external MQTT broker: this server can check neither their tokens nor their topics there, and cannot end a connection. That broker must authenticate each device and bind it to its own client id and topics (docs/reference/server-json.md)",
   });
   return connectExternal({
     config,
@@ -126,7 +126,7 @@ export async function readEnrolmentCa({
   tls,
   broker,
 }: Pick<ServerConfig, "tls" | "broker">): Promise<string | undefined> {
-  const files = tls === "own" ? undefined : tls;
+  const files = typeof tls === "string" ? undefined : tls;
   const file = broker === undefined ? (files?.caFile ?? files?.certFile) : broker.caFile;
   return file === undefined ? undefined : readConfigured(file);
 }

@@ -14,13 +14,16 @@ export async function plannedEnrolment(
   const { options } = await readServerFile(home);
   const config = serverConfig({ ...options, home });
   const { mqttUrls, httpUrl } = config.enrolment;
-  const scheme = config.tls === undefined ? "mqtt" : "mqtts";
-  const brokerUrl = config.broker?.url ?? `${scheme}://${urlHost(config.host)}:${config.mqttPort}`;
+  const { tls, host, broker, mqttPort, httpPort } = config;
+  const brokerUrl = broker?.url ?? `${tls === "none" ? "mqtt" : "mqtts"}://${urlHost(host)}:${mqttPort}`;
+  const givesCertificates = tls === "own" && broker === undefined;
   return {
     mqtt: mqttUrls ?? [brokerUrl],
-    http: httpUrl,
+    // Devices ask for certificates there.
+    http: httpUrl ?? (givesCertificates ? `https://${urlHost(host)}:${httpPort}` : undefined),
     ca: await readEnrolmentCa(config),
-    authorities: config.tls === "own" ? [(await authority()).certificate] : undefined,
+    authorities: givesCertificates ? [(await authority()).certificate] : undefined,
     root: config.rootTopic,
+    takesTokens: config.deviceTokens,
   };
 }

@@ -73,6 +73,8 @@ export interface EnrolmentAddresses {
   readonly authorities?: readonly string[] | undefined;
   /** First levels of every topic. */
   readonly root: string;
+  /** Whether devices may have tokens instead of certificates. */
+  readonly takesTokens: boolean;
 }
 
 /** The queued replay that runs now. */

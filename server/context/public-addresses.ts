@@ -15,7 +15,7 @@ export function unreachableAddresses(urls: readonly string[]): readonly string[]
 }
 
 export const publicUrlHint =
-  "start the server with --public-url mqtt://HOST:PORT as devices reach it, or set enrolment.mqttUrls in server.json";
+  "start the server with --public-url mqtts://HOST:PORT (mqtt:// on a plain port) as devices reach it, or set enrolment.mqttUrls in server.json";
 
 function hostOf(url: string): string {
   // Other schemes than http are not normalised.

@@ -2,14 +2,13 @@
  * `npm start`: a server and a small fleet of agents as separate processes, from the first training to
  * exact recovery. Uses the same commands and operations that people use.
  */
-import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import { formatBytes, formatDuration, type Output } from "../../shared/cli/output.js";
-import { sealEnrolment } from "../../shared/trust/enrolment.js";
+import { loadEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { connectOperations } from "../http/client.js";
@@ -64,7 +63,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoReport> {
     watch.printLine(`${options.home} has a demo on other data, which stays; this one is in ${folders.home}`);
   const processes = new ChildProcesses(folders.logs);
   const run = async (): Promise<DemoReport> => {
-    const server = await startServer(processes, folders, watch);
+    const server = await startServer(processes, folders, plan, watch);
     const operations = await connectToServer(folders);
     try {
       const demo = { operations, processes, folders, plan, watch, options };
@@ -147,8 +146,11 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
 async function startServer(
   processes: ChildProcesses,
   folders: DemoFolders,
+  plan: DemoPlan,
   watch: FleetWatch,
 ): Promise<StartedProcess> {
+  // A demo of an earlier release gave its vehicles tokens; startFleet gives them certificates.
+  const enrolments = await Promise.all(plan.vehicles.map((vehicle) => enrolmentOf(folders, vehicle)));
   const server = processes.start("server", [
     serverProgram,
     "server",
@@ -160,6 +162,7 @@ async function startServer(
     "0",
     "--http-port",
     "0",
+    ...(enrolments.some((enrolment) => enrolment?.token !== undefined) ? ["--device-tokens"] : []),
   ]);
   const line = await server.waitFor((text) => (text.startsWith("stemma server:") ? text : undefined));
   watch.printLine(
@@ -188,9 +191,10 @@ async function startFleet(demo: Demo): Promise<Map<string, StartedProcess>> {
     const home = join(folders.agents, vehicle.device);
     await mkdir(home, { recursive: true });
     // A demo that was interrupted between the enrolment and its file enrols the vehicle again.
-    const hasEnrolment = existsSync(join(home, "enrolment.json"));
-    if (enrolled.has(vehicle.device) && hasEnrolment) await updateAddresses(operations, home);
-    else await enrol(operations, vehicle, home);
+    const enrolment = await enrolmentOf(folders, vehicle);
+    if (enrolled.has(vehicle.device) && enrolment?.identity !== undefined)
+      await updateAddresses(operations, home, enrolment);
+    else await enrol(demo, vehicle, home);
     await watch.countEarlierRounds(operations, vehicle);
     await writeFile(join(home, "profile.json"), JSON.stringify(await demoProfile(vehicle), null, 2));
     const earlier = watch.roundsBefore(vehicle.device);
@@ -223,29 +227,52 @@ async function returnVehicle(demo: Demo, vehicle: DemoVehicle, rounds: number): 
   await agent.ended;
 }
 
-async function enrol(operations: ServerOperations, vehicle: DemoVehicle, home: string): Promise<void> {
-  const enrolment = await operations.enroll({
+/** The vehicle's enrolment of an earlier run; undefined where there is none that can be read. */
+async function enrolmentOf({ agents }: DemoFolders, { device }: DemoVehicle): Promise<Enrolment | undefined> {
+  const path = join(agents, device, "enrolment.json");
+  return loadEnrolment(nodeFiles(), path).catch(() => undefined);
+}
+
+/** As a person does it: invites the vehicle, whose agent then makes its keys and gets its certificate. */
+async function enrol(
+  { operations, processes, folders }: Demo,
+  vehicle: DemoVehicle,
+  home: string,
+): Promise<void> {
+  const invitation = await operations.invite({
     fleet: demoFleet,
     device: vehicle.device,
     lines: vehicle.lines.map((line) => line.line),
     profile: "generic",
     initial: Object.fromEntries(vehicle.lines.map((line) => [line.line, line.base])),
   });
-  await writeEnrolment(home, enrolment);
+  const file = join(home, "invitation.json");
+  await writeSecret(file, invitation);
+  const { device } = vehicle;
+  const agent = processes.start(device, [agentProgram, "enroll", file, "--home", home]);
+  const status = await agent.ended;
+  if (status !== 0)
+    throw new StemmaError(
+      "CHECK_FAILED",
+      `${device} could not be enrolled (${status}). Its log is ${folders.logs}/${device}.log.`,
+    );
+  await nodeFiles().remove(file);
 }
 
-/** The server of a later run has other ports; the enrolment keeps its key and token. */
-async function updateAddresses(operations: ServerOperations, home: string): Promise<void> {
+/** The server of a later run has other ports; the enrolment keeps its keys and certificate. */
+async function updateAddresses(
+  operations: ServerOperations,
+  home: string,
+  enrolment: Enrolment,
+): Promise<void> {
   const { mqttUrl, httpUrl } = await operations.health();
-  const path = join(home, "enrolment.json");
-  const enrolment = JSON.parse(await readFile(path, "utf8")) as Record<string, unknown>;
-  await writeEnrolment(home, sealEnrolment({ ...enrolment, mqtt: [mqttUrl], http: httpUrl }));
+  const moved = sealEnrolment({ ...enrolment, mqtt: [mqttUrl], http: httpUrl });
+  await writeSecret(join(home, "enrolment.json"), moved);
 }
 
 /** Writes the file in one step, readable by its owner alone: an interrupted demo leaves the old one or the new. */
-async function writeEnrolment(home: string, enrolment: object): Promise<void> {
-  const bytes = new TextEncoder().encode(JSON.stringify(enrolment, null, 2));
-  await writeDurably(nodeFiles(), join(home, "enrolment.json"), bytes);
+async function writeSecret(path: string, content: object): Promise<void> {
+  await writeDurably(nodeFiles(), path, new TextEncoder().encode(JSON.stringify(content, null, 2)));
 }
 
 /**

@@ -17,6 +17,8 @@ export interface ServerAddress {
   readonly socketPath?: string | undefined;
   readonly url?: string | undefined;
   readonly token?: string | undefined;
+  /** PEM of the authority that the certificate of an https URL is judged by; absent: the system's. */
+  readonly authority?: string | undefined;
   /** The local user, whom facts name that the requests cause. */
   readonly user?: string | undefined;
   /** How long the server may be silent, ms; 60 s when absent. */
@@ -115,7 +117,7 @@ function openConnections(address: ServerAddress): Connections {
   let opened: ReturnType<typeof openAgent> | undefined;
   const attempt = async (request: ServerRequest): Promise<IncomingMessage> => {
     const url = urlOf(address, request.path);
-    const { agent, start } = await (opened ??= openAgent(url.protocol));
+    const { agent, start } = await (opened ??= openAgent(url.protocol, address.authority));
     const timeoutMs = request.timeoutMs ?? address.timeoutMs ?? defaultTimeoutMs;
     const sent = start(url, {
       agent,
@@ -149,10 +151,12 @@ class ClosedBeforeAnswer extends Error {}
 /** Loads TLS only for a URL that needs it. */
 async function openAgent(
   protocol: string,
+  authority: string | undefined,
 ): Promise<{ readonly agent: Agent; readonly start: typeof httpRequest }> {
   if (protocol !== "https:") return { agent: new Agent({ keepAlive: true }), start: httpRequest };
   const https = await import("node:https");
-  return { agent: new https.Agent({ keepAlive: true }), start: https.request };
+  const trust = authority === undefined ? {} : { ca: authority };
+  return { agent: new https.Agent({ keepAlive: true, ...trust }), start: https.request };
 }
 
 /** Sends the body and waits for the head of the answer. Silence ends the request, or later the answer's body. */
@@ -188,7 +192,7 @@ function urlOf({ socketPath, url }: ServerAddress, path: string): URL {
   } catch (cause) {
     throw new StemmaError(
       "USAGE",
-      `"${url ?? ""}" is not a valid URL of a server. Write it as http://HOST:PORT.`,
+      `"${url ?? ""}" is not a valid URL of a server. Write it as https://HOST:PORT.`,
       { cause },
     );
   }
@@ -207,6 +211,15 @@ function headersOf({ token, user }: ServerAddress, { json, body }: ServerRequest
   };
 }
 
+/** What TLS finds wrong with a chain whose authority it does not know. */
+const notTrusted: ReadonlySet<string> = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
+
 function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaError {
   if (isStemmaError(cause) && signal?.aborted !== true) return cause;
   if (signal?.aborted === true)
@@ -218,7 +231,14 @@ function failure(server: string, cause: unknown, signal?: AbortSignal): StemmaEr
       { cause },
     );
   // Of several addresses of a host, the first one's error.
-  const reason = messageOf(cause instanceof AggregateError ? cause.errors[0] : cause);
+  const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
+  const reason = messageOf(first);
+  if (notTrusted.has(String((first as { readonly code?: unknown } | null)?.code)))
+    return new StemmaError(
+      "SERVER_UNREACHABLE",
+      `${server} has a certificate that is not trusted here (${reason}); nothing was sent to it. A server with its own authority has the file authority.pem in its home: copy it here and name it with STEMMA_CA=FILE, or with \`stemma context add --ca FILE\`.`,
+      { cause },
+    );
   return new StemmaError(
     "SERVER_UNREACHABLE",
     `${server} cannot be reached (${reason}). Check that it runs and that the address is right.`,

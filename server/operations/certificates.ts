@@ -61,7 +61,7 @@ export async function invite(
   if (authorities === undefined)
     throw new StemmaError(
       "CONFIG_INVALID",
-      'This server gives no certificates. Start it with `stemma server --tls own`, or set listen.tls to "own" in server.json; `stemma device enroll` enrols devices with a token.',
+      `This server gives no certificates: it was told to use plain ports, certificate files or an external broker. Enrol ${device} with a token (\`stemma device enroll ${device} --token --line …\`), or start the server without those options.`,
     );
   const repository = await checkEnrolment(context, input);
   await refuseOpenClaims(context, repository, input);

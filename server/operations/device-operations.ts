@@ -140,7 +140,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       if (certificates === undefined)
         throw new StemmaError(
           "NOT_ALLOWED",
-          `The device ${device} has a token and no certificate. Invite it (\`stemma device invite ${device} --line …\`) to give it one.`,
+          `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
           { device },
         );
       const { code, result } = await command({ fleet, device, name: "renew", timeoutMs: renewalTimeoutMs });

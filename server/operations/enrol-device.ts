@@ -11,8 +11,6 @@ import type { DeviceSummary, FleetRepository, VersionSummary } from "../reposito
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";
 
-const defaultMqttUrl = "mqtt://127.0.0.1:1883";
-
 function checkName(what: string, name: string): void {
   if (!isName(name))
     throw new StemmaError(
@@ -65,7 +63,7 @@ export async function enrolmentAddresses({
   plannedEnrolment,
 }: OperationsContext): Promise<Omit<CallOutput<"addresses">, "serverPublicKey"> & { mqtt: string[] }> {
   const known = live?.enrolment ?? (await plannedEnrolment?.());
-  if (known === undefined) return { mqtt: [defaultMqttUrl], root: defaultRoot };
+  if (known === undefined) return { mqtt: ["mqtt://127.0.0.1:1883"], root: defaultRoot };
   const http = known.http ?? live?.httpUrl();
   return {
     mqtt: [...known.mqtt],
@@ -100,6 +98,17 @@ export async function checkEnrolment(
   return repository;
 }
 
+/** @throws NOT_ALLOWED where this server takes no tokens */
+async function requireTokens({ live, plannedEnrolment }: OperationsContext, device: string): Promise<void> {
+  const known = live?.enrolment ?? (await plannedEnrolment?.());
+  if (known?.takesTokens !== false) return;
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    `${device} gets no token: this server gives devices certificates for keys that they make themselves. Invite it with \`stemma device enroll ${device} --line …\`, without --token. Where a device must have a token, start the server with \`--device-tokens\`, or set listen.deviceTokens in server.json.`,
+    { device },
+  );
+}
+
 /**
  * Creates the device's key and token, which only the answer contains: the server keeps the public key and the
  * token's hash.
@@ -110,6 +119,7 @@ export async function enroll(
 ): Promise<Partial<Enrolment>> {
   const { fleet, device, lines, profile = "generic", initial = {}, allowReduced = false } = input;
   const { home } = context;
+  await requireTokens(context, device);
   const repository = await checkEnrolment(context, input);
   await refuseOpenClaims(context, repository, input);
   await checkEnrolmentProfile(home.ports.files, profile);

@@ -121,7 +121,16 @@ function formatPath(home: string): string {
 }
 
 /** Names of files and folders in a home, except temporary and lock files. */
-const homeNames = new Set(["format.json", "server-key.json", "authority.pem", "run.json", "run", "fleets"]);
+const homeNames = new Set([
+  "format.json",
+  "server-key.json",
+  "authority.pem",
+  "run.json",
+  "run",
+  "fleets",
+  // Settings may be written before the first start.
+  "server.json",
+]);
 
 /** A name in the folder that does not belong to a home, or undefined. */
 export async function findForeignName(files: Files, home: string): Promise<string | undefined> {

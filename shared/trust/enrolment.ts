@@ -1,7 +1,7 @@
 /**
- * The enrolment file: everything that a device needs to connect to its server, made by `stemma device enroll`
- * and carried to the device in a way that its owner trusts. It pins the server's key and contains the
- * device's private key, so it is a secret.
+ * The enrolment file: everything that a device needs to connect to its server. `stemma agent enroll` makes it on the
+ * device; with a token it is made by `stemma device enroll --token` and carried to the device in a way that its owner
+ * trusts. It pins the server's key and contains the device's private key, so it is a secret.
  */
 import { createHash } from "node:crypto";
 import * as z from "zod";

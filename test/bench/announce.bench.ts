@@ -120,7 +120,7 @@ function runDevices(): void {
 async function main(): Promise<void> {
   const home = await mkdtemp(join(tmpdir(), "stemma-announce-"));
   const server = await startServer(
-    { home: join(home, "server"), fleets: [fleet], mqttPort: 0, httpPort: 0 },
+    { home: join(home, "server"), fleets: [fleet], mqttPort: 0, httpPort: 0, tls: "none" },
     silentLog(),
   );
   const floorHome = await openNodeHome(join(home, "floor"));

@@ -18,6 +18,7 @@ import type { FleetRepository } from "../../server/repository/fleet-repository.j
 import { formatBytes, formatDuration, renderTable } from "../../shared/cli/output.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { withTokens } from "../helpers/home-with-tokens.js";
 import { startServerProcess } from "../helpers/server-process.js";
 import { median, timed } from "./save-floors.js";
 
@@ -99,7 +100,7 @@ async function saveChain(repository: FleetRepository, name: string, count: numbe
 
 /** Enrolled at the same moment, so that their facts share fsyncs. */
 async function enrolDevices(path: string, count: number): Promise<void> {
-  const operations = await openLocalOperations({ home: path });
+  const operations = await openLocalOperations({ home: await withTokens(path) });
   const atOnce = 500;
   for (let from = 0; from < count; from += atOnce)
     await Promise.all(

@@ -115,7 +115,7 @@ export async function startAgentTestEnvironment(
 /** Starts a closed server again on the same port, because agents keep the address of their enrolment. */
 export async function restartOnSamePort(server: TestServer, mqttPort: number): Promise<void> {
   server.handle = await startServer(
-    { home: server.home, fleets: [testFleet], mqttPort, httpPort: 0 },
+    { home: server.home, fleets: [testFleet], mqttPort, httpPort: 0, tls: "none" },
     silentLog(),
   );
 }

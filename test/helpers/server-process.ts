@@ -16,7 +16,10 @@ export interface ServerProcess {
 
 const serverProgram = fileURLToPath(new URL("../../server/cli/main.js", import.meta.url));
 
-/** Starts `stemma server` on a home and waits until it prints its addresses. It ends with this process. */
+/**
+ * Starts `stemma server` on a home and waits until it prints its addresses. It ends with this process. Its ports are
+ * plain unless the options name --tls.
+ */
 export async function startServerProcess(
   home: string,
   fleet: string,
@@ -38,6 +41,7 @@ export async function startServerProcess(
       "0",
       "-o",
       "json",
+      ...(options.includes("--tls") ? [] : ["--tls", "none"]),
       ...options,
     ],
     { stdio: ["pipe", "pipe", "pipe"], env: { ...process.env, ...environment, STEMMA_EXIT_WITH_STDIN: "1" } },

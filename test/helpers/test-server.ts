@@ -28,10 +28,14 @@ export interface TestServer {
   remove(): Promise<void>;
 }
 
+/** With plain ports and tokens, which are cheap, unless the options say otherwise. */
 export async function startTestServer(options: Partial<ServerOptions> = {}): Promise<TestServer> {
   const home = options.home ?? (await mkdtemp(join(tmpdir(), "stemma-server-")));
   const start = (more: Partial<ServerOptions> = {}): Promise<ServerHandle> =>
-    startServer({ fleets: [testFleet], mqttPort: 0, httpPort: 0, ...options, ...more, home }, silentLog());
+    startServer(
+      { fleets: [testFleet], mqttPort: 0, httpPort: 0, tls: "none", ...options, ...more, home },
+      silentLog(),
+    );
   const server: TestServer = {
     home,
     handle: await start(),

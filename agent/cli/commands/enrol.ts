@@ -40,7 +40,7 @@ export function addEnrol(program: Command): void {
   withFiles(
     program
       .command("enroll")
-      .argument("<invitation>", "the file that `stemma device invite` wrote")
+      .argument("<invitation>", "the file that `stemma device enroll` wrote")
       .description("make this device's keys, which never leave it, and get its certificate from the server"),
   ).action(async (invitation: string, choices: EnrolChoices, command: Command) =>
     withHome(command, choices, async (files, path) => {

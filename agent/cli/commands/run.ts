@@ -19,7 +19,7 @@ export function addRun(program: Command, onStatus: (status: number) => void): vo
   program
     .command("run")
     .description(
-      "run the agent until it is stopped (Ctrl-C); it needs an enrolment made by `stemma device enroll`, and no connection",
+      "run the agent until it is stopped (Ctrl-C); it needs an enrolment (`stemma agent enroll`), and no connection",
     )
     .option("--enrolment <file>", "the enrolment file (default <home>/enrolment.json)")
     .option("--config <file>", "settings: lines, recipes, schedules, log (default <home>/agent.json)")

@@ -6,14 +6,14 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Column } from "../../../shared/cli/output.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
-import { withContext, type CommandContext } from "../context.js";
+import { readAuthority, withContext, type CommandContext } from "../context.js";
 import { contextNamed, contextsPath, readContexts, type Contexts, type NamedServer } from "../contexts.js";
 
 const help = `
 Without a context, --server or --home, commands work on the home of this machine.
 
 Examples:
-  stemma context add prod --at https://stemma.example --for cars --token-file token
+  stemma context add prod --at https://stemma.example:8083 --ca authority.pem --for cars --token-file token
   stemma context use prod
   stemma model list                      (on prod)
   stemma model list --context test       (on another one, this time)
@@ -32,6 +32,7 @@ interface AddChoices {
   readonly at: string;
   readonly for?: string;
   readonly tokenFile?: string;
+  readonly ca?: string;
 }
 
 export function addContextCommands(context: Command): void {
@@ -44,6 +45,10 @@ export function addContextCommands(context: Command): void {
     .option(
       "--token-file <file>",
       "the token, alone in a file; - for standard input; without it STEMMA_TOKEN",
+    )
+    .option(
+      "--ca <file>",
+      "the authority of its certificate: authority.pem of its home; without it STEMMA_CA, else the system's",
     )
     .description("remember a server, with its token, or change what is remembered")
     .action(async (name: string, choices: AddChoices, command: Command) =>
@@ -72,7 +77,7 @@ export function addContextCommands(context: Command): void {
 
 async function addCommand(
   name: string,
-  { at, for: fleet, tokenFile }: AddChoices,
+  { at, for: fleet, tokenFile, ca }: AddChoices,
   { output }: CommandContext,
 ): Promise<void> {
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
@@ -87,9 +92,11 @@ async function addCommand(
     output.info(
       `stemma: warning: ${at} is not encrypted: who can read the network reads the token. Give an https:// address.`,
     );
+  const authority = readAuthority(ca ?? process.env["STEMMA_CA"]);
   const known = readContexts();
   const server: NamedServer = {
     server: at,
+    ...(authority === undefined ? {} : { authority }),
     ...(token === undefined ? {} : { token }),
     ...(fleet === undefined ? {} : { fleet }),
   };

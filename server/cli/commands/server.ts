@@ -16,7 +16,9 @@ interface ServerChoices {
   readonly mqttPort?: number;
   readonly httpPort?: number;
   readonly publicUrl: readonly string[];
-  readonly tls?: "own";
+  readonly tls?: "own" | "none";
+  /** Absent unless given. */
+  readonly deviceTokens?: true;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly log?: LogForm;
@@ -41,9 +43,10 @@ export function defineServerCommand(command: Command): void {
     .addOption(
       new Option(
         "--tls <how>",
-        "own: MQTT and HTTP over TLS with certificates of the server's own authority, which gives devices theirs",
-      ).choices(["own"]),
+        "own (default): MQTT and HTTP over TLS with certificates of the server's own authority, which gives devices theirs; none: plain ports, and devices with tokens",
+      ).choices(["own", "none"]),
     )
+    .option("--device-tokens", "let devices have tokens instead of certificates, also with TLS of its own")
     .option("--tls-cert <file>", "PEM certificate: devices then connect with mqtts")
     .option("--tls-key <file>", "PEM key of the certificate")
     .addOption(new Option("--log <form>", "form of the log (default plain)").choices(logForms))
@@ -87,8 +90,9 @@ export function defineServerCommand(command: Command): void {
     );
 }
 
-function readyText({ mqttUrl, httpUrl, home }: ReadyServer): string {
-  return `stemma server: ${mqttUrl} for devices, ${httpUrl} for people, home ${home}`;
+function readyText({ mqttUrl, httpUrl, home, authorityFile }: ReadyServer): string {
+  const authority = authorityFile === undefined ? "" : `, certificate authority ${authorityFile}`;
+  return `stemma server: ${mqttUrl} for devices, ${httpUrl} for people, home ${home}${authority}`;
 }
 
 /** Joins the options: those of the command line override those of server.json. */
@@ -99,7 +103,7 @@ function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit
   if (tls !== undefined && tlsCert !== undefined)
     throw new StemmaError(
       "USAGE",
-      "--tls own makes the certificate itself. Leave out --tls-cert and --tls-key.",
+      "--tls own makes the certificate itself, and --tls none uses none. Leave out --tls-cert and --tls-key.",
     );
   return {
     ...options,
@@ -110,6 +114,7 @@ function mergeOptions(choices: ServerChoices, { options }: ServerSettings): Omit
       tlsCert === undefined || tlsKey === undefined
         ? (tls ?? options.tls)
         : { certFile: tlsCert, keyFile: tlsKey },
+    deviceTokens: choices.deviceTokens ?? options.deviceTokens,
     enrolment: publicAddresses(choices.publicUrl, options.enrolment),
     retention: choices.retention ? options.retention : false,
   };

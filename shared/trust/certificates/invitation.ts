@@ -1,5 +1,5 @@
 /**
- * The invitation of a device: what `stemma device invite` writes and `stemma agent enroll` reads. It is signed by the
+ * The invitation of a device: what `stemma device enroll` writes and `stemma agent enroll` reads. It is signed by the
  * server, pins the server's key and authority, and contains no key of the device: the device makes its own. It is used
  * up by the first enrolment, because it names the generation that this enrolment starts; until then, who has it can
  * enrol in the device's place.
@@ -56,7 +56,7 @@ export function parseInvitation(value: unknown, where = "the invitation"): Invit
   const invalid = (why: string, details: object = {}): StemmaError =>
     new StemmaError(
       "ENROLMENT_INVALID",
-      `${where} is not a valid invitation: ${why}. Make a new one with \`stemma device invite\`.`,
+      `${where} is not a valid invitation: ${why}. Make a new one with \`stemma device enroll\`.`,
       { ...details },
     );
   const parsed = invitationSchema.safeParse(value);

@@ -26,7 +26,7 @@ for (const form of ["plain", "json"])
       process.execPath,
       [
         program,
-        ...["server", "--home", home, "--mqtt-port", "0", "--http-port", "0"],
+        ...["server", "--home", home, "--mqtt-port", "0", "--http-port", "0", "--tls", "none"],
         "--log",
         form,
         "-o",

@@ -54,7 +54,7 @@ describe("an agent despite failures", { timeout: 60_000 }, () => {
     await server.handle.close();
     await restoreHome(folder, restored);
     server.handle = await startServer(
-      { home: restored, fleets: [testFleet], mqttPort: mqttPort, httpPort: 0 },
+      { home: restored, fleets: [testFleet], mqttPort: mqttPort, httpPort: 0, tls: "none" },
       silentLog(),
     );
     const { fields } = await log.until("model-lost");

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { tinyImport } from "../../../helpers/agent-fixtures.js";
+import { withTokens } from "../../../helpers/home-with-tokens.js";
 import { runStemma } from "../../../helpers/run-stemma.js";
 
 interface Head {
@@ -39,7 +40,9 @@ describe("the journal on the command line", { timeout: 120_000 }, () => {
       "--arch",
       at("model.json"),
     ]);
-    await run("home", ["device", "enroll", "v1", "--line", "soh", "--file", at("v1.json")]);
+    await run("home", ["device", "enroll", "v2", "--line", "soh", "--file", at("v2.invitation.json")]);
+    await withTokens(at("home"));
+    await run("home", ["device", "enroll", "v1", "--token", "--line", "soh", "--file", at("v1.json")]);
     // A separator that ends lines in some readers of text.
     await run("home", ["model", "hold", "tiny", "--because", "a\u2028b"]);
     const head = JSON.parse(await journal(["head", "--witness", at("heads"), "-o", "json"])) as Head;
@@ -54,7 +57,8 @@ describe("the journal on the command line", { timeout: 120_000 }, () => {
     const lines = (await readFile(at("heads"), "utf8")).trimEnd().split("\n");
     assert.equal(lines.length, 2);
     assert.match(await journal(["verify", "--witness", at("heads")]), /2 kept heads/);
-    assert.match(await journal(["verify", "--enrolment", at("v1.json")]), new RegExp(key));
+    for (const file of ["v1.json", "v2.invitation.json"])
+      assert.match(await journal(["verify", "--enrolment", at(file)]), new RegExp(key));
     await journal(["verify"], 2);
     const other = "0".repeat(64);
     assert.match(await journal(["verify", "--key", other], 4), /HEAD_SIGNATURE_INVALID/);

@@ -5,12 +5,12 @@
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
+import { newHomeWithTokens } from "../../../helpers/home-with-tokens.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 const dist = resolve(dirname(fileURLToPath(import.meta.url)), "../../../..");
@@ -62,7 +62,7 @@ describe("modules of a command", () => {
   let home: string;
   before(async () => {
     server = await startTestServer();
-    home = await mkdtemp(join(tmpdir(), "stemma-loaded-"));
+    home = await newHomeWithTokens("stemma-loaded-");
     const operations = await openLocalOperations({ home });
     await operations.enroll({ fleet, device: "d", lines: ["pack"] });
     await operations.close();

@@ -34,7 +34,10 @@ describe("reaching a server", () => {
     );
     try {
       const file = join(folder, "public.json");
-      const enrolled = await runStemma(["device", "enroll", "car", "--line", "l", "--file", file], { home });
+      const enrolled = await runStemma(
+        ["device", "enroll", "car", "--token", "--line", "l", "--file", file],
+        { home },
+      );
       assert.equal(enrolled.status, 0, enrolled.stderr);
       assert.equal(enrolled.stderr.includes("warning"), false, enrolled.stderr);
       const { mqtt, http } = await enrolmentIn(file);
@@ -49,10 +52,14 @@ describe("reaching a server", () => {
   it("by new addresses in the same enrolment", { timeout: 60_000 }, async () => {
     const home = await newHome();
     const file = join(folder, "car.json");
-    const enrolled = await runStemma(["device", "enroll", "car", "--line", "l", "--file", file], { home });
+    const listen = { tls: "none" };
+    await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, listen }));
+    const enrolled = await runStemma(["device", "enroll", "car", "--token", "--line", "l", "--file", file], {
+      home,
+    });
     assert.match(enrolled.stderr, /mqtt:\/\/127\.0\.0\.1:1883 .*--public-url/);
     const first = await enrolmentIn(file);
-    const settings = { format: 1, enrolment: { mqttUrls: ["mqtt://new.example:1883"] } };
+    const settings = { format: 1, listen, enrolment: { mqttUrls: ["mqtt://new.example:1883"] } };
     await writeFile(join(home, "server.json"), JSON.stringify(settings));
     const dry = await runStemma(["device", "enroll", "car", "--readdress", file, "--dry-run"], { home });
     assert.equal(dry.status, 0, dry.stderr);
@@ -65,7 +72,7 @@ describe("reaching a server", () => {
     assert.deepEqual(moved, { ...first, mqtt: settings.enrolment.mqttUrls, checksum });
 
     const second = join(folder, "second.json");
-    await runStemma(["device", "enroll", "car", "--line", "l", "--file", second], { home });
+    await runStemma(["device", "enroll", "car", "--token", "--line", "l", "--file", second], { home });
     for (const [device, old] of [
       ["car", file],
       ["van", second],

@@ -4,7 +4,7 @@
  * fact that an operation appends names its caller, over every way into the store.
  */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -136,6 +136,8 @@ describe("every operation", () => {
     server = await startTestServer();
     home = await mkdtemp(join(tmpdir(), "stemma-local-"));
     backups = await mkdtemp(join(tmpdir(), "stemma-backups-"));
+    // As the test's server: plain ports, and devices with tokens.
+    await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, listen: { tls: "none" } }));
     local = await openLocalOperations({ home });
     remote = connectOperations({ socketPath: server.handle.socketPath, user: "ann@workshop" }, 20);
     await server.handle.operations.fleets();

@@ -1,18 +1,17 @@
 /** Labels of devices: kept in the journal, with who gave them, over restarts and new enrolments; all or none. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import { after, before, it } from "node:test";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { currentUser } from "../../../../shared/adapters/current-user.js";
+import { newHomeWithTokens } from "../../../helpers/home-with-tokens.js";
 
 const fleet = "cars";
 let home: string;
 let operations: ServerOperations;
 before(async () => {
-  home = await mkdtemp(join(tmpdir(), "stemma-labels-"));
+  home = await newHomeWithTokens("stemma-labels-");
   operations = await openLocalOperations({ home });
   for (const device of ["van-1", "van-2", "truck"])
     await operations.enroll({ fleet, device, lines: ["soh"], profile: "generic" });

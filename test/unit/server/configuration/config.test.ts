@@ -32,3 +32,24 @@ it("TLS files cannot be combined with an external broker", () => {
   };
   assert.throws(() => serverConfig(options), { code: "CONFIG_INVALID" });
 });
+
+it("TLS of the server's own is the default, and tokens are taken where it gives no certificates", () => {
+  const chosen = (options: object): unknown => {
+    const { tls, deviceTokens } = serverConfig({ home: "/h", ...options });
+    return [typeof tls === "string" ? tls : "files", deviceTokens];
+  };
+  const broker = { url: "mqtt://broker.example" };
+  assert.deepEqual(chosen({}), ["own", false]);
+  assert.deepEqual(chosen({ deviceTokens: true }), ["own", true]);
+  assert.deepEqual(chosen({ tls: "none" }), ["none", true]);
+  assert.deepEqual(chosen({ tls: { certFile: "c", keyFile: "k" } }), ["files", true]);
+  assert.deepEqual(chosen({ broker }), ["own", true]);
+  for (const options of [
+    { tls: "none", deviceTokens: false },
+    { broker, deviceTokens: false },
+    { enrolment: { mqttUrls: ["mqtts://a.example", "mqtt://b.example"] } },
+    { enrolment: { httpUrl: "http://a.example" } },
+  ])
+    assert.throws(() => chosen(options), { code: "CONFIG_INVALID" });
+  assert.deepEqual(chosen({ tls: "none", enrolment: { mqttUrls: ["mqtt://b.example"] } }), ["none", true]);
+});
