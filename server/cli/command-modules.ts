@@ -263,6 +263,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "console",
+    about: "a prompt for these commands, with completion and history; or commands from standard input",
+
+    load: async () => (await import("./commands/console.js")).defineConsoleCommand,
+    isGroup: false,
+  },
+  {
     name: "completion",
     about: "scripts by which bash, zsh and fish complete commands and options",
 

@@ -224,6 +224,19 @@ async function openOperations(options: GlobalOptions): Promise<ServerOperations>
   return openLocalOperations({ home: options.home });
 }
 
+/**
+ * A connection to the server that is named, or that holds the home now. Undefined where the home has none: this opens
+ * no home, and waits for nothing.
+ */
+export async function connectIfRunning(
+  options: Pick<GlobalOptions, "home" | "server" | "token">,
+): Promise<ServerOperations | undefined> {
+  if (options.server !== undefined) return connectTo({ url: options.server, token: options.token });
+  const { findLocalServer } = await import("../http/local-server.js");
+  const running = await findLocalServer(options.home);
+  return running === undefined ? undefined : connectTo({ socketPath: running.socketPath });
+}
+
 async function connectTo(address: ServerAddress): Promise<ServerOperations> {
   const { connectOperations } = await import("../http/client.js");
   return connectOperations({ ...address, user: currentUser() });

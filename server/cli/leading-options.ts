@@ -26,18 +26,24 @@ export function splitLeadingOptions(argv: readonly string[]): {
   return { leading: argv.slice(0, at), rest: argv.slice(at) };
 }
 
-/** Puts the leading options behind the words of the command: of an option that is given twice the last one counts. */
+/**
+ * Puts the leading options behind the words of the command: of an option that is given twice the last one counts.
+ * Where the words name no command they are left out, so that this is what the error is about.
+ */
 export function withLeadingOptions(
   program: Command,
   leading: readonly string[],
   rest: readonly string[],
 ): readonly string[] {
-  let command: Command | undefined = program;
+  let command = program;
   let words = 0;
   for (;;) {
-    command = command.commands.find((child) => child.name() === rest[words] || child.alias() === rest[words]);
-    if (command === undefined) break;
+    const word = rest[words];
+    const named = command.commands.find((child) => child.name() === word || child.alias() === word);
+    if (named === undefined) break;
+    command = named;
     words++;
   }
-  return words === 0 ? rest : [...rest.slice(0, words), ...leading, ...rest.slice(words)];
+  if (words === 0 || command.commands.length > 0) return rest;
+  return [...rest.slice(0, words), ...leading, ...rest.slice(words)];
 }

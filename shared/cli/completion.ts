@@ -1,5 +1,5 @@
 /** What can come next on a command line, for the completion of a shell. Pure. */
-import type { Command, Option } from "commander";
+import type { Argument, Command, Option } from "commander";
 
 export interface Suggestion {
   readonly word: string;
@@ -24,6 +24,20 @@ export function suggestions(program: Command, words: readonly string[]): readonl
           ? optionsOf(command)
           : [...commandsOf(command), ...argumentChoices(command, position)];
   return found.filter(({ word }) => word.startsWith(typed));
+}
+
+/**
+ * The name of the argument, or the long option, whose value the last word is: "device", "--device". Undefined where
+ * something else is being typed.
+ */
+export function awaitedValue(
+  program: Command,
+  words: readonly string[],
+): { readonly command: Command; readonly name: string } | undefined {
+  const { command, expects, position } = placeOf(program, words.slice(0, -1));
+  const typed = words.at(-1) ?? "";
+  const name = expects?.long ?? (typed.startsWith("-") ? undefined : argumentAt(command, position)?.name());
+  return name === undefined ? undefined : { command, name };
 }
 
 interface Place {
@@ -90,10 +104,14 @@ function choicesOf({
 }
 
 function argumentChoices(command: Command, position: number): readonly Suggestion[] {
+  const argument = argumentAt(command, position);
+  return argument === undefined ? [] : choicesOf(argument);
+}
+
+function argumentAt(command: Command, position: number): Argument | undefined {
   const expected = command.registeredArguments;
   const last = expected.at(-1);
-  const argument = expected[position] ?? (last?.variadic === true ? last : undefined);
-  return argument === undefined ? [] : choicesOf(argument);
+  return expected[position] ?? (last?.variadic === true ? last : undefined);
 }
 
 /** One line each: the word, a tab, what it is. */

@@ -1,0 +1,67 @@
+/** What Tab completes on a line of the console: commands, options, values, names of the fleet, files. */
+import { execFile } from "node:child_process";
+import { readdir } from "node:fs/promises";
+import { awaitedValue, suggestions } from "../../../shared/cli/completion.js";
+import { agentProgram } from "../commands/agent.js";
+import { buildProgram } from "../build-program.js";
+import { nameKindOf, type FleetNames } from "./fleet-names.js";
+import { quoteWord, splitWords } from "./split-words.js";
+
+/** Words that the console itself acts on. */
+export const ownWords = ["help", "use", "exit", "quit"] as const;
+
+/** Candidates for the last word of a line, and that word as readline replaces it. */
+export type Completion = [candidates: string[], typed: string];
+
+/** @param line up to the cursor */
+export async function completeLine(line: string, names: FleetNames): Promise<Completion> {
+  const typed = /\S*$/.exec(line)?.[0] ?? "";
+  // A word with quotes is the user's own matter.
+  if (/['"\\]/.test(typed)) return [[], typed];
+  let before: readonly string[];
+  try {
+    before = splitWords(line.slice(0, line.length - typed.length));
+  } catch {
+    return [[], typed];
+  }
+  if (before[0] === "stemma" || before[0] === "help") before = before.slice(1);
+  const words = [...before, typed];
+  const found = (await candidatesOf(words, names)).filter((word) => word.startsWith(typed));
+  const [only] = found;
+  // Readline adds nothing after the only candidate: the next word can begin, but for a folder, whose files follow.
+  if (found.length === 1 && only !== undefined) return [[only.endsWith("/") ? only : `${only} `], typed];
+  return [found, typed];
+}
+
+async function candidatesOf(words: readonly string[], names: FleetNames): Promise<readonly string[]> {
+  const typed = words.at(-1) ?? "";
+  if (words[0] === "agent" && words.length > 1) return agentCandidates(words.slice(1));
+  const program = await buildProgram(words);
+  const own = words.length === 1 ? ownWords : [];
+  const known = [...own, ...suggestions(program, words).map(({ word }) => word)];
+  if (known.some((word) => word.startsWith(typed))) return known;
+  const awaited = awaitedValue(program, words);
+  if (awaited === undefined) return [];
+  const kind = nameKindOf(awaited);
+  if (kind !== undefined) return (await names(kind)).map(quoteWord);
+  return awaited.name === "name" ? [] : filesLike(typed);
+}
+
+/** `agent` is a program of its own, which completes its commands itself. */
+function agentCandidates(words: readonly string[]): Promise<readonly string[]> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [agentProgram, "suggest", "--", ...words], (error, stdout) => {
+      resolve(error === null ? stdout.split("\n").map((each) => each.split("\t")[0] ?? "") : []);
+    });
+  });
+}
+
+/** Files and folders whose path begins so; folders end in a slash. */
+async function filesLike(typed: string): Promise<readonly string[]> {
+  const folder = typed.slice(0, typed.lastIndexOf("/") + 1);
+  const entries = await readdir(folder === "" ? "." : folder, { withFileTypes: true }).catch(() => []);
+  return entries
+    .filter(({ name }) => !name.startsWith(".") || typed.slice(folder.length).startsWith("."))
+    .map((entry) => quoteWord(`${folder}${entry.name}`) + (entry.isDirectory() ? "/" : ""))
+    .sort();
+}
