@@ -15,7 +15,7 @@ pre { padding: 0.75rem 1rem; overflow-x: auto; border: 1px solid #8888; border-r
 <body>
 <h1>Stemma server</h1>
 <p>A Stemma server runs here. It keeps the lineage of the models of a fleet of devices, and recovers each of them
-bit for bit. This is its HTTP interface for programs; it has no pages for people besides this one.</p>
+bit for bit. This is its HTTP interface for programs.</p>
 <h2>From a terminal</h2>
 <pre>export STEMMA_SERVER=http://THIS-ADDRESS
 export STEMMA_TOKEN=…
@@ -25,6 +25,7 @@ stemma device list</pre>
 need neither address nor token.</p>
 <h2>From a program</h2>
 <ul>
+<li><a href="/api">All operations</a>, with what they take and answer, to try them with a token.</li>
 <li><a href="/healthz"><code>/healthz</code></a> and <a href="/readyz"><code>/readyz</code></a> need no token: whether
 the server works, and whether it accepts requests.</li>
 <li><code>/v1/…</code>, <code>/metrics</code> and <code>/openapi.json</code> (the description of all routes) need the

@@ -7,6 +7,7 @@ import type { serverCondition } from "../../api/device-schemas.js";
 import type { ValueOf } from "../../api/operation.js";
 import { operationTable } from "../../api/operation-table.js";
 import type { ServerOperations } from "../../api/server-operations.js";
+import { addTryPage, tryPagePaths } from "../try-page.js";
 import { welcomePage } from "../welcome-page.js";
 
 /** What keeps the server from doing all of its work. Answered without a token, so it reveals nothing else. */
@@ -24,6 +25,7 @@ export interface ServiceParts {
 /** Paths that need no token. */
 export const publicPaths: ReadonlySet<string> = new Set([
   "/",
+  ...tryPagePaths,
   "/healthz",
   "/readyz",
   operationTable.health.path,
@@ -47,6 +49,7 @@ export function addServiceRoutes(
       .type("text/html; charset=utf-8")
       .send(welcomePage),
   );
+  addTryPage(app);
   app.get("/healthz", async (_request, reply) => {
     const found = await problems();
     return reply

@@ -47,6 +47,26 @@ describe("plain HTTP", () => {
     assert.equal((await remote.model({ fleet: testFleet, model: "bare" })).tensorBytes, 2_000);
   });
 
+  it("has a page to try the operations on, whose files say nothing of the server and reach no other", async () => {
+    const url = server.handle.httpUrl;
+    const page = await ask(`${url}/api`);
+    assert.equal(page.status, 200);
+    assert.match(String(page.headers["content-security-policy"]), /^default-src 'none'; script-src 'self';/);
+    const files = [...page.body.toString().matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path);
+    assert.equal(files.length, 4);
+    for (const path of files) {
+      const file = await ask(`${url}${path}`);
+      assert.equal(file.status, 200, path);
+      assert.match(String(file.headers["content-type"]), /^text\/(css|javascript)/);
+    }
+    const bundle = await ask(`${url}/api/swagger-ui-bundle.js`);
+    const again = await ask(`${url}/api/swagger-ui-bundle.js`, {
+      headers: { "if-none-match": String(bundle.headers["etag"]) },
+    });
+    assert.deepEqual([again.status, again.body.length], [304, 0]);
+    assert.equal((await ask(`${url}/openapi.json`)).status, 401);
+  });
+
   it("answers probes and browsers without the token, and nothing else", async () => {
     const health = await ask(`${server.handle.httpUrl}/healthz`);
     assert.deepEqual(
