@@ -136,7 +136,7 @@ export const ingestLimitsSchema = z.strictObject({
     .default(8)
     .describe("Number of recorded models that are read back from disk and verified at the same time."),
   confirmationBytes: count()
-    .default(32 * MiB)
+    .default(16 * MiB)
     .describe(
       "Bytes of the models that are read back and verified at the same time; a larger model is read alone.",
     ),

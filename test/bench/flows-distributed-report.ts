@@ -9,6 +9,8 @@ export interface DistributedResults {
   readonly rounds: number;
   /** Medians over the rounds (medianOfRuns). */
   readonly flows: readonly DistributedFigures[];
+  /** On which they were measured, first and last, where that was not today. */
+  readonly days?: readonly string[];
 }
 
 interface FlowRow extends DistributedUseCase {
@@ -146,7 +148,7 @@ node sends changed tensors as they are (\`coding: auto\` in its profile). The ti
 model is durable in its outbox; *report* is the time from the announcement until the server has it. The *ratio* is to a
 floor: to save, SHA-256 of all bytes and one fsynced write of them, by the same node in turn with its saves, while the
 others work; to recover, a cached read and SHA-256. The whole machine shares its cores and its disk among all nodes, so
-times grow with the nodes; MMlib had a machine for each. The server has the allocator settings of the services
+times grow with the nodes; MMlib had a machine for each. The server has the memory settings of the services
 ([operating.md](operating.md), "Services"). Medians over the nodes, of ${rounds === 1 ? "one run" : `${rounds} runs their medians, of loss and memory the worst`} (MM5).
 
 ${markdownTable(flows.map(rowOf), flowColumns)}

@@ -86,7 +86,7 @@ export async function measureDistributedFlow(request: DistributedRequest): Promi
     { useCase: "U2", from: 0, depth: 1 },
   ]);
   const [u1, u2] = initial.map(({ tensors }) => tensors) as [readonly Named[], readonly Named[]];
-  const server = await startServerProcess(home, fleet, allocatorOfServices);
+  const server = await startServerProcess(home, fleet, memoryOfServices);
   const nodes: FlowNode[] = [];
   const arrivals = followArrivals(server);
   try {
@@ -327,7 +327,11 @@ function medianUseCase(all: readonly DistributedUseCase[]): DistributedUseCase {
 }
 
 /** As examples/systemd/stemma-server.service and examples/docker/Dockerfile set them. */
-const allocatorOfServices = { MALLOC_ARENA_MAX: "2", MALLOC_TRIM_THRESHOLD_: "131072" };
+const memoryOfServices = {
+  MALLOC_ARENA_MAX: "2",
+  MALLOC_TRIM_THRESHOLD_: "131072",
+  NODE_OPTIONS: "--max-semi-space-size=4",
+};
 
 /** The figures of several runs: medians over the runs; of loss and memory the worst. */
 export function medianOfRuns(runs: readonly DistributedFigures[]): DistributedFigures {

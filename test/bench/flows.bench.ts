@@ -3,7 +3,7 @@
  * approach, beside floors of the same run and MMlib's own figures.
  *
  *   stemma bench flows [--models mobilenet-v2,resnet-18] [--rounds 5] [--resume FILE] [--markdown FILE] [--quick] …
- *   stemma bench flows --distributed [--nodes 5,10,20] [--approaches snapshot,update] [--rounds 3] …
+ *   stemma bench flows --distributed [--nodes 5,10,20] [--approaches snapshot,update] [--rounds 3] [--resume FILE] …
  *
  * `--distributed` runs the flow on many nodes, each a process. `--quick` measures MobileNetV2 and ResNet-18 once, with
  * fewer recoveries of each model and one encoded store, and two nodes. With --markdown the report is written to FILE,
@@ -92,7 +92,7 @@ async function runStandard(): Promise<FlowResults> {
   const flows: FlowFigures[] = [];
   const coded: FlowResults["coded"][number][] = [];
   const depths: FlowResults["depths"][number][] = [];
-  const saved = await openParts();
+  const saved = await openParts("stemma bench flows");
   // One flow is not measured: it compiles the code for all others.
   await measureRound(
     flowModels("mobilenet-v2", "partial", flowSteps(standardFlow)),
@@ -136,7 +136,7 @@ async function runStandard(): Promise<FlowResults> {
 }
 
 /** @throws Error with --resume where the code is not that of a commit */
-async function openParts(): Promise<SavedParts> {
+async function openParts(kind: string): Promise<SavedParts> {
   const { resume } = options;
   if (resume === undefined) return await openSavedParts(undefined, {}, today);
   const commit = commitHere();
@@ -145,7 +145,6 @@ async function openParts(): Promise<SavedParts> {
       "--resume puts rounds of one commit together, and here the code is not that of a commit. Commit or undo the " +
         "changes first, or measure without --resume.",
     );
-  const kind = "stemma bench flows";
   const where = { kind, commit, machine: machineName(), quick: String(options.quick) };
   return await openSavedParts(resume, where, today);
 }
@@ -163,22 +162,27 @@ async function runDistributed(): Promise<DistributedResults> {
   for (const approach of approaches)
     if (approach !== "snapshot" && approach !== "update")
       throw new Error(`--approaches takes snapshot and update, with a comma between them, not ${approach}.`);
+  // Of --quick, which measures both flows, the file has the standard one alone.
+  const kind = "stemma bench flows --distributed";
+  const saved = options.distributed ? await openParts(kind) : await openSavedParts(undefined, {}, today);
   const flows: DistributedFigures[] = [];
   for (const nodes of counts)
     for (const approach of approaches as readonly Approach[]) {
       const runs: DistributedFigures[] = [];
       for (let round = 0; round < rounds; round++) {
-        say(`${nodes} nodes, ${approach}, run ${round + 1} of ${rounds}`);
-        runs.push(await measureDistributedFlow({ model: "mobilenet-v2", approach, nodes, perPhase, folder }));
+        const part = `${nodes} nodes, ${approach}, run ${round + 1}`;
+        say(`${part} of ${rounds}`);
+        const request = { model: "mobilenet-v2", approach, nodes, perPhase, folder } as const;
+        runs.push(await saved.part(part, () => measureDistributedFlow(request)));
       }
       flows.push(medianOfRuns(runs));
     }
-  const results: DistributedResults = { rounds, flows };
+  const results: DistributedResults = { rounds, flows, days: saved.days };
   const { markdown } = options;
   if (markdown !== undefined && options.distributed) {
     const chart = markdown.replace(/(\.md)?$/, ".svg");
     await writeFile(chart, distributedChart(results));
-    await writeFile(markdown, distributedMarkdown(results, basename(chart), machineLine()));
+    await writeFile(markdown, distributedMarkdown(results, basename(chart), machineLine(results.days)));
   }
   return results;
 }

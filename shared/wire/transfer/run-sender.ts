@@ -35,7 +35,7 @@ export interface RunningSender {
  * Bytes that all senders of this process together keep between hashing and sending. Beyond this, a block is
  * read again.
  */
-const maxKeptBytes = 32 * 1024 * 1024;
+const maxKeptBytes = 8 * 1024 * 1024;
 let keptBytes = 0;
 
 /** Answers requests for the stream of these objects until it is stopped. */
