@@ -147,6 +147,7 @@ export class Agent {
       },
       history: historyStatus(state),
       releases: this.#services.releases.status,
+      recipes: await this.#services.recipes.status(),
       training: trainer.running ?? null,
       uploads: uploads.progress(),
       unreleased: unreleased(state).length,
@@ -246,6 +247,8 @@ export class Agent {
           evaluate: (line, request) => this.evaluate(line, request),
           setSettings: (settings) => this.#setSettings(settings),
           recentEvents: (query) => this.parts.recent.page(query),
+          namedRecipes: () => this.#services.recipes.named(),
+          receiveRecipe: (body) => this.#services.recipes.receive(body),
           renewCertificate: async () => {
             const { credentials } = this.#services;
             await credentials.renew();

@@ -24,6 +24,7 @@ import { Pacer } from "./link/pacer.js";
 import { SessionCounter } from "./link/session-counter.js";
 import { pinOf, policyOf } from "./releases/release-pin.js";
 import { ReleaseTrust } from "./releases/release-trust.js";
+import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
 import { isClaimed } from "./outbox/claim-choice.js";
@@ -97,6 +98,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly offers: Offers;
   readonly activator: Activator;
   readonly releases: ReleaseTrust;
+  readonly recipes: OwnRecipes;
   readonly trainer: Trainer;
   readonly evaluator: Evaluator;
   readonly saver: FileSaver;
@@ -141,6 +143,13 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
   };
   const messages = new ServerMessages(parts);
   const releases = await openReleases(parts, messages);
+  const recipes = await OwnRecipes.open({
+    ...parts,
+    releases,
+    onChange: () => {
+      trainer.wake();
+    },
+  });
   const credentials = new Credentials({ ...parts, path: parts.enrolmentPath });
   const link = composeLink(
     parts,
@@ -173,6 +182,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     ...common,
     activator,
     intakes,
+    recipes,
     random: parts.random,
     commandOwner: parts.commandOwner,
     train: parts.train,
@@ -209,6 +219,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     offers,
     activator,
     releases,
+    recipes,
     trainer,
     evaluator,
     saver,

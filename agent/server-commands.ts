@@ -1,4 +1,7 @@
-/** The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, renew. */
+/**
+ * The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, renew, and those
+ * that bring recipes of the fleet's own.
+ */
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
@@ -7,6 +10,7 @@ import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
 import { logLevels } from "../shared/adapters/log-forms.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
+import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "./logs/recent-log.js";
 import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
@@ -24,6 +28,10 @@ export interface CommandTarget {
   setSettings(settings: unknown): Promise<DeviceSettings>;
   /** The newest events of the log. */
   recentEvents(query: LogQuery): LogPage;
+  /** The recipes of the fleet's own that lines name, and what is here of them. */
+  namedRecipes(): Promise<NamedRecipes>;
+  /** Takes a part of one, or takes one back. @throws what OwnRecipes.receive throws */
+  receiveRecipe(body: unknown): Promise<NamedRecipes>;
   /** Resolves with the end of the new certificate. @throws NOT_ALLOWED where this device has a token */
   renewCertificate(): Promise<number>;
 }
@@ -78,6 +86,10 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       return resultOf({ settings: await target.setSettings(body["settings"]) });
     case "logs":
       return resultOf(target.recentEvents(logQueryOf(body)));
+    case "recipes":
+      return resultOf(await target.namedRecipes());
+    case "recipe":
+      return resultOf(await target.receiveRecipe(body));
     case "renew":
       return resultOf({ notAfterMs: await target.renewCertificate() });
     default:
@@ -85,7 +97,7 @@ export async function runServerCommand(command: Command, target: CommandTarget):
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs and renew, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, recipes, recipe and renew, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }

@@ -2,6 +2,7 @@
  * What an agent reports about itself: for `stemma agent status`, for the server's command `report`, for
  * tests. Types and one pure function.
  */
+import type { OwnRecipesStatus } from "./recipes/own-recipes.js";
 import type { ReleaseStatus } from "./releases/release-trust.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { IntakeStatus } from "./intake/intake-answers.js";
@@ -63,6 +64,8 @@ export interface AgentStatus {
   /** What this device has seen of the server's history. */
   readonly history: HistoryStatus;
   readonly releases: ReleaseStatus;
+  /** The recipes of the fleet's own that lines name, and how their code is confined here; null: no line names one. */
+  readonly recipes: OwnRecipesStatus | null;
   /** Transfers to the server under way. */
   readonly uploads: readonly UploadProgress[];
   readonly unreleased: number;

@@ -168,6 +168,8 @@ export interface SampleRange {
 export interface BegunJob {
   readonly base: Hash;
   readonly recipe: string;
+  /** The bundle of a recipe of the fleet's own; absent for the others. */
+  readonly bundle?: Hash;
   readonly parameters: TrainingJob["parameters"];
   readonly dataset: DatasetReference;
   readonly seed: string;

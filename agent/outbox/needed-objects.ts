@@ -1,6 +1,6 @@
 /** Which objects of its own store the outbox keeps for a version. */
 import { isStemmaError } from "../../shared/errors.js";
-import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf, sentObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
@@ -10,7 +10,7 @@ import type { OutboxEntry } from "./outbox-state.js";
 
 /**
  * Of a version that this device made, also what its training used; of others that never came here. The engine
- * is part of the agent's installation, not of the outbox.
+ * is part of the agent's installation, and recipes of the fleet's own are kept beside the outbox.
  * @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH where record or tree cannot be read
  */
 export async function neededObjects(
@@ -31,8 +31,7 @@ export async function neededObjects(
     const state = decodeTree(await objects.read("tree", optimizer)).leaves;
     return [...model, optimizer, ...state.map(({ tensor }) => tensor)];
   }
-  const sent = objectsOf(record).filter(({ presence }) => presence !== "approved");
-  const ids = [...model, ...sent.map(({ id }) => id)];
+  const ids = [...model, ...sentObjectsOf(record).map(({ id }) => id)];
   if (record.uses === undefined) return ids;
   try {
     const used = await readDistinctLeaves(objects, record);

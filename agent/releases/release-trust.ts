@@ -112,28 +112,36 @@ export class ReleaseTrust {
    * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
    */
   async requireInstallable({ versionId, isOwn }: Candidate): Promise<void> {
+    const what = `the version ${versionId.slice(0, 12)}`;
+    const rule = "installs only released versions and its own";
+    await this.#requireReleased(versionId, what, rule, isOwn || this.own.has(versionId));
+  }
+
+  /** @param isOwn a release is not needed, and only that it was revoked counts */
+  async #requireReleased(subject: Hash, what: string, rule: string, isOwn = false): Promise<void> {
     if (this.policy === "off") return;
     const targets = this.file?.trusted.targets?.signed;
-    const because = targets && revocationOf(targets, versionId);
+    const because = targets && revocationOf(targets, subject);
     if (because !== undefined)
       throw new StemmaError(
         "RELEASE_REVOKED",
-        `The fleet's owner revoked the version ${versionId.slice(0, 12)} (${because}). This device does not install it; assign another.`,
-        { versionId },
+        `The fleet's owner revoked ${what} (${because}). This device does not use it; assign or approve another.`,
+        { versionId: subject },
       );
-    if (isOwn || this.own.has(versionId) || this.policy === "accepted") return;
+    if (isOwn || this.policy === "accepted") return;
+    const required = (why: string): StemmaError =>
+      new StemmaError("RELEASE_REQUIRED", `This device ${rule}, and ${what} is not among them: ${why}.`, {
+        versionId: subject,
+      });
     if (this.file === undefined)
-      throw required(
-        versionId,
-        "it has no root of releases. Give it one with `stemma agent trust FILE` on the device",
-      );
+      throw required("it has no root of releases. Give it one with `stemma agent trust FILE` on the device");
     const nowMs = this.#nowMs();
     if (nowMs - this.file.latestMs > timeStepMs) await this.#keep({ ...this.file, latestMs: nowMs });
     const fresh = freshTargets(this.file.trusted, nowMs).signed;
-    if (releasesOf(fresh, versionId).length === 0)
+    if (releasesOf(fresh, subject).length === 0)
       throw required(
-        versionId,
-        `it is not among those that the fleet's owner signed (targets version ${fresh.version}). Release it with \`stemma release create\``,
+        `the fleet's owner has not signed it (targets version ${fresh.version}). Release it with ` +
+          "`stemma release create`",
       );
   }
 
@@ -162,6 +170,14 @@ export class ReleaseTrust {
   restoreOwner(fleet: string): RestoreOwner | undefined {
     if (this.policy !== "required") return undefined;
     return { fleet, root: this.file?.trusted.root.signed };
+  }
+
+  /**
+   * Whether a recipe of the fleet's own may be run, by what is trusted now: it is code, so it is asked each time.
+   * @throws RELEASE_REVOKED, RELEASE_REQUIRED, RELEASE_EXPIRED
+   */
+  async requireRecipe(recipe: Hash): Promise<void> {
+    await this.#requireReleased(recipe, `the recipe ${recipe.slice(0, 12)}`, "runs only released recipes");
   }
 
   /** Remembers versions that this device made, before it forgets them: it may be given them again. */
@@ -197,12 +213,4 @@ export interface ReleaseStatus {
   readonly root: number | null;
   readonly targets: number | null;
   readonly expires: string | null;
-}
-
-function required(versionId: Hash, why: string): StemmaError {
-  return new StemmaError(
-    "RELEASE_REQUIRED",
-    `This device installs only released versions and its own, and ${versionId.slice(0, 12)} is neither: ${why}.`,
-    { versionId },
-  );
 }

@@ -1,6 +1,7 @@
 /** Checks the recipes that agent.json names, so that a wrong one is an error at the start and not a silent line. */
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { TrainingJob } from "../../shared/train/training.js";
+import { isRecipeName, ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { AgentConfig } from "./config.js";
 
 /** Checks a recipe and the parameters for fine-tuning. @throws RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID */
@@ -19,6 +20,17 @@ export async function builtInRecipes(): Promise<CheckRecipe> {
 export function checkRecipes({ lines }: AgentConfig, check: CheckRecipe): void {
   for (const [line, { recipe, parameters }] of Object.entries(lines)) {
     if (recipe === undefined) continue;
+    const own = ownRecipeName(recipe);
+    if (own !== undefined) {
+      // What it takes is known where its code is, which the server brings.
+      if (isRecipeName(own)) continue;
+      throw new StemmaError(
+        "CONFIG_INVALID",
+        `The agent's configuration is not usable: lines.${line}.recipe: ${JSON.stringify(own)} cannot be the name of ` +
+          "a fleet's own recipe, which has small letters, digits and hyphens. Correct it and start the agent again.",
+        { line },
+      );
+    }
     try {
       check(recipe, parameters);
     } catch (error) {

@@ -38,7 +38,7 @@ const datasetSchema = z.strictObject({
 const lineFields = z.strictObject({
   /** Name of the models this line saves; `<line>-<device>` when absent. */
   name: z.string().min(1).max(128).optional(),
-  /** Training recipe; a line without one only receives models. */
+  /** Training recipe, `own:NAME` for one of the fleet's own; a line without one only receives models. */
   recipe: z.string().min(1).max(64).optional(),
   parameters: z.record(z.string().max(64), scalar).default({}),
   /** A program of the device's own that trains this line instead of a recipe. */
@@ -86,6 +86,13 @@ export const configSchema = z.strictObject({
   lines: z.record(lineName, lineSchema).default({}),
   /** Whether only released versions and own ones are installed; absent: as pinned, or as the enrolment asks. */
   releases: z.enum(releasePolicies).optional(),
+  /** Recipes of the fleet's own, whose code runs confined. */
+  recipes: z
+    .strictObject({
+      /** What has to confine it: `interpreter` is for devices that have no namespaces. */
+      confinement: z.enum(["namespaces", "interpreter"]).default("namespaces"),
+    })
+    .default({ confinement: "namespaces" }),
   /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),
   /** The agent's log; `agent run --log-level` and `--verbose` override the level. */

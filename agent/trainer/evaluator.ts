@@ -20,7 +20,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import { datasetOf, type JobOptions } from "./training-job.js";
 import { settingsOf } from "./training-settings.js";
 
-export interface EvaluatorOptions extends JobOptions {
+export interface EvaluatorOptions extends Omit<JobOptions, "recipes"> {
   readonly files: Files;
   readonly home: string;
   readonly activator: Activator;

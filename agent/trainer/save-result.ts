@@ -12,6 +12,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeMetric, metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
+import { reportedBundle } from "../../shared/train/own-recipes/reported-bundle.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { judgeDisk } from "../resources/disk-budget.js";
@@ -91,6 +92,7 @@ export async function saveResult(
     const { result } = outcome;
     const environment = environmentOfTraining(result, options.version);
     const engine = await usedEngine(result.engine);
+    const recipe = reportedBundle(result.provenance);
     const saved = await outbox.saveTrained(model, {
       name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
       fleet: enrolment.fleet,
@@ -119,6 +121,7 @@ export async function saveResult(
         ...uses,
         ...(data.objects.length === 0 ? {} : { data: data.objects }),
         ...(engine === undefined ? {} : { engine }),
+        ...(recipe === undefined ? {} : { recipe: { id: recipe } }),
       },
       environment,
     });

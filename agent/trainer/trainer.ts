@@ -5,6 +5,7 @@
 import { messageOf, stackOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { IntakeStatus } from "../intake/intake-answers.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { nextActivation } from "../lines/activation.js";
@@ -356,6 +357,11 @@ export class Trainer {
     const settings = config.lines[line];
     if (!requested && configuredRecipe(settings) === undefined)
       return { train: false, because: "not-due", text: "no recipe is set for this line" };
+    const own = ownRecipeName(configuredRecipe(settings) ?? "");
+    if (!requested && own !== undefined) {
+      const whyNot = await this.options.recipes.whyNot(own);
+      if (whyNot !== undefined) return { train: false, because: "not-due", text: whyNot };
+    }
     if (!requested && isOwnSamples(settings?.dataset) && settings?.trainer?.samples !== false) {
       const samples = await intakes.get(line)?.status();
       if ((samples?.train ?? 0) === 0) return withoutSamples(samples);

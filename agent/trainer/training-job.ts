@@ -2,15 +2,18 @@
  * The job of one training: recipe, parameters, data, seed and limits, from a line's settings and the request.
  */
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import type { Caller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeForm } from "../../shared/train/datasets/sample-form.js";
 import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared/train/training.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { Intake } from "../intake/intake.js";
 import type { BegunJob } from "../outbox/agent-fact.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
+import type { OwnRecipes } from "../recipes/own-recipes.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { externalRecipe, requestedParameters } from "../settings/external-trainer.js";
@@ -28,6 +31,7 @@ export interface JobOptions {
   readonly profile: Profile;
   readonly enrolment: Pick<Enrolment, "fleet" | "device">;
   readonly intakes: ReadonlyMap<string, Intake>;
+  readonly recipes: Pick<OwnRecipes, "require" | "jobRecipe" | "whyNot">;
 }
 
 export interface JobRequest {
@@ -72,7 +76,7 @@ export function recipeOf(config: AgentConfig, line: string, request: TrainingReq
 /**
  * What a line's next training is made of, and how many samples it leaves out because they do not have the form
  * that the model needs.
- * @throws TRAINING_REFUSED, DATASET_EMPTY
+ * @throws TRAINING_REFUSED, DATASET_EMPTY; RECIPE_NOT_APPROVED where a recipe of the fleet's own is not here
  */
 export async function prepareJob(
   options: JobOptions,
@@ -81,12 +85,15 @@ export async function prepareJob(
   const { config, enrolment } = options;
   const settings = config.lines[line];
   const recipe = recipeOf(config, line, request);
+  const own = ownRecipeName(recipe);
+  const held = own === undefined ? undefined : await options.recipes.require(own);
   const { dataset, samples, skipped } =
     settings?.trainer?.samples === false ? withoutData : await datasetOf(options, line, settings?.dataset);
   const called = Object.keys(request.parameters ?? {});
   const job = {
     base,
     recipe,
+    ...(held === undefined ? {} : { bundle: held.recipe }),
     parameters: {
       ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
       ...request.parameters,
@@ -110,21 +117,35 @@ export function placedDataset(
   return location === undefined ? dataset : { ...dataset, location };
 }
 
-/** A training for the engine: what it is made of, and what this device may spend on it. */
-export function engineJobOf(
-  { profile, intakes }: JobOptions,
+export interface JobFolders {
+  /** Of the installed base. */
+  readonly base: string;
+  /** The training's own. */
+  readonly work: string;
+}
+
+/**
+ * A training for the engine: what it is made of, and what this device may spend on it.
+ * @throws RECIPE_NOT_APPROVED, CONFINEMENT_FAILED for a recipe of the fleet's own that may not be run here
+ */
+export async function engineJobOf(
+  { profile, intakes, recipes }: Pick<JobOptions, "profile" | "intakes" | "recipes">,
   { line, invocation, job }: Pick<BegunTraining, "invocation" | "job"> & { readonly line: string },
-  folder: string,
-): TrainingJob {
-  const { recipe, parameters, seed, base } = job;
+  folders: JobFolders,
+): Promise<TrainingJob> {
+  const { recipe, bundle, parameters, seed, base } = job;
+  const own = ownRecipeName(recipe);
   return {
     format: jobFormat,
-    recipe,
+    recipe: own ?? recipe,
+    ...(own === undefined || bundle === undefined
+      ? {}
+      : { ownRecipe: await recipes.jobRecipe(own, bundle, join(folders.work, "recipe")) }),
     parameters,
     dataset: placedDataset({ intakes }, line, job),
     seed,
     invocation,
-    base: { folder, versionId: base },
+    base: { folder: folders.base, versionId: base },
     memoryLimitMb: settingsOf(profile).memoryLimitMb,
     threads: settingsOf(profile).threads,
     // The engine removes older ones while it trains, so that they do not fill the disk.
@@ -141,7 +162,7 @@ const withoutData = { dataset: { reader: "none", parameters: {} }, samples: null
  * @throws TRAINING_REFUSED, DATASET_EMPTY
  */
 export async function datasetOf(
-  { intakes }: JobOptions,
+  { intakes }: Pick<JobOptions, "intakes">,
   line: string,
   set: LineConfig["dataset"],
 ): Promise<Pick<BegunJob, "samples" | "dataset"> & { readonly skipped: number }> {

@@ -19,6 +19,7 @@ import type { BegunTraining } from "../outbox/outbox-state.js";
 import { endLeftProcess } from "../external/job-folder.js";
 import { trainExternally, type ExternalTrainingOptions } from "../external/external-training.js";
 import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
+import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import { dataUsedBy } from "./data-used.js";
 import { saveResult, type SaveResultOptions, type Trained } from "./save-result.js";
 import { settingsOf } from "./training-settings.js";
@@ -183,7 +184,6 @@ export class TrainingRuns {
   async #run(line: string, begun: Begun, base: BaseFolder): Promise<Trained> {
     const { files, outbox, profile } = this.options;
     const { invocation, because } = begun;
-    const job = engineJobOf(this.options, { line, invocation, job: begun.job }, base.folder);
     // One folder for all tries of a training: the engine finds its saved state there.
     const workFolder = this.#workFolder(line, invocation);
     this.#running = { line, invocation, because, base: base.versionId, progress: undefined };
@@ -192,6 +192,8 @@ export class TrainingRuns {
       await files.makeFolder(workFolder);
       if (isExternalRecipe(begun.job.recipe))
         return await this.#runExternal(line, begun, { base, workFolder });
+      const folders = { base: base.folder, work: workFolder };
+      const job = await engineJobOf(this.options, { line, invocation, job: begun.job }, folders);
       const tensorBytes = outbox.entry(base.versionId)?.tensorBytes ?? 0;
       // What the trained model needs is kept free; the state of the training may use the rest.
       const { left } = judgeDisk(profile.disk, await this.options.diskUse(), "train", 2 * tensorBytes);
@@ -210,6 +212,7 @@ export class TrainingRuns {
           if (this.#running !== undefined) this.#running = { ...this.#running, progress };
         },
       });
+      await this.#requireStillApproved(begun.job);
       const content = outcome.result.datasetHash;
       const data = await dataUsedBy(this.options, { line, job: begun.job, content });
       const trained = await saveResult(this.options, { line, begun, outcome, data });
@@ -223,6 +226,12 @@ export class TrainingRuns {
       this.#running = undefined;
       if (!isCutShort) await files.remove(workFolder);
     }
+  }
+
+  /** Its recipe may have been taken back while it ran. @throws RECIPE_NOT_APPROVED, RELEASE_REVOKED */
+  async #requireStillApproved({ recipe, bundle }: Begun["job"]): Promise<void> {
+    const own = ownRecipeName(recipe);
+    if (own !== undefined) await this.options.recipes.require(own, bundle);
   }
 
   /** A training by the line's own program (external/). */

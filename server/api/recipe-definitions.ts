@@ -18,6 +18,7 @@ const recipeSummary = z
       .exactOptional()
       .describe("Nothing runs it any more"),
     versions: count.describe("Kept versions that were trained by it"),
+    devices: count.describe("Devices that were given it, because a line names it"),
     isStored: z.boolean().describe("false: the store lost it; approve it again"),
   })
   .meta({ id: "OwnRecipe" }) satisfies z.ZodType<RecipeSummary>;

@@ -22,6 +22,9 @@ const fleetReleases = z
         name: text,
         versionId: hash,
         model: text.nullable().describe("name:version; null: this fleet does not have it any more"),
+        recipe: text
+          .nullable()
+          .describe("The recipe of the fleet's own that is released; null: a version is"),
         manifest: text.describe("Canonical JSON, as it was signed"),
       }),
     ),
@@ -39,7 +42,7 @@ export const releaseOperations = {
     output: fleetReleases,
   }),
   releaseManifest: call({
-    summary: "What a release of a version would state; changes nothing",
+    summary: "What a release of a version, or of a recipe (recipe:NAME), would state; changes nothing",
     method: "GET",
     path: `${fleetPath}/release-manifest`,
     params: fleetParams,

@@ -2,7 +2,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { decodeCanonical } from "../../shared/model/canonical-json.js";
 import type { Files } from "../../shared/ports.js";
-import type { ReleaseManifest } from "../../shared/trust/releases/manifest.js";
+import type { AnyManifest } from "../../shared/trust/releases/manifest.js";
 import { parseMetadata } from "../../shared/trust/releases/metadata.js";
 import {
   defaultValidDays,
@@ -88,6 +88,6 @@ export async function publishedOf(
 }
 
 /** A manifest that the server made; it counts only once it is signed. */
-export function readManifest(text: string): ReleaseManifest {
-  return decodeCanonical(Buffer.from(text, "utf8")) as unknown as ReleaseManifest;
+export function readManifest(text: string): AnyManifest {
+  return decodeCanonical(Buffer.from(text, "utf8")) as unknown as AnyManifest;
 }

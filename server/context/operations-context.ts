@@ -42,6 +42,8 @@ export interface LiveFleet {
   releasesChanged(): Promise<void>;
   /** The owner signed a restore: connected devices that do not believe this server are shown that now. */
   restoreApproved(): Promise<void>;
+  /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
+  recipesChanged(): void;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -27,6 +27,7 @@ import type { IngestLimits } from "./limits.js";
 import { LineIndex } from "./line-index.js";
 import { Offers } from "./offers.js";
 import { Receipts } from "./receipts.js";
+import { RecipeSync } from "./recipe-sync.js";
 import { SettingsSync } from "./settings-sync.js";
 import { openSpoolFolder, type SpoolFolder } from "./spool.js";
 import { TransferPredictor } from "./transfer-predictor.js";
@@ -76,6 +77,7 @@ export interface IngestServices {
   readonly quota: DeviceQuota;
   readonly doubts: DeviceDoubts;
   readonly settings: SettingsSync;
+  readonly recipes: RecipeSync;
   readonly claims: Claims;
   readonly predictor: TransferPredictor;
 }
@@ -154,6 +156,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     admission: composeAdmission(parts, sessions, quota),
     commands,
     settings: new SettingsSync({ repository, commands, clock, log }),
+    recipes: new RecipeSync({ repository, commands, log }),
     downloads: new Downloads({
       repository,
       sender,

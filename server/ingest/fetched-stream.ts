@@ -6,7 +6,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "../../shared/model/model.js";
-import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf, sentObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -51,9 +51,7 @@ export async function fetchedStream(
       "ANNOUNCE_INVALID",
       `A fetch of the version ${versionId} names an object twice. Ask for each object once.`,
     );
-  const named = withUses
-    ? objectsOf(record).filter(({ presence }) => presence !== "approved")
-    : modelObjectsOf(record);
+  const named = withUses ? sentObjectsOf(record) : modelObjectsOf(record);
   const optimizer = record.uses?.optimizer;
   const kinds = new Map<Hash, ObjectKind>([
     [versionId, "record"],

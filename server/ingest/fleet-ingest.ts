@@ -33,6 +33,7 @@ import type { DeviceDoubt } from "./device-doubts.js";
 import type { RefusalDetails } from "./device-sender.js";
 import { diskFull, overFactQuota } from "./device-quota.js";
 import type { OnlineDevice } from "./device-sessions.js";
+import { refusalOfRecipe } from "./recipe-sync.js";
 
 export interface IngestFigures {
   readonly receptions: number;
@@ -182,6 +183,7 @@ export class FleetIngest {
       if (online.birth === undefined) continue;
       await this.#sendReleases(device, online.birth);
       await this.services.offers.offerAll(device);
+      this.#bringRecipes(device);
     }
   }
   /** See LiveFleet. Answers their last birth again, with the signature. */
@@ -189,6 +191,11 @@ export class FleetIngest {
     for (const [device, online] of this.services.sessions.all())
       if (online.birth !== undefined && online.isUnproven === true)
         await this.#born(device, online, online.birth, online.challenge ?? "");
+  }
+  /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
+  recipesChanged(): void {
+    for (const [device, online] of this.services.sessions.all())
+      if (online.birth !== undefined) this.#bringRecipes(device);
   }
   command(
     device: string,
@@ -341,12 +348,20 @@ export class FleetIngest {
     await this.#sendReleases(device, birth);
     await offers.offerAll(device);
     this.#bringSettings(device);
+    this.#bringRecipes(device);
   }
 
   /** Not awaited: the answer comes behind other messages of the device. */
   #bringSettings(device: string): void {
     this.services.settings.bring(device).catch((error: unknown) => {
       this.parts.log.error("settings-failed", { device, message: messageOf(error) });
+    });
+  }
+
+  /** Not awaited, as settings. */
+  #bringRecipes(device: string): void {
+    this.services.recipes.bring(device).catch((error: unknown) => {
+      this.parts.log.error("recipes-failed", { device, message: messageOf(error) });
     });
   }
 
@@ -411,6 +426,9 @@ export class FleetIngest {
     // Announced without a claim, or after its replay gave no proof: the tensors are wanted.
     if (claim !== undefined && judged.isClaim && claim.ended === undefined)
       return this.services.receipts.claimed(claim);
+    const refusal = refusalOfRecipe(repository, device, judged.record);
+    if (refusal !== undefined)
+      return this.#refuse(device, { ...refusal, versionId: judged.versionId }, correlation);
     if (!(await this.parts.hasDiskSpace())) {
       await this.#refuse(device, diskFull(judged.versionId), correlation);
       return;

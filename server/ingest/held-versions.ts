@@ -7,7 +7,7 @@
  */
 import { isStemmaError } from "../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../shared/model/model.js";
-import { modelObjectsOf, objectsOf } from "../../shared/model/record-objects.js";
+import { modelObjectsOf, sentObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -100,8 +100,7 @@ export async function heldOptimizer(repository: Known, versionId: Hash): Promise
 
 /** Everything that a device sent with a version beside the model. An unreadable tree proves nothing. */
 async function usedBy({ objects }: Known, record: SaveRecord): Promise<readonly Hash[]> {
-  const sent = objectsOf(record).filter(({ presence }) => presence !== "approved");
-  const ids = sent.map(({ id }) => id);
+  const ids = sentObjectsOf(record).map(({ id }) => id);
   if (record.uses === undefined) return ids;
   try {
     const leaves = await readDistinctLeaves(objects, record);

@@ -24,8 +24,10 @@ export function recipeOperations(context: OperationsContext): RecipeOperations {
       );
       const { id, name, version, title } = described;
       requireFreeName(name);
-      if (!dryRun)
+      if (!dryRun) {
         await (await fleets.get(fleet, { create: true })).approveRecipe(bundle, { name, version, because });
+        (await context.live?.fleet(fleet))?.recipesChanged();
+      }
       return { recipe: id, name, version, title, approved: !dryRun };
     },
     revokeRecipe: async ({ fleet, recipe, because = "" }) => {
@@ -39,6 +41,7 @@ export function recipeOperations(context: OperationsContext): RecipeOperations {
           { recipe },
         );
       await repository.revokeRecipe(found.recipe, because);
+      (await context.live?.fleet(fleet))?.recipesChanged();
       return repository.recipes();
     },
   };

@@ -7,7 +7,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeChange, parseChange } from "../../shared/trust/releases/change-file.js";
-import { encodeManifest, manifestOf } from "../../shared/trust/releases/manifest.js";
+import { encodeManifest, manifestOf, recipePrefix } from "../../shared/trust/releases/manifest.js";
 import { releaseRoles } from "../../shared/trust/releases/metadata.js";
 import { describeSignatures, signaturesOf } from "../../shared/trust/releases/release-change.js";
 
@@ -21,6 +21,8 @@ export function releaseOperations({
     releases: async ({ fleet }) => describeReleases(await fleets.get(fleet), now()),
     releaseManifest: async ({ fleet, model }) => {
       const repository = await fleets.get(fleet);
+      if (model.startsWith(recipePrefix))
+        return { fleet, ...(await releasedRecipe(repository, model.slice(recipePrefix.length))) };
       const { versionId, record, tensorBytes, name, version } = repository.resolve(model);
       const manifest = encodeManifest(manifestOf(versionId, record, tensorBytes));
       return { fleet, model: `${name}:${version}`, manifest: Buffer.from(manifest).toString("utf8") };
@@ -45,6 +47,35 @@ export function releaseOperations({
   };
 }
 
+/** The manifest of a recipe of the fleet's own. @throws RECIPE_UNKNOWN, RECIPE_NOT_APPROVED */
+async function releasedRecipe(
+  repository: FleetRepository,
+  reference: string,
+): Promise<{ readonly model: string; readonly manifest: string }> {
+  const { findOwnRecipe } = await import("../training/own-recipes.js");
+  const found = findOwnRecipe(repository, reference);
+  if (found === undefined)
+    throw new StemmaError(
+      "RECIPE_UNKNOWN",
+      `The recipe ${reference} is built in: devices have it with their engine. Name one of the fleet's own.`,
+      { recipe: reference },
+    );
+  const { recipe, name, version } = found;
+  const manifest = encodeManifest({
+    kind: "stemma-recipe-manifest",
+    format: 1,
+    fleet: repository.fleet,
+    name,
+    version,
+    recipe,
+    bytes: (await repository.readRecipe(recipe)).length,
+  });
+  return {
+    model: `${recipePrefix}${name}:${version}`,
+    manifest: Buffer.from(manifest).toString("utf8"),
+  };
+}
+
 async function describeReleases(repository: FleetRepository, nowMs: number): Promise<FleetReleasesAnswer> {
   const { fleet } = repository;
   const stored = await repository.releases();
@@ -60,6 +91,7 @@ async function describeReleases(repository: FleetRepository, nowMs: number): Pro
     };
   const { set, manifests, published } = stored;
   const { root, timestamp, snapshot, targets } = published;
+  const recipes = repository.recipes();
   const [expires = ""] = releaseRoles.map((role) => published[role].signed.expires).sort();
   return {
     fleet,
@@ -74,10 +106,12 @@ async function describeReleases(repository: FleetRepository, nowMs: number): Pro
     isExpired: Date.parse(expires) <= nowMs,
     releases: Object.entries(targets.signed.targets).map(([name, { custom }]) => {
       const version = isHash(custom.versionId) ? repository.get(custom.versionId) : undefined;
+      const recipe = recipes.find((each) => each.recipe === custom.versionId);
       return {
         name,
         versionId: custom.versionId as Hash,
         model: version === undefined ? null : `${version.name}:${version.version}`,
+        recipe: recipe === undefined ? null : `${recipe.name} ${recipe.version}`,
         manifest: manifests[name] ?? "",
       };
     }),

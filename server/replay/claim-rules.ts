@@ -48,10 +48,8 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
     const read = storyOf(opened);
     if ("unreplayable" in read) return read.unreplayable.text;
     const { engineId, exactness, data, recipe } = read.story;
-    const isRunnable = (bundle: Hash): boolean =>
-      repository.recipes().some((known) => known.recipe === bundle && known.revoked === undefined);
-    if ("bundle" in recipe && !isRunnable(recipe.bundle))
-      return `a recipe of the fleet's own trained it, and ${recipe.bundle.slice(0, 12)} is not approved here`;
+    const unfit = "bundle" in recipe ? whyNotOwn(repository, { device, record }, recipe.bundle) : undefined;
+    if (unfit !== undefined) return unfit;
     if (exactness !== "wasm") return "its training depends on the machine";
     const isOwn = (await ownEngine().catch(() => undefined))?.engineId === engineId;
     if (!isOwn && !repository.engines().some((known) => known.isStored && known.engineId === engineId))
@@ -86,6 +84,20 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
     const refilled = known.ms + ((this.clock.monotonic() - known.atMs) * claimMsPerHour) / hourMs;
     return Math.min(claimMsPerHour, refilled);
   }
+}
+
+/** Why a claim by a recipe of the fleet's own is not replayed; undefined: it may be. */
+function whyNotOwn(
+  repository: Pick<FleetRepository, "recipes" | "wasGivenRecipe">,
+  { device, record }: Pick<ClaimOffer, "device" | "record">,
+  bundle: Hash,
+): string | undefined {
+  const own = `the recipe ${bundle.slice(0, 12)} of the fleet's own`;
+  const known = repository.recipes().find(({ recipe }) => recipe === bundle);
+  if (known === undefined || known.revoked !== undefined)
+    return `${own} trained it, and that is not approved here`;
+  if (record.uses?.recipe !== bundle) return `its provenance names ${own}, and its record does not`;
+  return repository.wasGivenRecipe(device, bundle) ? undefined : `${own} was not given to the device`;
 }
 
 /** What the device states of its training's duration; undefined where that is no number. */

@@ -12,9 +12,9 @@ import { provingEngines } from "./engine-needs.js";
 import type { Collected } from "./tiers/tier-port.js";
 
 /**
- * What versions need, recipes that are approved, engines that a person approved, until they are removed, and engines of
- * a build that no version has named yet: they were stored because one will. Once a version has named an engine of a
- * build, it goes with the last version that needs it, as recipes and data do.
+ * What versions need, recipes that are approved or that devices were given, engines that a person approved, until they
+ * are removed, and engines of a build that no version has named yet: they were stored because one will. Once a version
+ * has named an engine of a build, it goes with the last version that needs it, as recipes and data do.
  */
 function liveNow(
   context: RepositoryContext,
@@ -22,7 +22,10 @@ function liveNow(
 ): ReadonlySet<Hash> {
   const { objects, records, state } = context;
   const live = new Set([...needed, ...claimedObjects(context)]);
-  for (const { recipe, revoked } of state.recipes.values()) if (revoked === undefined) live.add(recipe);
+  // Devices that were given a recipe may still report models that it trained, after its approval was revoked.
+  const given = new Set([...state.devices.values()].flatMap(({ recipes }) => [...recipes]));
+  for (const { recipe, revoked } of state.recipes.values())
+    if (revoked === undefined || (given.has(recipe) && objects.has(recipe))) live.add(recipe);
   const engines = [...objects.list()].filter(({ kind }) => kind === "engine");
   if (engines.length === 0) return live;
   for (const engine of provingEngines(context)) live.add(engine);

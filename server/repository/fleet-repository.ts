@@ -314,6 +314,8 @@ export interface EngineSummary extends EngineState {
 export interface RecipeSummary extends RecipeState {
   /** Kept versions that were trained by it. */
   readonly versions: number;
+  /** Devices that were given it. */
+  readonly devices: number;
   /** False: the store lost it; approve it again. */
   readonly isStored: boolean;
 }
@@ -533,6 +535,9 @@ export interface FleetRepository {
   revokeRecipe(recipe: Hash, because: string): Promise<void>;
   /** The bytes of a recipe that may be run. @throws RECIPE_NOT_APPROVED */
   readRecipe(recipe: Hash): Promise<Uint8Array>;
+  /** States that a device is sent a recipe. @throws RECIPE_NOT_APPROVED */
+  giveRecipe(device: string, recipe: Hash): Promise<void>;
+  wasGivenRecipe(device: string, recipe: Hash): boolean;
   /** Appends facts for which there is no method of their own, and applies them to the state. */
   append(...facts: readonly Fact[]): Promise<readonly number[]>;
 

@@ -33,7 +33,14 @@ import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { factCodec } from "./state/fact-codec.js";
 import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
-import { approveRecipe, readApprovedRecipe, recipeSummaries, revokeRecipe } from "./recipes.js";
+import {
+  approveRecipe,
+  giveRecipe,
+  readApprovedRecipe,
+  recipeSummaries,
+  revokeRecipe,
+  wasGivenRecipe,
+} from "./recipes.js";
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import { evaluationsOf, storeEvaluation } from "./evaluations.js";
 import { publishReleases, readReleases } from "./releases.js";
@@ -267,6 +274,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     approveRecipe: (bundle, approval) => approveRecipe(context, bundle, approval),
     revokeRecipe: (recipe, because) => revokeRecipe(context, recipe, because),
     readRecipe: (recipe) => readApprovedRecipe(context, recipe),
+    giveRecipe: (device, recipe) => giveRecipe(context, device, recipe),
+    wasGivenRecipe: (device, recipe) => wasGivenRecipe(context, device, recipe),
     dataObject: (content) => findDataObject(context, content),
     versionsWithData: (content) => versionsWithData(context, content),
     pushDataset: (name, pieces, options) => pushDataset(context, name, pieces, options),

@@ -1,6 +1,7 @@
 /**
- * A fleet's own recipes. A recipe is code, so a person approves it by its hash, and may revoke that; devices never send
- * one. What was trained by a revoked recipe stays, with its bundle, but nothing runs it.
+ * A fleet's own recipes. A recipe is code, so a person approves it by its hash, and may revoke that; devices are given
+ * those that their lines name, and never send one. What was trained by a revoked recipe stays, with its bundle, but
+ * nothing runs it.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -80,8 +81,38 @@ export function recipeSummaries({ state, records, objects }: RepositoryContext):
   return [...state.recipes.values()].map((recipe) => ({
     ...recipe,
     versions: counts.get(recipe.recipe) ?? 0,
+    devices: [...state.devices.values()].filter(({ recipes }) => recipes.has(recipe.recipe)).length,
     isStored: objects.has(recipe.recipe),
   }));
+}
+
+/** States that a device was sent a recipe. Does nothing where that is known. @throws RECIPE_NOT_APPROVED */
+export async function giveRecipe(context: RepositoryContext, device: string, recipe: Hash): Promise<void> {
+  const isKnown = (): boolean => wasGivenRecipe(context, device, recipe);
+  if (isKnown()) return;
+  await context.queue.submit({
+    requiredObjects: [recipe],
+    decide: () => {
+      if (requireRecipe(context, recipe).revoked !== undefined) throw revokedMeanwhile(recipe);
+      return isKnown() ? [] : [{ type: "recipe-given", atMs: context.clock.now(), device, recipe }];
+    },
+  });
+}
+
+function revokedMeanwhile(recipe: Hash): StemmaError {
+  return new StemmaError(
+    "RECIPE_NOT_APPROVED",
+    `The approval of the recipe ${recipe.slice(0, 12)} was revoked meanwhile, so no device is given it.`,
+    { recipe },
+  );
+}
+
+export function wasGivenRecipe(
+  { state }: Pick<RepositoryContext, "state">,
+  device: string,
+  recipe: Hash,
+): boolean {
+  return state.devices.get(device)?.recipes.has(recipe) === true;
 }
 
 /** The bytes of a recipe that may be run. @throws RECIPE_NOT_APPROVED */

@@ -7,7 +7,12 @@ import { StemmaError } from "../../shared/errors.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeChange, metadataSetOf } from "../../shared/trust/releases/change-file.js";
-import { requireManifestOf, verifyManifest } from "../../shared/trust/releases/manifest.js";
+import {
+  isRecipeManifest,
+  requireManifestOf,
+  verifyAnyManifest,
+  type AnyManifest,
+} from "../../shared/trust/releases/manifest.js";
 import { metadataInvalid, parseMetadata } from "../../shared/trust/releases/metadata.js";
 import type { PublishedReleases, ReleaseChange } from "../../shared/trust/releases/release-change.js";
 import {
@@ -153,18 +158,30 @@ function checkedRelease(
         `The change names the release ${name} and does not bring its manifest. Create the change again.`,
         { name },
       );
-    const manifest = verifyManifest(published.targets.signed, name, Buffer.from(text, "utf8"));
-    if (change.manifests[name] !== undefined) {
-      const record = context.records.get(manifest.versionId);
-      if (record === undefined || !context.state.versions.has(manifest.versionId))
-        throw new StemmaError(
-          "MODEL_NOT_FOUND",
-          `The release ${name} is of the version ${manifest.versionId.slice(0, 16)}, which this fleet does not have. Import or receive it first.`,
-          { name },
-        );
-      requireManifestOf(manifest, name, { versionId: manifest.versionId, record });
-    }
+    const manifest = verifyAnyManifest(published.targets.signed, name, Buffer.from(text, "utf8"));
+    if (change.manifests[name] !== undefined) requireSubject(context, name, manifest);
     manifests[name] = text;
   }
   return { set, manifests, published };
+}
+
+/** What is released must be here. @throws MODEL_NOT_FOUND, RECIPE_NOT_APPROVED, RELEASE_MISMATCH */
+function requireSubject({ records, state }: RepositoryContext, name: string, manifest: AnyManifest): void {
+  if (isRecipeManifest(manifest)) {
+    const known = state.recipes.get(manifest.recipe);
+    if (known !== undefined && known.revoked === undefined) return;
+    throw new StemmaError(
+      "RECIPE_NOT_APPROVED",
+      `The release ${name} is of the recipe ${manifest.recipe.slice(0, 16)}, which is not approved in this fleet. Approve it first.`,
+      { name },
+    );
+  }
+  const record = records.get(manifest.versionId);
+  if (record === undefined || !state.versions.has(manifest.versionId))
+    throw new StemmaError(
+      "MODEL_NOT_FOUND",
+      `The release ${name} is of the version ${manifest.versionId.slice(0, 16)}, which this fleet does not have. Import or receive it first.`,
+      { name },
+    );
+  requireManifestOf(manifest, name, { versionId: manifest.versionId, record });
 }

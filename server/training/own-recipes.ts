@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { isHash } from "../../shared/tensor/hash.js";
 import { placeRecipe } from "../../shared/train/own-recipes/job-recipe.js";
 import { recipes as builtIn } from "../../shared/train/recipes/registry.js";
 import type { JobRecipe, TrainingJob } from "../../shared/train/training.js";
@@ -57,12 +56,6 @@ export async function jobRecipe(
     confinement: (await recipeConfinement?.()) ?? "namespaces",
     engineFolder,
   });
-}
-
-/** The bundle by which a training was made, as the engine reports it; undefined for a built-in recipe. */
-export function reportedBundle(provenance: Readonly<Record<string, unknown>>): Hash | undefined {
-  const { bundle } = (provenance["recipe"] ?? {}) as { readonly bundle?: unknown };
-  return isHash(bundle) ? bundle : undefined;
 }
 
 /** @throws RECIPE_INVALID for a name that only a built-in recipe has */

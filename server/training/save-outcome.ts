@@ -10,12 +10,12 @@ import { modelToSaveOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
 import type { UsedObject } from "../../shared/save/save-uses.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { reportedBundle } from "../../shared/train/own-recipes/reported-bundle.js";
 import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { reportedBundle } from "./own-recipes.js";
 
 /** A server keeps everything that a training leaves. */
 const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };

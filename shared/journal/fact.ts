@@ -411,6 +411,8 @@ export type Fact =
     })
   /** The recipe may not be run any more. What it trained stays. */
   | (Caused & { readonly type: "recipe-revoked"; readonly recipe: Hash; readonly because: string })
+  /** The server sends a recipe to a device, which may name it from then on as what trained its models. */
+  | (Timed & { readonly type: "recipe-given"; readonly device: string; readonly recipe: Hash })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

@@ -80,9 +80,17 @@ export function streamedObjectsOf(
   );
 }
 
-/** The streamed objects that a device sends: engines come to a server from its own builds or by approval. */
+/**
+ * What a device sends of a version, and gets back: all but its code. Engines come to a server from its own builds or by
+ * approval, recipes by approval, and a device never brings either.
+ */
+export function sentObjectsOf(record: ReferringRecord): readonly RecordObject[] {
+  return objectsOf(record).filter(({ kind }) => kind !== "engine" && kind !== "recipe");
+}
+
+/** The streamed objects that a device sends. */
 export function sentStreamsOf(record: ReferringRecord): readonly RecordObject[] {
-  return streamedObjectsOf(record).filter(({ presence }) => presence !== "approved");
+  return sentObjectsOf(record).filter(({ streams }) => streams);
 }
 
 /**

@@ -16,7 +16,7 @@ export type UsedObject = { readonly id: Hash } | { readonly source: ByteSource; 
 export type TreeSource = Pick<ModelSource, "kind" | "leaves" | "sources" | "coded">;
 
 export interface SaveUses {
-  /** By id also where the store does not have it: servers add engines themselves. */
+  /** By ids also where the store does not have them: servers add engines and recipes themselves. */
   readonly engine?: UsedObject;
   readonly recipe?: UsedObject;
   readonly data?: readonly UsedObject[];
@@ -82,8 +82,8 @@ export async function putUses(
 ): Promise<RecordUses | undefined> {
   const written: { -readonly [Member in keyof RecordUses]: RecordUses[Member] } = {};
   const { engine, recipe, data = [], checkpoints = [] } = uses;
-  if (engine !== undefined) written.engine = await putEngine(store, pack, engine);
-  if (recipe !== undefined) written.recipe = await putUsed(store, pack, { kind: "recipe", used: recipe });
+  if (engine !== undefined) written.engine = await putCode(store, pack, { kind: "engine", used: engine });
+  if (recipe !== undefined) written.recipe = await putCode(store, pack, { kind: "recipe", used: recipe });
   const ids: Hash[] = [];
   for (const used of data) ids.push(await putUsed(store, pack, { kind: "data", used }));
   if (ids.length > 0) written.data = ids;
@@ -95,9 +95,13 @@ export async function putUses(
   return Object.keys(written).length === 0 ? undefined : written;
 }
 
-async function putEngine(store: ObjectReader, pack: PackWriter, used: UsedObject): Promise<Hash> {
+async function putCode(
+  store: ObjectReader,
+  pack: PackWriter,
+  { kind, used }: { readonly kind: "engine" | "recipe"; readonly used: UsedObject },
+): Promise<Hash> {
   if (!("source" in used) && !store.has(used.id)) return used.id;
-  return await putUsed(store, pack, { kind: "engine", used });
+  return await putUsed(store, pack, { kind, used });
 }
 
 async function putUsed(

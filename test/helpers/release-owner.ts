@@ -3,7 +3,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { keyOfSeed, type PrivateKey } from "../../shared/trust/keys.js";
 import { metadataSetOf } from "../../shared/trust/releases/change-file.js";
-import type { ReleaseManifest } from "../../shared/trust/releases/manifest.js";
+import type { AnyManifest, ReleaseManifest } from "../../shared/trust/releases/manifest.js";
 import {
   checkMetadata,
   keyIdOf,
@@ -95,7 +95,7 @@ export interface FleetOwner {
   /** Signs with all keys of the owner. */
   signed(change: ReleaseChange): ReleaseChange;
   publish(change: ReleaseChange): MetadataSet;
-  release(name: string, manifest: ReleaseManifest): MetadataSet;
+  release(name: string, manifest: AnyManifest): MetadataSet;
   rotate(seeds: Seeds): MetadataSet;
   /** What a thief of a role's keys signs under another version number. */
   forged(role: "timestamp" | "snapshot" | "targets", version: number): MetadataSet;

@@ -57,6 +57,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/link",
     "agent/outbox",
     "agent/releases",
+    "agent/recipes",
     "agent/lines",
     "agent/offers",
     "agent/session",

@@ -63,6 +63,17 @@ function historyLines({ distrust, lost }: AgentStatus["history"]): readonly stri
   ];
 }
 
+/** Which recipes of the fleet's own are here, and whether this device runs their code. */
+function recipeLines(own: AgentStatus["recipes"]): readonly string[] {
+  if (own === null) return [];
+  const described = own.recipes.map(({ name, recipe, version, refused }) =>
+    recipe === null
+      ? `${name} (not here yet)`
+      : `${name} ${version} (${recipe.slice(0, 12)})${refused === null ? "" : `, not run: ${refused}`}`,
+  );
+  return [`own recipes, ${own.confinement}: ${described.join("; ")}`];
+}
+
 /** Bytes of all versions that the server has not recorded, before what it has already and before coding. */
 function toSendBytes(lines: AgentStatus["lines"]): number {
   const pending = new Map<string, number>();
@@ -89,6 +100,7 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
     `${fleet}/${device}: ${connection}, profile ${profile}, ${backend}`,
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,
     ...historyLines(status.history),
+    ...recipeLines(status.recipes),
     ...status.lines.map(({ line, samples, standstill }) => {
       const counts =
         samples === null

@@ -265,6 +265,7 @@ const columns: readonly Column<CallOutput<"recipes">[number]>[] = [
   { title: "SINCE", value: (row) => formatTime(row.atMs) },
   { title: "BY", value: (row) => row.by ?? "-" },
   { title: "VERSIONS", value: (row) => row.versions, align: "right" },
+  { title: "DEVICES", value: (row) => row.devices, align: "right" },
   { title: "MAY RUN", value: (row) => (row.revoked === undefined ? "yes" : "no: revoked") },
 ];
 

@@ -49,9 +49,9 @@ async function releasesOf(
 async function listCommand({ output, operations, options: { fleet } }: CommandContext): Promise<void> {
   const { releases, revoked, expires, isExpired } = await (await operations()).releases({ fleet });
   const rows = [
-    ...releases.map(({ name, model, versionId }) => ({
+    ...releases.map(({ name, model, recipe, versionId }) => ({
       name,
-      model: model ?? "not here",
+      model: model ?? (recipe === null ? "not here" : `recipe ${recipe}`),
       versionId,
       state: "valid",
     })),

@@ -87,10 +87,10 @@ function addChangeCommands(release: Command): void {
     );
   release
     .command("create")
-    .argument("<model>", "the version that is to be released")
+    .argument("<model>", "the version that is to be released, or recipe:NAME for a recipe of the fleet's own")
     .requiredOption("--file <file>", "where the change goes")
     .option("--name <name>", "name of the release (name:version of the model)")
-    .description("release a version: its manifest and the new list, to be signed")
+    .description("release a version or a recipe: its manifest and the new list, to be signed")
     .action(async (model: string, choices: { file: string; name?: string }, command: Command) =>
       withContext(command, async (context) => {
         const { fleet } = context.options;

@@ -227,6 +227,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "certified":
     case "session":
     case "given":
+    case "recipe-given":
     case "activated":
       return requireDevice(state, fact.device);
     case "data":

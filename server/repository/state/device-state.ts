@@ -84,6 +84,8 @@ export interface DeviceState {
   given: Set<Hash>;
   /** What sending them took, oldest first; without those that nothing was measured of. */
   deliveries: Delivery[];
+  /** Recipes of the fleet's own that the server has sent to the device, whatever its generation. */
+  readonly recipes: Set<Hash>;
 }
 
 /** What it took to send a version to a device. */
@@ -171,6 +173,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     assignments: new Map(),
     unanswered: new Set(),
     assumed: new Map(),
+    recipes: new Set(),
     seenAtMs: undefined,
     labels: {},
     settings: undefined,
@@ -219,6 +222,7 @@ export function applyStanding(device: DeviceState, fact: StandingFact): void {
       device.removed = ended;
       device.labels = {};
       device.settings = undefined;
+      device.recipes.clear();
   }
 }
 

@@ -249,6 +249,7 @@ const factSchemas = {
   },
   "recipe-approved": { ...at, recipe: hash, name: text, version: count, because: text, ...by },
   "recipe-revoked": { ...at, recipe: hash, because: text, ...by },
+  "recipe-given": { ...at, device: text, recipe: hash },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,

@@ -233,6 +233,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "certified":
     case "session":
     case "given":
+    case "recipe-given":
     case "assigned":
     case "labelled":
       return applyToDevice(state, fact);
@@ -361,6 +362,7 @@ function applyToDevice(
     | "certified"
     | "session"
     | "given"
+    | "recipe-given"
     | "assigned"
     | "labelled"
   >,
@@ -385,6 +387,9 @@ function applyToDevice(
         return;
       case "given":
         applyGiven(device, fact);
+        return;
+      case "recipe-given":
+        device.recipes.add(fact.recipe);
         return;
       case "labelled":
         device.labels = labelsAfter(device.labels, fact.labels);

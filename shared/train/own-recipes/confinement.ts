@@ -175,7 +175,7 @@ export async function recipeCommand(
     "CONFINEMENT_FAILED",
     `This machine cannot confine the code of a fleet's own recipe, so none is run: ${why}. Let it use unprivileged ` +
       "user namespaces (`stemma doctor` shows what is missing), or accept the interpreter alone with " +
-      'recipes.confinement "interpreter" in server.json.',
+      'recipes.confinement "interpreter" in server.json, or in agent.json on a device.',
     { why },
   );
 }

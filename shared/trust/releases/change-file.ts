@@ -3,7 +3,7 @@
  * proposes; only signatures make it count. Pure.
  */
 import * as z from "zod";
-import { verifyManifest } from "./manifest.js";
+import { recipePrefix, verifyAnyManifest } from "./manifest.js";
 import {
   checkMetadata,
   metadataInvalid,
@@ -44,7 +44,7 @@ export function describeChange(change: ReleaseChange): readonly string[] {
     const known = Object.hasOwn(old, name) ? old[name] : undefined;
     if (known?.hashes.sha256 === target.hashes.sha256) continue;
     lines.push(
-      `${known === undefined ? "adds" : "REPLACES"} ${name}: version ${target.custom.versionId.slice(0, 16)}…, manifest ${target.hashes.sha256.slice(0, 16)}…`,
+      `${known === undefined ? "adds" : "REPLACES"} ${name}: ${kindOf(name)} ${target.custom.versionId.slice(0, 16)}…, manifest ${target.hashes.sha256.slice(0, 16)}…`,
     );
   }
   for (const name of Object.keys(old))
@@ -53,12 +53,16 @@ export function describeChange(change: ReleaseChange): readonly string[] {
   const isRevoked = new Set((targets.signed["x-stemma-revoked"] ?? []).map((one) => one.versionId));
   for (const one of targets.signed["x-stemma-revoked"] ?? [])
     if (!wasRevoked.has(one.versionId))
-      lines.push(`revokes version ${one.versionId.slice(0, 16)}…: ${one.because}`);
-  for (const versionId of wasRevoked)
+      lines.push(`revokes ${kindOf(one.name)} ${one.versionId.slice(0, 16)}…: ${one.because}`);
+  for (const { name, versionId } of before?.targets.signed["x-stemma-revoked"] ?? [])
     if (!isRevoked.has(versionId))
-      lines.push(`TAKES BACK the revocation of version ${versionId.slice(0, 16)}…`);
+      lines.push(`TAKES BACK the revocation of ${kindOf(name)} ${versionId.slice(0, 16)}…`);
   if (lines.length === 0) lines.push("the same releases, valid for longer");
   return lines;
+}
+
+function kindOf(name: string): "recipe" | "version" {
+  return name.startsWith(recipePrefix) ? "recipe" : "version";
 }
 
 /** Who signs what from then on, where that changes: a signer of a root has to see it. */
@@ -132,7 +136,7 @@ export function parseChange(text: string): ReleaseChange {
     verifyRole(change.before.root.signed, "targets", change.before.targets);
   }
   for (const [name, manifest] of Object.entries(manifests))
-    verifyManifest(change.targets.signed, name, Buffer.from(manifest, "utf8"));
+    verifyAnyManifest(change.targets.signed, name, Buffer.from(manifest, "utf8"));
   return change;
 }
 

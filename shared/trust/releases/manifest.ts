@@ -1,7 +1,7 @@
 /**
  * The manifest of a release, which the fleet's owner signs by its length and hash (it is a target of TUF): the model
  * version, and what a person or a tool wants to know of it without the model. Of the training's provenance only the
- * hash is in it. Pure.
+ * hash is in it. A recipe of the fleet's own is released in the same way. Pure.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
@@ -41,6 +41,32 @@ const manifestSchema = z.object({
 });
 export type ReleaseManifest = z.infer<typeof manifestSchema>;
 
+const recipeManifestSchema = z.object({
+  kind: z.literal("stemma-recipe-manifest"),
+  format: z.literal(1),
+  fleet: z.string(),
+  name: z.string(),
+  /** The recipe's own number. */
+  version: count,
+  recipe: hash,
+  bytes: count,
+});
+export type RecipeManifest = z.infer<typeof recipeManifestSchema>;
+const anyManifestSchema = z.discriminatedUnion("kind", [manifestSchema, recipeManifestSchema]);
+export type AnyManifest = z.infer<typeof anyManifestSchema>;
+
+/** What the names of released recipes begin with, and no other release's. */
+export const recipePrefix = "recipe:";
+
+export function isRecipeManifest(manifest: AnyManifest): manifest is RecipeManifest {
+  return manifest.kind === "stemma-recipe-manifest";
+}
+
+/** The version or the recipe: what a device looks up. Ids of both are hashes in domains of their own. */
+export function subjectOf(manifest: AnyManifest): Hash {
+  return isRecipeManifest(manifest) ? manifest.recipe : manifest.versionId;
+}
+
 export function manifestOf(versionId: Hash, record: SaveRecord, tensorBytes: number): ReleaseManifest {
   const { fleet, name, line, contentId, architecture, root, bases, scheme, objects, uses } = record;
   return {
@@ -71,17 +97,17 @@ export function manifestOf(versionId: Hash, record: SaveRecord, tensorBytes: num
   };
 }
 
-export function encodeManifest(manifest: ReleaseManifest): Uint8Array {
+export function encodeManifest(manifest: AnyManifest): Uint8Array {
   return encodeCanonical(manifest);
 }
 
-/** How the targets name it. */
-export function targetOf(manifest: ReleaseManifest): Targets["targets"][string] {
+/** How the targets name it. Releases before recipes had the member `versionId` alone, which therefore names both. */
+export function targetOf(manifest: AnyManifest): Targets["targets"][string] {
   const bytes = encodeManifest(manifest);
   return {
     length: bytes.length,
     hashes: { sha256: sha256(bytes) },
-    custom: { versionId: manifest.versionId },
+    custom: { versionId: subjectOf(manifest), ...(isRecipeManifest(manifest) ? { kind: "recipe" } : {}) },
   };
 }
 
@@ -94,10 +120,20 @@ function mismatch(name: string, why: string): StemmaError {
 }
 
 /**
- * The manifest in these bytes, which must be those that the targets name.
+ * The manifest of a version in these bytes, which must be those that the targets name.
  * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
  */
 export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array): ReleaseManifest {
+  const manifest = verifyAnyManifest(targets, name, bytes);
+  if (isRecipeManifest(manifest)) throw mismatch(name, "it is of a recipe, and a version is needed");
+  return manifest;
+}
+
+/**
+ * As `verifyManifest`, also of a recipe.
+ * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
+ */
+export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Array): AnyManifest {
   const target = Object.hasOwn(targets.targets, name) ? targets.targets[name] : undefined;
   if (target === undefined)
     throw new StemmaError(
@@ -113,13 +149,13 @@ export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array
       name,
       `its hash is ${actual.slice(0, 12)}…, and ${target.hashes.sha256.slice(0, 12)}… is signed`,
     );
-  const parsed = manifestSchema.safeParse(readManifest(name, bytes));
+  const parsed = anyManifestSchema.safeParse(readManifest(name, bytes));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw mismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
   }
-  if (parsed.data.versionId !== target.custom.versionId)
-    throw mismatch(name, "it names another version than the targets");
+  if (subjectOf(parsed.data) !== target.custom.versionId)
+    throw mismatch(name, "it names another version or recipe than the targets");
   return parsed.data;
 }
 
@@ -155,14 +191,14 @@ export function requireManifestOf(
       );
 }
 
-/** The releases of a version that the targets name, by name. */
+/** The releases of a version or a recipe that the targets name, by name. */
 export function releasesOf(targets: Targets, versionId: Hash): readonly string[] {
   return Object.entries(targets.targets)
     .filter(([, { custom }]) => custom.versionId === versionId)
     .map(([name]) => name);
 }
 
-/** Why the owner revoked a version; undefined: did not. */
+/** Why the owner revoked a version or a recipe; undefined: did not. */
 export function revocationOf(targets: Targets, versionId: Hash): string | undefined {
   return targets["x-stemma-revoked"]?.find((one) => one.versionId === versionId)?.because;
 }

@@ -5,7 +5,14 @@
  */
 import { StemmaError } from "../../errors.js";
 import type { Signer } from "../keys.js";
-import { encodeManifest, targetOf, type ReleaseManifest } from "./manifest.js";
+import {
+  encodeManifest,
+  isRecipeManifest,
+  recipePrefix,
+  subjectOf,
+  targetOf,
+  type AnyManifest,
+} from "./manifest.js";
 import {
   checkMetadata,
   keyIdOf,
@@ -159,14 +166,21 @@ function withTargets(
 const revokedOf = ({ signed }: Metadata<"targets">): Pick<Targets, "x-stemma-revoked"> =>
   signed["x-stemma-revoked"] === undefined ? {} : { "x-stemma-revoked": signed["x-stemma-revoked"] };
 
-/** @throws RELEASE_MISMATCH where the name is taken by another version */
+/** @throws RELEASE_MISMATCH where the name is taken by another version, or says recipe of what is none */
 export function addRelease(
   now: PublishedReleases,
   name: string,
-  manifest: ReleaseManifest,
+  manifest: AnyManifest,
   validity: Validity,
 ): ReleaseChange {
   const { targets } = now.targets.signed;
+  if (name.startsWith(recipePrefix) !== isRecipeManifest(manifest))
+    throw new StemmaError(
+      "RELEASE_MISMATCH",
+      `Names of released recipes begin with ${recipePrefix}, and no others do; ${name} does not fit. Choose another ` +
+        "with --name.",
+      { name },
+    );
   const target = targetOf(manifest);
   const present = Object.hasOwn(targets, name) ? targets[name] : undefined;
   if (present !== undefined && present.hashes.sha256 !== target.hashes.sha256)
@@ -178,8 +192,8 @@ export function addRelease(
   return {
     ...withTargets(manifest.fleet, now, validity, {
       targets: { ...targets, [name]: target },
-      // Releasing a version again takes its revocation back: the owner signs that.
-      ...without(revokedOf(now.targets), manifest.versionId),
+      // Releasing it again takes its revocation back: the owner signs that.
+      ...without(revokedOf(now.targets), subjectOf(manifest)),
     }),
     manifests: { [name]: Buffer.from(encodeManifest(manifest)).toString("utf8") },
   };

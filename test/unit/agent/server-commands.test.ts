@@ -12,6 +12,8 @@ const untouched: CommandTarget = {
   evaluate: () => assert.fail("no evaluation was requested"),
   setSettings: () => assert.fail("no settings were sent"),
   recentEvents: () => assert.fail("no log was requested"),
+  namedRecipes: () => assert.fail("no recipes were asked for"),
+  receiveRecipe: () => assert.fail("no recipe was brought"),
 };
 
 for (const [what, json] of [

@@ -1,4 +1,4 @@
-// What a record uses, over the wire: data and recipe stream, checkpoints and optimizer state come as tensors. A
+// What a record uses, over the wire: data stream, checkpoints and optimizer state come as tensors. A
 // hash gives no bytes of these either, sizes are declared first, and a cut stream goes on where it was.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -18,7 +18,6 @@ import { fetchObjects } from "./fetched-models.js";
 
 /** Larger than what a server takes as small objects here. */
 const data = noiseBytes(700_000, 910);
-const recipe = noiseBytes(3_000, 911);
 const provenance = smallProvenance(9);
 const limits = {
   maxObjectBytes: 128 * 1024,
@@ -31,7 +30,6 @@ const tree = (seed: number): TreeSource =>
   opaqueModelSource([{ name: "w", dtype: "F32", shape: [1000], bytes: noiseBytes(4000, seed) }]);
 const usesOf = (seed: number): SaveUses => ({
   engine: { id: "e".repeat(64) as Hash },
-  recipe: { source: streamOf(recipe) },
   data: [{ source: streamOf(data) }, { source: streamOf(new Uint8Array(0)) }],
   optimizer: tree(seed + 1),
   checkpoints: [10, 20, 30].map((iteration) => ({ iteration, model: tree(seed + iteration) })),
@@ -80,7 +78,7 @@ describe("what a record uses", { timeout: 60_000 }, () => {
 
   it("is requested in one transfer, but for the engine, and comes back to the device that sent it", async () => {
     const want = await owner.want(first.versionId, "tensors");
-    const kinds = [...Array<string>(5).fill("tensor"), "recipe", "data", "data"];
+    const kinds = [...Array<string>(5).fill("tensor"), "data", "data"];
     assert.deepEqual(wantedKinds(want), kinds);
     assert.equal(want.ownReferences, true);
     assert.ok(

@@ -1,5 +1,5 @@
 /** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
-import { anyRelease } from "../../../helpers/any-release.js";
+import { anyRelease, noRecipes } from "../../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -71,6 +71,7 @@ async function openTrainer(
     },
     enrolment: { fleet: "f", device: "d", lines: [line] },
     intakes: new Map(),
+    recipes: noRecipes,
     version: "test",
     isOnline: () => true,
     isSwitchedOff: () => false,

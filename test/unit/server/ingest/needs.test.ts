@@ -172,18 +172,17 @@ describe("what the server needs next", () => {
     const sizes = declared(16, {
       usesTensorBytes: 96,
       streamed: new Map([
-        [hash("c2"), 7],
         [hash("d1"), 3_000_000_000],
         [hash("d2"), 0],
       ]),
     });
 
-    it("is every tree first, never the engine", () => {
+    it("is every tree first, never its code", () => {
       const needs = needsOf(view({ record: used, isHeld: () => false, trees: undefined }), sizes, limits);
       assert.equal(needs.step, "objects");
       const kinds = needs.step === "objects" ? needs.objects.map(({ kind }) => kind) : [];
       assert.equal(kinds.filter((kind) => kind === "tree").length, 4);
-      assert.ok(!kinds.includes("engine"));
+      assert.ok(!kinds.includes("engine") && !kinds.includes("recipe"));
     });
 
     it("is the model, the checkpoints from the last to the first, the optimizer, then what streams", () => {
@@ -199,12 +198,11 @@ describe("what the server needs next", () => {
           ["tensor", hash("b"), 16],
           ["tensor", hash("a1"), 16],
           ["tensor", hash("a9"), 16],
-          ["recipe", hash("c2"), 7],
           ["data", hash("d1"), 3_000_000_000],
           ["data", hash("d2"), 0],
         ],
       );
-      assert.equal(needs.bytes, 5 * 16 + 7 + 3_000_000_000);
+      assert.equal(needs.bytes, 5 * 16 + 3_000_000_000);
     });
 
     it("is only what is not proven, and nothing where only the engine is missing", () => {

@@ -21,7 +21,9 @@ const repository = {
   recipes: () => [
     { recipe: sha256("approved") },
     { recipe: sha256("revoked"), revoked: { atMs: 1, because: "x" } },
+    { recipe: sha256("of another") },
   ],
+  wasGivenRecipe: (_device: string, recipe: string) => recipe !== sha256("of another"),
 } as unknown as FleetRepository;
 
 interface Story {
@@ -29,6 +31,8 @@ interface Story {
   readonly reader?: string;
   readonly workMs?: unknown;
   readonly data?: number;
+  /** The bundle that its record names. */
+  readonly used?: string;
 }
 
 function offer({
@@ -36,6 +40,7 @@ function offer({
   reader = "battery-simulated",
   workMs = 1000,
   data = 1,
+  used,
 }: Story = {}): ClaimOffer {
   const made = makeProvenance(
     {
@@ -55,7 +60,10 @@ function offer({
     } as unknown as Parameters<typeof makeProvenance>[1],
     { bytes: (count) => randomBytes(count) },
   );
-  const uses = { data: Array.from({ length: data }, (_, index) => sha256(`${index}`)) };
+  const uses = {
+    data: Array.from({ length: data }, (_, index) => sha256(`${index}`)),
+    ...(used === undefined ? {} : { recipe: sha256(used) }),
+  };
   return { device: "van", record: { bases: [base], uses } as unknown as ClaimOffer["record"], ...made };
 }
 
@@ -64,14 +72,20 @@ test("a claim is taken where its replay can give the tensors, and may", async ()
   const whyNot = (story: Story): Promise<string | undefined> => rules.whyNot(repository, offer(story));
   assert.equal(await whyNot({}), undefined);
   assert.equal(await whyNot({ reader: "samples", data: 2 }), undefined, "samples that come with it");
-  assert.equal(await whyNot({ plain: { recipe: { bundle: sha256("approved") } } }), undefined);
+  const by = (bundle: string, used = bundle): Story => ({
+    plain: { recipe: { bundle: sha256(bundle) } },
+    used,
+  });
+  assert.equal(await whyNot(by("approved")), undefined);
   for (const [story, why] of [
     [{ reader: "samples" }, /stay on the device/],
     [{ plain: { engine: sha256("other") } }, /not approved/],
     [{ plain: { exactness: "native" } }, /depends on the machine/],
     [{ plain: { bases: [sha256("another")] } }, /another base/],
-    [{ plain: { recipe: { bundle: sha256("own") } } }, /recipe of the fleet's own/],
-    [{ plain: { recipe: { bundle: sha256("revoked") } } }, /recipe of the fleet's own/],
+    [by("unknown"), /not approved here/],
+    [by("revoked"), /not approved here/],
+    [by("approved", "of another"), /its record does not/],
+    [by("of another"), /was not given to the device/],
     [{ workMs: 600_001 }, /600000 ms are replayed/],
     [{ workMs: -1 }, /unknown/],
     [{ workMs: "soon" }, /unknown/],

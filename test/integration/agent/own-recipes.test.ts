@@ -1,0 +1,167 @@
+/**
+ * Recipes of the fleet's own on devices: the server brings them to the lines that name them, what they train is claimed
+ * and proved, and a device runs, keeps and names no other.
+ */
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { startAgent, type AgentHandle } from "../../../agent/main.js";
+import type { ServerOperations } from "../../../server/api/server-operations.js";
+import type { Enrolment } from "../../../shared/trust/enrolment.js";
+import { bundleId } from "../../../shared/train/own-recipes/bundle.js";
+import { scaffold } from "../../../shared/train/own-recipes/scaffold.js";
+import { testProfile, WaitableLog } from "../../helpers/agent-fixtures.js";
+import { startTestServer, testFleet as fleet, type TestServer } from "../../helpers/test-server.js";
+
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+const second = scaffold.replace("version: 1,", "version: 2,");
+const other = scaffold.replace("my-recipe", "other-recipe");
+const device = { fleet, device: "van" };
+
+describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
+  let server: TestServer;
+  let operations: ServerOperations;
+  let home: string;
+  let agent: AgentHandle;
+  let enrolment: Enrolment;
+  const released: string[] = [];
+  let onReleased = (): void => undefined;
+  const listening = new AbortController();
+
+  async function start(): Promise<WaitableLog> {
+    const log = new WaitableLog();
+    await writeFile(join(home, "enrolment.json"), JSON.stringify(server.withCurrentAddress(enrolment)));
+    agent = await startAgent({
+      home,
+      config: {
+        format: 1,
+        // The tests are also run where there are no namespaces.
+        recipes: { confinement: "interpreter" },
+        lines: {
+          soh: {
+            recipe: "own:my-recipe",
+            parameters: { epochs: 1 },
+            dataset: { reader: "battery-simulated", parameters: { cycles: 100, cells: 1 } },
+            approach: "provenance",
+            schedule: { everySeconds: null, afterSamples: null },
+          },
+        },
+      },
+      profile: { ...testProfile() },
+      log,
+    });
+    return log;
+  }
+  const approve = (text: string): ReturnType<ServerOperations["approveRecipe"]> =>
+    operations.approveRecipe({ fleet, bundle: base64(text) });
+
+  let log: WaitableLog;
+  before(async () => {
+    server = await startTestServer();
+    await writeFile(join(server.home, "server.json"), '{"format":1,"recipes":{"confinement":"interpreter"}}');
+    ({ operations } = server.handle);
+    await operations.addDataset({
+      fleet,
+      name: "cells",
+      kind: "battery-simulated",
+      location: "",
+      parameters: { cycles: 100, cells: 1 },
+    });
+    await approve(scaffold);
+    await approve(other);
+    await operations.train({
+      fleet,
+      recipe: "my-recipe",
+      data: "cells",
+      name: "base",
+      parameters: { epochs: 1 },
+    });
+    await operations.revokeRecipe({ fleet, recipe: "my-recipe", because: "not yet" });
+    void (async () => {
+      for await (const event of operations.events(listening.signal))
+        if (event.event === "released") {
+          released.push(event.versionId);
+          onReleased();
+        }
+    })();
+    home = await mkdtemp(join(tmpdir(), "stemma-own-recipes-"));
+    enrolment = await server.enroll("van", ["soh"], { soh: "base" });
+    log = await start();
+    await log.until("activated");
+  });
+  after(async () => {
+    listening.abort();
+    await server.remove();
+    await agent.close();
+    await rm(home, { recursive: true, force: true });
+  });
+  async function nextReleased(): Promise<string> {
+    while (released.length === 0)
+      await new Promise<void>((resolve) => {
+        onReleased = resolve;
+      });
+    return released.shift() as string;
+  }
+  const trainNow = (): ReturnType<ServerOperations["trainOnDevice"]> =>
+    operations.trainOnDevice({ ...device, line: "soh", parameters: {} });
+  const held = async (): Promise<unknown> => (await agent.status()).recipes?.recipes[0]?.recipe;
+
+  it("do not train before one is approved, and are brought when it is, no others", async () => {
+    await assert.rejects(agent.train("soh"), { code: "RECIPE_NOT_APPROVED" });
+    await approve(scaffold);
+    await log.until("recipe-received");
+    assert.equal(await held(), bundleId(Buffer.from(scaffold)));
+    const [mine, others] = ["my-recipe", "other-recipe"].map(
+      async (name) => (await operations.recipes({ fleet })).find((one) => one.name === name)?.devices,
+    );
+    assert.deepEqual([await mine, await others], [1, 0]);
+  });
+
+  it("train a model that the server proves", async () => {
+    await trainNow();
+    const versionId = await nextReleased();
+    const { claim, replayed, record } = await operations.model({ fleet, model: versionId });
+    assert.equal(record.uses?.recipe, bundleId(Buffer.from(scaffold)));
+    assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
+    await operations.verify({ fleet, model: versionId });
+  });
+
+  it("are replaced by what is approved later, also where the device was away meanwhile", async () => {
+    await agent.close();
+    await approve(second);
+    log = await start();
+    await log.until("recipe-received");
+    assert.equal(await held(), bundleId(Buffer.from(second)));
+    await agent.close();
+    log = await start();
+    assert.equal(await held(), bundleId(Buffer.from(second)), "it is kept");
+  });
+
+  it("are damaged on the disk: they are not run, and brought again", async () => {
+    await agent.close();
+    const file = join(home, "recipes", "my-recipe.json");
+    const text = await readFile(file, "utf8");
+    const { bundle } = JSON.parse(text) as { bundle: string };
+    await writeFile(file, text.replace(bundle, base64(other)));
+    log = await start();
+    await log.until("recipe-damaged");
+    await log.until("recipe-received");
+    assert.equal(await held(), bundleId(Buffer.from(second)));
+  });
+
+  it("are taken back where their approval is revoked; what they trained is then wanted, not proved", async () => {
+    const trained = await agent.train("soh");
+    await nextReleased();
+    assert.equal((await operations.model({ fleet, model: trained.versionId })).claim?.isProved, true);
+    await operations.revokeRecipe({ fleet, recipe: bundleId(Buffer.from(second)), because: "wrong" });
+    // The first one is approved still, and is what the line gets.
+    await log.until("recipe-received", 2);
+    assert.equal(await held(), bundleId(Buffer.from(scaffold)));
+    await operations.revokeRecipe({ fleet, recipe: "my-recipe", because: "wrong too" });
+    await log.until("recipe-taken-back");
+    assert.equal(await held(), null);
+    await assert.rejects(agent.train("soh"), { code: "RECIPE_NOT_APPROVED" });
+  });
+});
