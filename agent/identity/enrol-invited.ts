@@ -42,20 +42,31 @@ export interface InvitedParts {
 
 const waitingPathOf = ({ path }: InvitedParts): string => `${path}.keys`;
 
+/** What an invitation says that the enrolment needs; generation 0: the server's answer tells it. */
+export type EnrolmentTerms = Omit<
+  Invitation,
+  "kind" | "format" | "initial" | "expiresAtMs" | "by" | "signature"
+>;
+
 /** The request for the first certificate; its keys wait on the disk. @throws ENROLMENT_INVALID */
 export async function requestEnrolment(
   parts: InvitedParts,
   invitation: Invitation,
 ): Promise<CertificateRequest> {
-  await refuseEnrolled(parts, invitation);
-  const { request } = (await waitingKeys(parts, invitation)) ?? (await makeKeys(parts, invitation));
+  const request = await requestOf(parts, invitation);
   return { kind: "stemma-certificate-request", format: 1, request, invitation };
+}
+
+/** PKCS #10 in base64, of keys that wait on the disk. @throws ENROLMENT_INVALID */
+export async function requestOf(parts: InvitedParts, terms: EnrolmentTerms): Promise<string> {
+  await refuseEnrolled(parts, terms);
+  return ((await waitingKeys(parts, terms)) ?? (await makeKeys(parts, terms))).request;
 }
 
 /** Writes the enrolment from the server's answer. @throws ENROLMENT_INVALID */
 export async function takeEnrolment(
   parts: InvitedParts,
-  invitation: Invitation,
+  invitation: EnrolmentTerms,
   value: unknown,
 ): Promise<Enrolment> {
   const keys = await waitingKeys(parts, invitation);
@@ -65,8 +76,9 @@ export async function takeEnrolment(
       "No keys wait here for this invitation's certificate. Make the request on this device first: `stemma agent enroll INVITATION --request FILE`.",
     );
   const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
-  checkCertificate(answer, keys.connectionKey, invitation);
-  const { fleet, device, generation, lines, profile, mqtt, http, root, serverPublicKey } = invitation;
+  const { fleet, device, lines, profile, mqtt, http, root, serverPublicKey } = invitation;
+  const generation = invitation.generation || (answer.generation ?? 0);
+  checkCertificate(answer, keys.connectionKey, { fleet, device, generation });
   const enrolment = sealEnrolment({
     kind: "stemma-enrolment",
     format: 1,
@@ -88,7 +100,7 @@ export async function takeEnrolment(
 }
 
 /** An enrolment that is there is replaced only by a later one of the same device. @throws ENROLMENT_INVALID */
-async function refuseEnrolled({ files, path }: InvitedParts, invitation: Invitation): Promise<void> {
+async function refuseEnrolled({ files, path }: InvitedParts, invitation: EnrolmentTerms): Promise<void> {
   if ((await files.stat(path)) === undefined) return;
   const { fleet, device, generation } = await loadEnrolment(files, path);
   if (fleet === invitation.fleet && device === invitation.device && generation < invitation.generation)
@@ -104,7 +116,10 @@ async function refuseEnrolled({ files, path }: InvitedParts, invitation: Invitat
   );
 }
 
-async function waitingKeys(parts: InvitedParts, invitation: Invitation): Promise<WaitingKeys | undefined> {
+async function waitingKeys(
+  parts: InvitedParts,
+  invitation: EnrolmentTerms,
+): Promise<WaitingKeys | undefined> {
   const path = waitingPathOf(parts);
   if ((await parts.files.stat(path)) === undefined) return undefined;
   const { success, data } = waitingSchema.safeParse(parseJson(await parts.files.read(path)));
@@ -116,7 +131,7 @@ async function waitingKeys(parts: InvitedParts, invitation: Invitation): Promise
   return isOfInvitation ? data : undefined;
 }
 
-async function makeKeys(parts: InvitedParts, invitation: Invitation): Promise<WaitingKeys> {
+async function makeKeys(parts: InvitedParts, invitation: EnrolmentTerms): Promise<WaitingKeys> {
   const { fleet, device, generation } = invitation;
   const key = generateKey(parts.random);
   const connectionKey = generateConnectionKey();

@@ -1,12 +1,27 @@
 /** The two ways to a certificate, an invitation and a renewal, as commands use them. */
 import { X509Certificate } from "node:crypto";
+import { hostname } from "node:os";
 import { StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
-import { loadInvitation, type Invitation } from "../../shared/trust/certificates/invitation.js";
+import {
+  generationOfBatch,
+  parseBatchInvitation,
+  useBatch,
+  type BatchInvitation,
+} from "../../shared/trust/certificates/batch-invitation.js";
+import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { verifyChain } from "../../shared/trust/certificates/verify-chain.js";
 import { loadEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { parseJson } from "../../shared/trust/keys.js";
+import { isName } from "../../shared/wire/topics.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
-import { requestEnrolment, takeEnrolment, type InvitedParts } from "./enrol-invited.js";
+import {
+  requestEnrolment,
+  requestOf,
+  takeEnrolment,
+  type EnrolmentTerms,
+  type InvitedParts,
+} from "./enrol-invited.js";
 import { postRequest } from "./post-request.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
@@ -18,13 +33,48 @@ export interface CertificateExchange {
 
 const connectMs = 30_000;
 
-/** @throws ENROLMENT_INVALID, FILE_MISSING */
-export async function invitedExchange(parts: InvitedParts, file: string): Promise<CertificateExchange> {
-  const invitation = await loadInvitation(parts.files, file);
+/**
+ * @param device the name that the device wants, where the invitation is of a batch
+ * @throws ENROLMENT_INVALID, FILE_MISSING, USAGE
+ */
+export async function invitedExchange(
+  parts: InvitedParts,
+  file: string,
+  device?: string,
+): Promise<CertificateExchange> {
+  const value = parseJson(await parts.files.read(file));
+  const batch = parseBatchInvitation(value, file);
+  if (batch !== undefined) return batchExchange(parts, batch, device);
+  const invitation = parseInvitation(value, file);
+  if (device !== undefined && device !== invitation.device)
+    throw new StemmaError("USAGE", `This invitation is of ${invitation.device}. Leave --name out.`);
   return {
     request: () => requestEnrolment(parts, invitation),
     send: (request) => sendInvited(invitation, request as CertificateRequest),
     take: (answer) => takeEnrolment(parts, invitation, answer),
+  };
+}
+
+/** @throws USAGE where the name is not one */
+function batchExchange(
+  parts: InvitedParts,
+  invitation: BatchInvitation,
+  device: string = hostname().toLowerCase(),
+): CertificateExchange {
+  if (!isName(device))
+    throw new StemmaError(
+      "USAGE",
+      `${JSON.stringify(device.slice(0, 80))} cannot name a device: use letters, digits, - and _, beginning with a letter or digit, at most 64 of them. Give --name NAME; without it the name of this machine is taken.`,
+    );
+  const terms = { ...invitation.terms, device, generation: generationOfBatch };
+  return {
+    request: async () => {
+      const request = await requestOf(parts, terms);
+      const batch = useBatch(invitation, device, request);
+      return { kind: "stemma-certificate-request", format: 1, request, batch };
+    },
+    send: (request) => sendInvited(terms, request as CertificateRequest),
+    take: (answer) => takeEnrolment(parts, terms, answer),
   };
 }
 
@@ -42,7 +92,7 @@ export async function renewalExchange(
 }
 
 async function sendInvited(
-  { http, authorities, issuedAtMs, device }: Invitation,
+  { http, authorities, issuedAtMs, device }: EnrolmentTerms,
   request: CertificateRequest,
 ): Promise<unknown> {
   if (http?.startsWith("https:") !== true)

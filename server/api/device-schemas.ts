@@ -18,6 +18,8 @@ const deviceMembers = {
   enrolledBy: text.exactOptional().describe("The caller that enrolled this generation"),
   revoked: ended.exactOptional(),
   quarantined: ended.exactOptional().describe("Not served for now, which a person can take back"),
+  batch: text.exactOptional().describe("The batch with whose invitation it enrolled"),
+  waits: z.literal(true).exactOptional().describe("It is quarantined until a person accepts it"),
   removed: ended.exactOptional(),
   settings: settingsSummary.exactOptional().describe("Absent: nobody has set anything on it"),
   assigned: z

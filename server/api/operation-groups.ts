@@ -6,6 +6,7 @@ import type { CallDefinition } from "./operation.js";
 import type { CallName } from "./server-operations.js";
 
 const groups = {
+  batches: async () => (await import("./batch-definitions.js")).batchOperations,
   damage: async () => (await import("./damage-definitions.js")).damageOperations,
   datasets: async () => (await import("./dataset-definitions.js")).datasetOperations,
   devices: async () => (await import("./device-definitions.js")).deviceOperations,
@@ -52,6 +53,10 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   invite: "devices",
   certify: "devices",
   renewDevice: "devices",
+  createBatch: "batches",
+  batches: "batches",
+  revokeBatch: "batches",
+  acceptDevices: "batches",
   addresses: "devices",
   revoke: "devices",
   assign: "devices",

@@ -3,6 +3,7 @@
  * interface of both (server-operations.ts), the API description (api-description.ts) and checks of commands
  * derive from this table.
  */
+import { batchOperations } from "./batch-definitions.js";
 import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
 import { deviceOperations } from "./device-definitions.js";
@@ -28,7 +29,7 @@ export const operationGroups = {
   "The server": serverOperations,
   "The journal of a fleet": journalOperations,
   "Facts for other programs": webhookOperations,
-  "Devices of a fleet": { ...deviceOperations, ...deviceUpkeepOperations },
+  "Devices of a fleet": { ...deviceOperations, ...batchOperations, ...deviceUpkeepOperations },
   "Rollouts of a fleet": rolloutOperations,
   "Signed releases of a fleet": releaseOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
@@ -48,6 +49,7 @@ export const operationTable = {
   ...journalOperations,
   ...webhookOperations,
   ...deviceOperations,
+  ...batchOperations,
   ...deviceUpkeepOperations,
   ...rolloutOperations,
   ...releaseOperations,

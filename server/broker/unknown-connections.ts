@@ -43,7 +43,7 @@ export class UnknownConnections {
   admit(connection: UnknownConnection): string | undefined {
     const { maxUnknownConnections, maxUnknownConnectionsPerAddress, reservedForKnownAddresses } =
       this.#limits;
-    const name = groupOf(connection.address);
+    const name = addressGroupOf(connection.address);
     const isKnown = this.#knownGroups.has(name);
     const group = this.#groups.get(name) ?? new Set();
     if (group.size >= maxUnknownConnectionsPerAddress && !this.#evictOneOf(group))
@@ -58,7 +58,7 @@ export class UnknownConnections {
 
   /** The connection is closed, or its peer is known now. */
   remove(connection: UnknownConnection): void {
-    const name = groupOf(connection.address);
+    const name = addressGroupOf(connection.address);
     const group = this.#groups.get(name);
     group?.delete(connection);
     if (group?.size === 0) this.#groups.delete(name);
@@ -66,7 +66,7 @@ export class UnknownConnections {
 
   /** A peer at this address was authenticated. */
   recognise(address: string): void {
-    const name = groupOf(address);
+    const name = addressGroupOf(address);
     this.#knownGroups.delete(name);
     this.#knownGroups.add(name);
     if (this.#knownGroups.size <= maxKnownAddresses) return;
@@ -114,7 +114,7 @@ export class UnknownConnections {
 }
 
 /** A peer with an IPv6 address usually has all 2^64 addresses of its network, so these count as one. */
-function groupOf(address: string): string {
+export function addressGroupOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   return isIPv6(address) ? networkOf(address) : address;

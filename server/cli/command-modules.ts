@@ -85,6 +85,10 @@ const deviceModules: readonly CommandModule[] = [
     load: async () => (await import("./commands/device-certificates.js")).addCertificateCommands,
   },
   {
+    names: ["batch", "accept"],
+    load: async () => (await import("./commands/device-batch.js")).addBatchCommands,
+  },
+  {
     names: ["events", "logs"],
     load: async () => (await import("./commands/device-look.js")).addLookCommands,
   },

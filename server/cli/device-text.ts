@@ -46,7 +46,7 @@ export function describeDevice(found: Device): readonly string[] {
     ...(found.labels === undefined ? [] : [`labels: ${describeLabels(found.labels)}`]),
     `lines: ${found.lines.join(", ")}`,
     `connected last: ${describeSeen(found)}`,
-    `enrolled: ${formatTime(found.enrolledAtMs)}${describeBy(found.enrolledBy)}`,
+    `enrolled: ${formatTime(found.enrolledAtMs)}${found.batch === undefined ? "" : ` with the batch ${found.batch}`}${describeBy(found.enrolledBy)}`,
     ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
     ...(found.quarantined === undefined ? [] : [`quarantined: ${describeEnd(found.quarantined)}`]),
     ...(found.settings === undefined ? [] : describeDeviceSettings(found.settings)),

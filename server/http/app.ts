@@ -20,8 +20,10 @@ import { importContentType } from "../api/model-definitions.js";
 import type { Role } from "../api/operation.js";
 import { operationTable } from "../api/operation-table.js";
 import { callerOf } from "./caller.js";
+import { addressGroupOf } from "../broker/unknown-connections.js";
 import { ConnectionGuard } from "./connection-guard.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
+import { RequestQuota } from "./request-quota.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
 import { addArchiveRoutes, addTrainRoutes } from "./routes/jobs.js";
@@ -105,7 +107,10 @@ export function buildHttpApp(
   app.addContentTypeParser(["application/octet-stream", importContentType], (_request, payload, done) =>
     done(null, payload),
   );
-  if (access !== "trusted") requireToken(app, access.tokens, new ConnectionGuard(app.server, limits));
+  if (access !== "trusted") {
+    requireToken(app, access.tokens, new ConnectionGuard(app.server, limits));
+    boundCertificateRequests(app, new RequestQuota(limits.certificateRequestsPerMinute));
+  }
   addErrorHandlers(app, parts.log);
   const callerBy = ({ raw, headers }: FastifyRequest): Caller => {
     const bearer = bearers.get(raw);
@@ -177,6 +182,23 @@ function requireToken(app: FastifyInstance, tokens: TokenReader, guard: Connecti
           "server's own machine with --home.",
       );
     requireRole(bearer, neededRole(request));
+  });
+}
+
+/** Asking for a certificate needs no token and takes work. */
+function boundCertificateRequests(app: FastifyInstance, quota: RequestQuota): void {
+  app.addHook("onRequest", ({ routeOptions: { url }, raw: { socket } }, _reply, done) => {
+    const isBounded = url === operationTable.certify.path;
+    const address = addressGroupOf(socket.remoteAddress ?? "unknown");
+    const waitMs = isBounded ? quota.waitMs(address, performance.now()) : 0;
+    if (waitMs === 0) done();
+    else
+      done(
+        new StemmaError(
+          "QUOTA_EXCEEDED",
+          `Too many certificates were asked for from this address. Try again in ${Math.ceil(waitMs / 1000)} s.`,
+        ),
+      );
   });
 }
 

@@ -26,6 +26,11 @@ export const httpLimitsSchema = z.strictObject({
     .describe(
       "Number of connections, out of maxUnknownConnections, that only addresses may use from which a request had the token before.",
     ),
+  certificateRequestsPerMinute: count()
+    .default(120)
+    .describe(
+      "Requests for certificates that one IP address (of IPv6: its first 64 bits) may make in a minute, all of them at once at most. Devices behind one address, or behind a proxy, share them; one that is refused may ask again later.",
+    ),
   headDeadlineMs: count()
     .default(10_000)
     .describe("Milliseconds from a request's first byte to the end of its headers."),

@@ -46,7 +46,7 @@ function refused(device: string, why: string): StemmaError {
   return new StemmaError("CERTIFICATE_REFUSED", `${device} gets no certificate: ${why}`, { device });
 }
 
-function authorityOf({ live, home }: OperationsContext): Promise<Authority> | Authority {
+export function authorityOf({ live, home }: OperationsContext): Promise<Authority> | Authority {
   return live?.authority ?? openAuthority(home.signer, home.ports.random);
 }
 
@@ -96,16 +96,26 @@ export async function invite(
 /** @throws ENROLMENT_INVALID, CERTIFICATE_REFUSED, QUOTA_EXCEEDED */
 export async function certify(context: OperationsContext, value: unknown): Promise<CertificateAnswer> {
   const request = parseCertificateRequest(value);
-  const issued =
-    request.renewal === undefined
-      ? await enrolInvited(context, request, parseInvitation(request.invitation))
-      : await renew(context, request, request.renewal);
+  const { certificate, generation } = await certificateFor(context, request);
   const { signer, ports } = context.home;
   return signAnswer(signer, request.request, {
-    certificate: issued.certificate,
+    certificate,
+    ...(generation === undefined ? {} : { generation }),
     authorities: [(await authorityOf(context)).certificate],
     issuedAtMs: ports.clock.now(),
   });
+}
+
+/** `generation`: where the device does not know it. */
+async function certificateFor(
+  context: OperationsContext,
+  request: CertificateRequest,
+): Promise<IssuedCertificate & { readonly generation?: number }> {
+  const { renewal, batch, invitation } = request;
+  if (renewal !== undefined) return renew(context, request, renewal);
+  if (batch === undefined) return enrolInvited(context, request, parseInvitation(invitation));
+  const { enrolOfBatch } = await import("./batch-enrolment.js");
+  return enrolOfBatch(context, await authorityOf(context), { request: request.request, use: batch });
 }
 
 async function enrolInvited(
@@ -156,20 +166,20 @@ async function enrolInvited(
 }
 
 /** The certificate that this enrolment's keys have already. */
-function certificateOf(
+export function certificateOf(
   known: DeviceSummary | undefined,
   { generation }: DeviceSubject,
   { keyHash, devicePublicKey }: RequestedIdentity,
 ): { readonly serial: string; readonly notAfterMs: number } | undefined {
-  if (known?.state !== "enrolled" || known.generation !== generation || known.publicKey !== devicePublicKey)
-    return undefined;
+  const isKept = known?.state === "enrolled" || known?.waits === true;
+  if (!isKept || known.generation !== generation || known.publicKey !== devicePublicKey) return undefined;
   return known.certificates?.find((each) => each.keyHash === keyHash);
 }
 
 /** Gives each line the model that its invitation names, where none was given yet. */
-async function giveInitial(
+export async function giveInitial(
   repository: FleetRepository,
-  { device, initial = {} }: Invitation,
+  { device, initial = {} }: Pick<Invitation, "device" | "initial">,
   atMs: number,
 ): Promise<void> {
   const assigned = repository.device(device)?.assigned ?? {};

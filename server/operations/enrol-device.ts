@@ -23,7 +23,7 @@ function checkName(what: string, name: string): void {
 /** The version that a line starts from. It must have its tensors, so it must not be retired. */
 export function assignable(
   repository: FleetRepository,
-  device: DeviceSummary,
+  device: Pick<DeviceSummary, "device" | "lines">,
   { line, model, allowReduced }: Omit<OperationInput<"assign">, "fleet" | "device">,
 ): VersionSummary {
   if (!device.lines.includes(line))
@@ -74,19 +74,24 @@ export async function enrolmentAddresses({
   };
 }
 
-/** @throws NAME_INVALID, ENROLMENT_INVALID also for a device that is enrolled and connected now */
-export async function checkEnrolment(
-  { fleets, live }: OperationsContext,
-  { fleet, device, lines }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines">,
-): Promise<FleetRepository> {
+/** @throws NAME_INVALID, ENROLMENT_INVALID */
+export function checkLines(fleet: string, lines: readonly string[]): void {
   checkName("fleet", fleet);
-  checkName("device", device);
   if (lines.length === 0)
     throw new StemmaError(
       "ENROLMENT_INVALID",
       "A device needs at least one line of models. Name it: --line pack-soh.",
     );
   for (const line of lines) checkName("line", line);
+}
+
+/** @throws NAME_INVALID, ENROLMENT_INVALID also for a device that is enrolled and connected now */
+export async function checkEnrolment(
+  { fleets, live }: OperationsContext,
+  { fleet, device, lines }: Pick<OperationInput<"enroll">, "fleet" | "device" | "lines">,
+): Promise<FleetRepository> {
+  checkName("device", device);
+  checkLines(fleet, lines);
   const repository = await fleets.get(fleet, { create: true });
   const known = repository.device(device);
   if (known?.state === "enrolled" && live !== undefined && (await live.fleet(fleet)).isOnline(device))

@@ -90,6 +90,9 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       (await import("./webhook-operations.js")).webhookOperations(context),
     ),
     ...devices,
+    ...onUse(["createBatch", "batches", "revokeBatch", "acceptDevices"], async () =>
+      (await import("./batch-enrolment.js")).batchOperations(context),
+    ),
     ...onUse(["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "removeDevice"], async () =>
       (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
     ),

@@ -10,6 +10,7 @@ import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { DeviceCertificate, Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
+import type { BatchState } from "./state/batch-state.js";
 import type { Delivery } from "./state/device-state.js";
 import type { ReleaseChange } from "../../shared/trust/releases/release-change.js";
 import type { StoredReleases } from "./releases.js";
@@ -193,6 +194,10 @@ export interface DeviceSummary {
   /** When this generation was enrolled. */
   readonly enrolledAtMs: number;
   readonly enrolledBy?: string;
+  /** The batch with whose invitation it enrolled. */
+  readonly batch?: string;
+  /** Quarantined until a person accepts it. */
+  readonly waits?: true;
   readonly revoked?: Ended;
   readonly quarantined?: Ended;
   /** Revoked, and not listed any more. */
@@ -462,6 +467,8 @@ export interface FleetRepository {
   /** Without those that were removed. */
   devices(): readonly DeviceSummary[];
   device(device: string): DeviceSummary | undefined;
+  /** Batches of devices that enrol with one invitation, oldest first. */
+  batches(): readonly BatchState[];
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
   /** What the line ran, as devices of this name reported it, oldest first. */

@@ -320,6 +320,7 @@ function knownDamage(context: RepositoryContext): KnownDamage {
 
 type Lookups = Pick<
   FleetRepository,
+  | "batches"
   | "resolve"
   | "get"
   | "versions"
@@ -390,6 +391,7 @@ function lookups(context: RepositoryContext): Lookups {
       const device = state.devices.get(name);
       return device === undefined ? undefined : deviceSummary(device);
     },
+    batches: () => [...state.batches.values()],
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
     ran: (device, line) =>
       (state.devices.get(device)?.activations.get(line) ?? []).map(({ versionId }) => versionId),

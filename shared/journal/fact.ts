@@ -206,7 +206,34 @@ export type Fact =
       readonly lines: readonly string[];
       /** Of a device that made its own keys: its first certificate. */
       readonly certificate?: DeviceCertificate;
+      /** The batch with whose invitation it enrolled. */
+      readonly batch?: string;
     })
+  /** One invitation for many devices: the bounds within which they may enrol. */
+  | (Caused & {
+      readonly type: "batch-created";
+      readonly batch: string;
+      /** Of the key in the invitation. */
+      readonly publicKey: string;
+      /** Devices that may enrol, at most. */
+      readonly count: number;
+      readonly expiresAtMs: number;
+      readonly profile: string;
+      readonly lines: readonly string[];
+      /** Names that they may have: a pattern, or a list; absent: any. */
+      readonly namePattern?: string;
+      readonly names?: readonly string[];
+      /** Each is held until a person accepts it. */
+      readonly hold: boolean;
+      /** A device whose name is taken may enrol in place of that one. */
+      readonly mayReplace: boolean;
+      /** That each is given. */
+      readonly labels?: Readonly<Record<string, string>>;
+      /** Version that each line starts from. */
+      readonly initial?: Readonly<Record<string, Hash>>;
+    })
+  /** No further device enrols with its invitation. */
+  | (Caused & { readonly type: "batch-revoked"; readonly batch: string; readonly because: string })
   /** A device has renewed its certificate. */
   | (Timed & {
       readonly type: "certified";

@@ -18,6 +18,7 @@ interface FileChoices {
   readonly response?: string;
 }
 interface EnrolChoices extends FileChoices {
+  readonly name?: string;
   readonly enrolment?: string;
 }
 
@@ -40,7 +41,8 @@ export function addEnrol(program: Command): void {
   withFiles(
     program
       .command("enroll")
-      .argument("<invitation>", "the file that `stemma device enroll` wrote")
+      .argument("<invitation>", "the file that `stemma device enroll` or `device batch create` wrote")
+      .option("--name <name>", "the device's name, with the invitation of a batch (this machine's name)")
       .description("make this device's keys, which never leave it, and get its certificate from the server"),
   ).action(async (invitation: string, choices: EnrolChoices, command: Command) =>
     withHome(command, choices, async (files, path) => {
@@ -48,7 +50,7 @@ export function addEnrol(program: Command): void {
       return run(
         files,
         choices,
-        await invitedExchange({ files, random: nodeRandom(), path }, resolve(invitation)),
+        await invitedExchange({ files, random: nodeRandom(), path }, resolve(invitation), choices.name),
       );
     }),
   );

@@ -49,7 +49,8 @@ async function signCommand(
   const { parseCertificateRequest } =
     await import("../../../shared/trust/certificates/certificate-exchange.js");
   const request = parseCertificateRequest(parseJson(await files.read(resolve(file))));
-  const device = request.invitation?.device ?? request.renewal?.device ?? "device";
+  const { invitation, renewal, batch } = request;
+  const device = (invitation ?? renewal ?? batch)?.device ?? "device";
   const path = resolve(to ?? `${device}.certificate.json`);
   const answer = await (await operations()).certify({ request });
   await writeDurably(files, path, Buffer.from(`${JSON.stringify(answer, null, 2)}\n`));

@@ -43,6 +43,12 @@ export interface EnrolChoices {
   readonly dryRun: boolean;
 }
 
+/** What invitations of one device and of a batch have in common. */
+export type InvitedChoices = Pick<
+  EnrolChoices,
+  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "releases" | "valid"
+>;
+
 export function addEnrolCommand(device: Command): void {
   device
     .command("enroll")
@@ -100,7 +106,13 @@ async function enrolCommand(
 }
 
 /** Members of an enrolment that the options name. @throws USAGE */
-function enrolled({ profile, allowReduced, evenIfClaimed, initial, releases }: EnrolChoices): {
+function enrolled({
+  profile,
+  allowReduced,
+  evenIfClaimed,
+  initial,
+  releases,
+}: Omit<InvitedChoices, "valid">): {
   readonly profile: string;
   readonly allowReduced: boolean;
   readonly evenIfClaimed: boolean;
@@ -118,7 +130,7 @@ function enrolled({ profile, allowReduced, evenIfClaimed, initial, releases }: E
 }
 
 /** Members of an invitation that the options name. @throws USAGE */
-export function invited(choices: EnrolChoices): ReturnType<typeof enrolled> & { readonly validMs: number } {
+export function invited(choices: InvitedChoices): ReturnType<typeof enrolled> & { readonly validMs: number } {
   const { valid } = choices;
   const [, count, unit] = /^(\d{1,5})([hd])$/.exec(valid) ?? [];
   if (count === undefined)

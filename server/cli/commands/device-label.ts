@@ -58,7 +58,8 @@ async function labelCommand(
 }
 
 /** @throws USAGE */
-function parseLabels(words: readonly string[]): Record<string, string | null> {
+/** KEY=VALUE gives a label, KEY- removes one (null). @throws USAGE */
+export function parseLabels(words: readonly string[]): Record<string, string | null> {
   if (words.length === 0)
     throw new StemmaError("USAGE", "No label is named. Name one: region=eu, or region- to remove it.");
   return Object.fromEntries(

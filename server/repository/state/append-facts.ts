@@ -8,6 +8,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Draft } from "../commit-queue.js";
 import type { RepositoryContext } from "../context.js";
 import { checkSetting } from "../../../shared/wire/device-settings.js";
+import { batchRefused, whyNotInBatch } from "./batch-state.js";
 import { checkLabels } from "./device-labels.js";
 import { checkFact } from "./fact-codec.js";
 import { nextGeneration } from "./device-state.js";
@@ -25,6 +26,8 @@ import { versionsInUse, type FactOf, type FleetState, type VersionState } from "
 const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "retired",
   "enrolled",
+  "batch-created",
+  "batch-revoked",
   "unquarantined",
   "device-removed",
   "succeeded",
@@ -230,6 +233,10 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "recipe-given":
     case "activated":
       return requireDevice(state, fact.device);
+    case "batch-created":
+      return checkBatch(state, fact);
+    case "batch-revoked":
+      return requireOpenBatch(state, fact.batch);
     case "data":
       checkName("dataset", fact.name);
       return;
@@ -247,8 +254,14 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
   }
 }
 
-function checkEnrolled(state: FleetState, { device, generation }: FactOf<"enrolled">): void {
+function checkEnrolled(state: FleetState, { device, generation, batch, atMs }: FactOf<"enrolled">): void {
   checkDeviceName(device);
+  if (batch !== undefined) {
+    const known = state.devices.get(device);
+    const present = known?.removed === undefined ? known : undefined;
+    const why = whyNotInBatch(state.batches.get(batch), { device, atMs, known: present });
+    if (why !== undefined) throw batchRefused(device, why);
+  }
   const next = nextGeneration(state.devices.get(device), state.generationFloor);
   if (generation !== undefined && generation !== next)
     throw new StemmaError(
@@ -256,6 +269,28 @@ function checkEnrolled(state: FleetState, { device, generation }: FactOf<"enroll
       `The device ${device} was enrolled by someone else meanwhile: its next generation is ${next}, not ${generation}. Look at \`stemma device show ${device}\`, and enrol it again if it still has to be.`,
       { device },
     );
+}
+
+function checkBatch(state: FleetState, { batch, labels = {} }: FactOf<"batch-created">): void {
+  checkName("batch", batch);
+  checkLabels({}, { device: `the batch ${batch}`, labels });
+  if (state.batches.has(batch))
+    throw new StemmaError(
+      "NAME_INVALID",
+      `There is a batch ${batch} already. Choose another name; \`stemma device batch list\` shows them.`,
+      { batch },
+    );
+}
+
+function requireOpenBatch(state: FleetState, name: string): void {
+  const batch = state.batches.get(name);
+  if (batch === undefined)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `There is no batch ${JSON.stringify(name.slice(0, 80))}. \`stemma device batch list\` shows them.`,
+    );
+  if (batch.revoked !== undefined)
+    throw new StemmaError("NOT_ALLOWED", `The batch ${name} is revoked already. Nothing was changed.`);
 }
 
 function checkRetention({ line, name, rule }: FactOf<"retention">): void {

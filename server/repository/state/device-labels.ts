@@ -11,7 +11,7 @@ const keyPattern = /^[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$/;
 const maxValueLength = 256;
 
 /** @throws LABEL_INVALID */
-export function checkLabels(known: Labels, { device, labels }: Labelled): void {
+export function checkLabels(known: Labels, { device, labels }: Pick<Labelled, "device" | "labels">): void {
   for (const [key, value] of Object.entries(labels)) {
     if (!keyPattern.test(key))
       throw invalid(

@@ -63,6 +63,10 @@ export interface DeviceState {
   /** Line → its last activation, of any generation. */
   readonly lastActivation: Map<string, ActivationState>;
   revoked: Ended | undefined;
+  /** The batch with whose invitation this generation enrolled. */
+  batch: string | undefined;
+  /** Not served before a person accepts it; it is quarantined until then. */
+  waits: boolean;
   /** Since when it is quarantined, and why; undefined: it is not. */
   quarantined: Ended | undefined;
   /** Revoked, and not listed any more. */
@@ -154,6 +158,8 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     status: "enrolled" as const,
     revoked: undefined,
     quarantined: undefined,
+    batch: fact.batch,
+    waits: false,
     removed: undefined,
     reportedSettings: undefined,
     session: 0,
@@ -205,6 +211,7 @@ export function applyStanding(device: DeviceState, fact: StandingFact): void {
   switch (fact.type) {
     case "revoked":
       device.status = "revoked";
+      device.waits = false;
       device.revoked = ended;
       return;
     case "quarantined":
@@ -215,6 +222,7 @@ export function applyStanding(device: DeviceState, fact: StandingFact): void {
     case "unquarantined":
       if (device.status !== "quarantined") return;
       device.status = "enrolled";
+      device.waits = false;
       device.quarantined = undefined;
       return;
     case "device-removed":

@@ -23,6 +23,8 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     ...(by === undefined ? {} : { enrolledBy: by }),
     ...(device.revoked === undefined ? {} : { revoked: device.revoked }),
     ...(device.quarantined === undefined ? {} : { quarantined: device.quarantined }),
+    ...(device.batch === undefined ? {} : { batch: device.batch }),
+    ...(device.waits ? { waits: true } : {}),
     ...(device.removed === undefined ? {} : { removed: device.removed }),
     ...settingsOf(device),
     ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),

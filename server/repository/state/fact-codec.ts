@@ -14,6 +14,9 @@ import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { maxRestoreApprovalBytes } from "../../../shared/wire/limits.js";
 
+/** Names of one batch. */
+export const maxBatchNames = 4096;
+
 const hash = z.preprocess((value) => readShortHash(value) ?? value, z.custom<Hash>(isHash, "not a hash"));
 const text = z.string().max(4096);
 const time = z.number().min(-8.64e15).max(8.64e15);
@@ -125,8 +128,26 @@ const factSchemas = {
     profile: text,
     lines: z.array(text).max(256),
     certificate: deviceCertificate.optional(),
+    batch: text.optional(),
     ...by,
   },
+  "batch-created": {
+    ...at,
+    batch: text,
+    publicKey: text,
+    count: count.min(1),
+    expiresAtMs: time,
+    profile: text,
+    lines: z.array(text).max(256),
+    namePattern: text.optional(),
+    names: z.array(text).min(1).max(maxBatchNames).optional(),
+    hold: z.boolean(),
+    mayReplace: z.boolean(),
+    labels: z.record(text, text).optional(),
+    initial: z.record(text, hash).optional(),
+    ...by,
+  },
+  "batch-revoked": { ...at, batch: text, because: text, ...by },
   certified: { ...at, device: text, generation, certificate: deviceCertificate },
   labelled: { ...at, device: text, labels: z.record(text, text.nullable()), ...by },
   revoked: { ...at, device: text, because: text, ...by },

@@ -21,10 +21,10 @@ const rules = {
 
 /** @throws NAME_INVALID */
 export function checkName(
-  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout",
+  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout" | "batch",
   name: string,
 ): string {
-  const isIdentifier = kind === "fleet" || kind === "device";
+  const isIdentifier = kind === "fleet" || kind === "device" || kind === "batch";
   const valid = isIdentifier
     ? isName(name)
     : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");

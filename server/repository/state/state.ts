@@ -34,6 +34,7 @@ import { applyClaimed, applyToClaim, formerClaim, measuredOf, type ClaimState } 
 import type { Dropped, Ended, Replayed } from "../fleet-repository.js";
 import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";
+import { applyBatchUse, batchOf, type BatchState } from "./batch-state.js";
 import { applyRollout, pauseRestored, versionsOfRollouts, type RolloutState } from "./rollout-state.js";
 import { applySucceeded, noSuccessors, type SuccessorFacts } from "./successors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -134,6 +135,8 @@ export interface FleetState {
   /** Name → tag → version. */
   readonly tags: Map<string, Map<string, Hash>>;
   readonly devices: Map<string, DeviceState>;
+  /** Batches of devices that enrol with one invitation. */
+  readonly batches: Map<string, BatchState>;
   /** By name, oldest first. */
   readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
@@ -172,6 +175,7 @@ export function emptyState(): FleetState {
     successors: noSuccessors(),
     tags: new Map(),
     devices: new Map(),
+    batches: new Map(),
     rollouts: new Map(),
     datasets: new Map(),
     dataObjects: new Map(),
@@ -223,6 +227,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyTagged(state, fact);
     case "enrolled":
       applyEnrolled(state.devices, fact);
+      changeDevice(state, fact.device, (device) => {
+        applyBatchUse(state.batches, device, fact);
+      });
       return;
     case "revoked":
     case "quarantined":
@@ -267,6 +274,11 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       state.engines.delete(fact.engine);
       state.removedEngines.add(fact.engine);
       return;
+    case "batch-created":
+      state.batches.set(fact.batch, batchOf(fact));
+      return;
+    case "batch-revoked":
+      return applyBatchRevoked(state, fact);
     case "published":
       state.releases = fact.object;
       return;
@@ -290,6 +302,15 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyRestoreApproved(state, fact);
     default:
       state.unknownFacts++;
+  }
+}
+
+function applyBatchRevoked(state: FleetState, fact: FactOf<"batch-revoked">): void {
+  const batch = state.batches.get(fact.batch);
+  if (batch === undefined) state.ignoredFacts++;
+  else {
+    const { atMs, because } = fact;
+    state.batches.set(fact.batch, { ...batch, revoked: { atMs, because, ...byOf(fact) } });
   }
 }
 

@@ -11,6 +11,7 @@ import { StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import { name } from "../enrolment-fields.js";
 import type { Signer } from "../keys.js";
+import { batchUseSchema } from "./batch-invitation.js";
 import { invitationSchema, pem } from "./invitation.js";
 import { isStatementSigned, signStatement } from "./statement.js";
 
@@ -23,6 +24,8 @@ export const certificateRequestSchema = z.strictObject({
   request: base64,
   /** For a first certificate. */
   invitation: invitationSchema.optional(),
+  /** For the first certificate of a device that has its batch's invitation. */
+  batch: batchUseSchema.optional(),
   /** For a renewal. */
   renewal: z
     .strictObject({
@@ -44,6 +47,8 @@ export const certificateAnswerSchema = z.strictObject({
   /** SHA-256 of the request that it answers. */
   request: z.string().regex(/^[0-9a-f]{64}$/),
   certificate: pem,
+  /** That the enrolment started, where the device did not know it. */
+  generation: z.number().int().min(1).max(0xffff_ffff).optional(),
   authorities: z.array(pem).min(1).max(4),
   /** The server's time. */
   issuedAtMs: z.number().int().min(0),
@@ -54,8 +59,9 @@ export type CertificateAnswer = z.infer<typeof certificateAnswerSchema>;
 /** @throws ENROLMENT_INVALID */
 export function parseCertificateRequest(value: unknown): CertificateRequest {
   const parsed = certificateRequestSchema.safeParse(value);
-  if (parsed.success && (parsed.data.invitation === undefined) !== (parsed.data.renewal === undefined))
-    return parsed.data;
+  const { invitation, batch, renewal } = parsed.data ?? {};
+  const proofs = [invitation, batch, renewal].filter((proof) => proof !== undefined);
+  if (parsed.success && proofs.length === 1) return parsed.data;
   throw new StemmaError(
     "ENROLMENT_INVALID",
     "This is not a request for a certificate. Make one on the device with `stemma agent enroll INVITATION --request FILE`.",

@@ -8,6 +8,10 @@ import { isSignatureValid, type Signer } from "../keys.js";
 const domains = {
   /** The server invites a device. */
   invitation: "stemma-invitation-1\0",
+  /** The server invites a batch of devices. */
+  batch: "stemma-batch-1\0",
+  /** The key of a batch states which device asks with which request. */
+  batchUse: "stemma-batch-use-1\0",
   /** A device's key states which connection key belongs to it. */
   deviceKey: "stemma-device-key-1\0",
   /** The server answers a request for a certificate. */

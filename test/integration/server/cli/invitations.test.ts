@@ -75,6 +75,59 @@ describe("invitations on the command line", () => {
   });
 });
 
+describe("the invitation of a batch on the command line", () => {
+  it("enrols devices under names of theirs, which wait until they are accepted", async (t) => {
+    const server = await startTestServer({ tls: "own" });
+    const folder = await mkdtemp(join(tmpdir(), "stemma-batch-"));
+    t.after(async () => {
+      await server.remove();
+      await rm(folder, { recursive: true, force: true });
+    });
+    const path = (name: string): string => join(folder, name);
+    const run = async (status: number, ...args: string[]): Promise<string> => {
+      const result = await runStemma(args, { home: server.home });
+      assert.equal(result.status, status, `${result.stderr}${result.stdout}`);
+      return result.stdout + result.stderr;
+    };
+    await writeFile(path("names"), "# of the depot\nvan-1\n\nvan-2\n");
+    const file = path("vans.batch.json");
+    const create = (...more: string[]): Promise<string> =>
+      run(
+        more.length === 0 ? 0 : 2,
+        "device",
+        "batch",
+        "create",
+        "vans",
+        "--count",
+        "2",
+        "--line",
+        "soh",
+        ...[...["--names", path("names"), "--label", "depot=lyon", "--hold", "--file", file], ...more],
+      );
+    assert.match(await create(), /2 devices may enrol with/);
+    await create("--label", "depot-");
+    const enrol = (status: number, name: string): Promise<string> =>
+      run(status, "agent", "enroll", file, "--name", name, "--enrolment", path(`${name}.json`));
+    assert.match(await enrol(0, "van-1"), /van-1 has its certificate/);
+    assert.match(await enrol(1, "van-3"), /CERTIFICATE_REFUSED/);
+    // The other way, without HTTPS between device and server.
+    const [request, answer] = [path("request"), path("answer")];
+    const carried = ["agent", "enroll", file, "--name", "van-2", "--enrolment", path("van-2.json")];
+    await run(0, ...carried, "--request", request);
+    await run(0, "device", "sign", request, "--file", answer);
+    await run(0, ...carried, "--response", answer);
+    assert.equal((await loadEnrolment(nodeFiles(), path("van-2.json"))).generation, 1);
+    assert.match(await run(0, "device", "batch", "show", "vans"), /wait to be accepted: van-1, van-2/);
+    assert.match(await run(0, "device", "show", "van-1"), /with the batch vans/);
+    assert.match(await run(0, "device", "accept", "--batch", "vans"), /accepted van-1, van-2/);
+    assert.match(await run(0, "device", "list"), /van-1/);
+    await run(0, "device", "batch", "revoke", "vans");
+    assert.match(await run(0, "device", "batch", "list"), /vans +revoked +2 of 2/);
+    await run(3, "device", "batch", "show", "buses");
+    await run(2, "device", "accept");
+  });
+});
+
 describe("a manifest of devices", () => {
   it("is CSV with named columns, or JSON lines", () => {
     const expected = [

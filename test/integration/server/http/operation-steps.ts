@@ -340,6 +340,25 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: (at) => at.invite({ fleet, device: "bus", lines: ["line"] }),
       fails: "CONFIG_INVALID",
     },
+    {
+      name: "createBatch",
+      shows: "of a server without certificates",
+      ask: (at) => at.createBatch({ fleet, batch: "b", count: 1, validMs: 60_000, lines: ["line"] }),
+      fails: "CONFIG_INVALID",
+    },
+    { name: "batches", ask: (at) => at.batches({ fleet }) },
+    {
+      name: "revokeBatch",
+      shows: "one that is not there",
+      ask: (at) => at.revokeBatch({ fleet, batch: "b" }),
+      fails: "NOT_FOUND",
+    },
+    {
+      name: "acceptDevices",
+      shows: "neither devices nor a batch",
+      ask: (at) => at.acceptDevices({ fleet }),
+      fails: "USAGE",
+    },
     { name: "certify", ask: (at) => at.certify({ request: {} }), fails: "ENROLMENT_INVALID" },
     {
       name: "renewDevice",
