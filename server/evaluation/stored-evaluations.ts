@@ -84,9 +84,11 @@ function versionsOf(repository: FleetRepository, model: string | undefined): rea
 }
 
 function evaluationsOf(repository: FleetRepository, versions: readonly VersionSummary[]): Found[] {
-  return versions
-    .filter(({ evaluations }) => evaluations !== undefined)
-    .flatMap((version) => repository.evaluations(version.versionId).map((state) => ({ version, state })));
+  const evaluated = versions.filter(({ evaluations }) => evaluations !== undefined);
+  const found = repository.evaluations(evaluated.map(({ versionId }) => versionId));
+  return evaluated.flatMap((version) =>
+    (found.get(version.versionId) ?? []).map((state) => ({ version, state })),
+  );
 }
 
 function requireEvaluation(repository: FleetRepository, id: string): Found {

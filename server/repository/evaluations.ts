@@ -10,7 +10,7 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
-import { versionsInUse } from "./state/state.js";
+import { versionsInUse, type VersionState } from "./state/state.js";
 import { requireKept } from "./versions/diff-versions.js";
 
 /** Long enough for a fact to be written. */
@@ -74,14 +74,20 @@ export async function storeEvaluation(
 
 export function evaluationsOf(
   { state }: Pick<RepositoryContext, "state">,
-  versionId: Hash,
-): readonly EvaluationState[] {
-  const version = state.versions.get(versionId);
-  if (version?.evaluations === undefined) return [];
-  // `keptVersions` looks at all versions, and this is asked for each of them.
-  const isKept =
-    version.retired === undefined || version.held !== undefined || versionsInUse(state).has(versionId);
-  return isKept ? version.evaluations : [];
+  versionIds: Iterable<Hash>,
+): ReadonlyMap<Hash, readonly EvaluationState[]> {
+  // Which retired versions are in use takes a look at all versions and devices: once, and only where one is asked for.
+  let inUse: ReadonlyMap<Hash, string> | undefined;
+  const isKept = (version: VersionState): boolean =>
+    version.retired === undefined ||
+    version.held !== undefined ||
+    (inUse ??= versionsInUse(state)).has(version.versionId);
+  const found = new Map<Hash, readonly EvaluationState[]>();
+  for (const versionId of versionIds) {
+    const version = state.versions.get(versionId);
+    if (version?.evaluations !== undefined && isKept(version)) found.set(versionId, version.evaluations);
+  }
+  return found;
 }
 
 /**

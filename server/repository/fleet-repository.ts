@@ -519,8 +519,8 @@ export interface FleetRepository {
    * @throws MODEL_NOT_FOUND, MODEL_RETIRED, SIZE_OVER_LIMIT, DISK_FULL
    */
   storeEvaluation(evaluation: StoredEvaluation, predictions?: Uint8Array): Promise<EvaluationState>;
-  /** The stored evaluations of a version, oldest first; none where its objects are not kept. */
-  evaluations(versionId: Hash): readonly EvaluationState[];
+  /** Stored evaluations of versions, oldest first; none of versions without any, or whose objects are not kept. */
+  evaluations(versionIds: Iterable<Hash>): ReadonlyMap<Hash, readonly EvaluationState[]>;
   /** The owner's signed releases; undefined: none were published. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
   releases(): Promise<StoredReleases | undefined>;
   /**

@@ -264,7 +264,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),
-    evaluations: (versionId) => evaluationsOf(context, versionId),
+    evaluations: (versionIds) => evaluationsOf(context, versionIds),
     releases: () => readReleases(context),
     publishReleases: (change) => publishReleases(context, change),
     engines: () => engineSummaries(context),

@@ -1,8 +1,8 @@
 /**
  * A fleet with 20,000 versions beside one with a tenth of them: what commands cost a user, and how long a server
  * takes until it answers: `stemma bench versions [--quick] [-o json]`. Half of the versions are one chain, as of a
- * device that reports every hour for a year; the others belong to 100 lines. Two more fleets have as many devices and
- * no versions. Each command runs in a process of its own. Asserts nothing.
+ * device that reports every hour for a year, each of them evaluated once; the others belong to 100 lines. Two more
+ * fleets have as many devices and no versions. Each command runs in a process of its own. Asserts nothing.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -18,6 +18,7 @@ import type { FleetRepository } from "../../server/repository/fleet-repository.j
 import { formatBytes, formatDuration, renderTable } from "../../shared/cli/output.js";
 import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { evaluationOf, predictionsOfOne } from "../helpers/evaluation-of.js";
 import { withTokens } from "../helpers/home-with-tokens.js";
 import { startServerProcess } from "../helpers/server-process.js";
 import { median, timed } from "./save-floors.js";
@@ -32,6 +33,8 @@ const fleet = "bench";
 const most = options.quick ? 2_000 : 20_000;
 const runs = options.quick ? 1 : 3;
 const lines = 100;
+/** The long chain's. */
+const evaluatedName = "long";
 
 const commands: readonly (readonly string[])[] = [
   ["model", "list"],
@@ -42,6 +45,7 @@ const commands: readonly (readonly string[])[] = [
   ["model", "diff", "long:1", "long"],
   ["model", "descendants", "long:1"],
   ["model", "verify", "long"],
+  ["model", "evals"],
   ["storage", "stats"],
   ["storage", "gc", "--dry-run"],
   ["storage", "check"],
@@ -75,7 +79,7 @@ async function saveVersions(path: string, count: number): Promise<void> {
   const repository = await openRepository(home, fleet);
   const perLine = Math.round(count / 2 / lines);
   await Promise.all([
-    saveChain(repository, "long", count / 2),
+    saveChain(repository, evaluatedName, count / 2),
     ...Array.from({ length: lines }, (_, line) => saveChain(repository, `line-${line}`, perLine)),
   ]);
   await repository.close();
@@ -95,6 +99,8 @@ async function saveChain(repository: FleetRepository, name: string, count: numbe
       ...(base === undefined ? {} : { bases: [base] }),
     });
     base = summary.versionId;
+    if (name === evaluatedName)
+      await repository.storeEvaluation(evaluationOf(summary, version), predictionsOfOne);
   }
 }
 

@@ -10,6 +10,7 @@ import { openFleets } from "../../../../server/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { unhashedOpaqueModel } from "../../../../shared/save/model-source.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
+import { evaluationOf, predictionsOfOne } from "../../../helpers/evaluation-of.js";
 import { memoryHome, openRepository } from "../repository/harness.js";
 
 const few = process.env["STEMMA_TEST_FULL"] === "1" ? 2_000 : 200;
@@ -92,6 +93,7 @@ interface OpenedFleet {
   close(): Promise<void>;
 }
 
+/** @param versions half of them in a chain, which are evaluated; of these every second one is retired afterwards */
 async function fleetOf(versions: number): Promise<OpenedFleet> {
   const { home } = await memoryHome();
   const repository = await openRepository(home, fleet);
@@ -108,9 +110,12 @@ async function fleetOf(versions: number): Promise<OpenedFleet> {
         ...(base === undefined ? {} : { bases: [base] }),
       });
       base = summary.versionId;
+      if (name === "long") await repository.storeEvaluation(evaluationOf(summary, version), predictionsOfOne);
     }
   };
   await save("long", versions / 2);
+  for (const { versionId, version } of repository.versions({ name: "long" }).slice(0, -1))
+    if (version % 2 === 0) await repository.retire(versionId, "old");
   for (let line = 0; line < lines; line++) await save(`line-${line}`, versions / 2 / lines);
   await repository.close();
   const open = (): ReturnType<typeof openFleets> => openFleets(home);

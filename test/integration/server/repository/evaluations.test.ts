@@ -5,36 +5,15 @@ import { test } from "node:test";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
 import { openHome } from "../../../../server/repository/home.js";
-import type { StoredEvaluation } from "../../../../shared/provenance/stored-evaluation.js";
+import type { EvaluationState } from "../../../../server/repository/state/evaluation-state.js";
+import { evaluationOf, predictionsOfOne as predictions } from "../../../helpers/evaluation-of.js";
 import { objectId } from "../../../../shared/tensor/hash.js";
-import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { memoryHome, modelOf, openRepository, tensorsOf } from "./harness.js";
 
-const predictions = new Uint8Array([0, 0, 128, 63]);
-
-function evaluationOf({ versionId, record }: VersionSummary, endedAtMs: number): StoredEvaluation {
-  return {
-    versionId,
-    root: record.root,
-    engine: "ab".repeat(32) as Hash,
-    backend: { backend: "wasm", reason: "default" },
-    data: {
-      content: "cd".repeat(32) as Hash,
-      reader: "samples",
-      parameters: {},
-      from: "stored",
-      part: "heldOut",
-      heldOut: 1,
-      evaluated: 1,
-    },
-    measures: { task: "regression", samples: 1, meanAbsoluteError: 0, rootMeanSquareError: 0, r2: null },
-    metric: { name: "mean absolute error", unit: "%", lowerIsBetter: true, value: 0 },
-    predictions: { object: objectId("predictions", predictions), width: 1 },
-    environment: {},
-    times: { endedAtMs, workMs: 1 },
-    by: null,
-  };
-}
+const evaluationsOf = (
+  repository: FleetRepository,
+  { versionId }: VersionSummary,
+): readonly EvaluationState[] => repository.evaluations([versionId]).get(versionId) ?? [];
 
 async function collectNow(repository: FleetRepository): Promise<number> {
   const plan = await repository.planCollection();
@@ -55,7 +34,7 @@ test("evaluations outlive collections, restarts and a restore, and go with their
   await repository.close();
   repository = await openRepository(home, "fleet-a");
   assert.deepEqual(
-    repository.evaluations(summary.versionId).map(({ object }) => object),
+    evaluationsOf(repository, summary).map(({ object }) => object),
     [kept.object],
   );
   assert.deepEqual((await repository.check()).problems, []);
@@ -65,12 +44,12 @@ test("evaluations outlive collections, restarts and a restore, and go with their
   const target = join(path, "..", "restored");
   await restoreBackup(folder, target, ports);
   const restored = await openRepository(await openHome(target, ports), "fleet-a");
-  assert.deepEqual(restored.evaluations(summary.versionId), repository.evaluations(summary.versionId));
+  assert.deepEqual(evaluationsOf(restored, summary), evaluationsOf(repository, summary));
   assert.deepEqual((await restored.check()).problems, []);
   await restored.close();
 
   await repository.retire(summary.versionId, "old");
-  assert.deepEqual(repository.evaluations(summary.versionId), []);
+  assert.deepEqual(evaluationsOf(repository, summary), []);
   ports.clock.advance(61_000);
   await collectNow(repository);
   assert.equal(repository.objects.has(kept.object), false);
