@@ -6,6 +6,7 @@ import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
+import { switchRefused } from "../shared/wire/device-events.js";
 import type { Offer, Receipt } from "../shared/wire/messages.js";
 import { BackgroundTasks } from "./background-tasks.js";
 import {
@@ -48,6 +49,8 @@ const finalOfferErrors = new Set([
   "RELEASE_UNKNOWN",
   "RELEASE_EXPIRED",
   "RELEASE_METADATA_INVALID",
+  // Tried again at the next connection, or when it is assigned again.
+  "HOOK_FAILED",
   "INTERRUPTED",
 ]);
 
@@ -99,10 +102,7 @@ export class Agent {
     });
     this.#checkLines();
     await activator.reconcile(enrolment.lines);
-    for (const line of enrolment.lines)
-      await activator.activateNewest(line).catch((error: unknown) => {
-        this.#report("activation-failed", messageOf(error), line);
-      });
+    for (const line of enrolment.lines) await this.#activateNewest(line);
     await this.#housekeeping();
     this.#isStarted = true;
     link.start();
@@ -115,10 +115,11 @@ export class Agent {
   async stop(): Promise<void> {
     if (this.#tasks.isStopped) return;
     this.#tasks.stop();
-    const { downloads, trainer, evaluator, link, conversation, uploads, activator, intakes, outbox } =
+    const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
       this.#services;
     downloads.stop();
     evaluator.stop();
+    hooks.stop();
     await trainer.stop();
     await link.stop();
     conversation.onClosed();
@@ -186,9 +187,7 @@ export class Agent {
    */
   async save(line: string, request: SaveFileRequest): Promise<SavedFile> {
     const saved = await this.#services.saver.save(this.#requireLine(line), request);
-    await this.#services.activator.activateNewest(line).catch((error: unknown) => {
-      this.#report("activation-failed", messageOf(error), line);
-    });
+    await this.#activateNewest(line);
     if (this.#isStarted) this.#services.trainer.wake();
     return saved;
   }
@@ -256,9 +255,7 @@ export class Agent {
           },
         }),
       onTrained: (line) => {
-        this.#tasks.run(async () => {
-          await this.#services.activator.activateNewest(line);
-        });
+        this.#tasks.run(() => this.#activateNewest(line));
       },
       report: (name, text, line) => {
         this.#report(name, text, line);
@@ -278,8 +275,15 @@ export class Agent {
     return after;
   }
 
+  /** What is tried again later is no reason to leave other work undone. */
+  async #activateNewest(line: string): Promise<void> {
+    await this.#services.activator.activateNewest(line).catch((error: unknown) => {
+      if (!isStemmaError(error, "INTERRUPTED")) this.#report("activation-failed", messageOf(error), line);
+    });
+  }
+
   async #onReceipt(line: string, kind: Receipt["kind"]): Promise<void> {
-    await this.#services.activator.activateNewest(line);
+    await this.#activateNewest(line);
     if (kind === "released") await this.#forget();
     this.#services.trainer.wake();
   }
@@ -295,7 +299,7 @@ export class Agent {
       if (!isStemmaError(error)) throw error;
       if (error.code === "INTERRUPTED") return;
       this.#report(
-        "offer-failed",
+        error.code === "HOOK_FAILED" ? switchRefused : "offer-failed",
         `the offered model ${offer.name}:${offer.version} could not be installed: ${messageWithCode(error)}`,
         offer.line,
       );

@@ -17,6 +17,7 @@ import { Intake } from "./intake/intake.js";
 import type { RecentEvents } from "./logs/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
+import { SwitchHooks } from "./lines/switch-hooks.js";
 import { Credentials } from "./identity/credentials.js";
 import { Link } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
@@ -97,6 +98,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly downloads: Downloads;
   readonly offers: Offers;
   readonly activator: Activator;
+  readonly hooks: SwitchHooks;
   readonly releases: ReleaseTrust;
   readonly recipes: OwnRecipes;
   readonly trainer: Trainer;
@@ -177,7 +179,8 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     diskUse,
     releases,
   });
-  const activator = new Activator({ ...common, current, releases, session: () => link.session });
+  const hooks = new SwitchHooks({ ...common, commandOwner: parts.commandOwner });
+  const activator = new Activator({ ...common, current, releases, hooks, session: () => link.session });
   const trainer = new Trainer({
     ...common,
     activator,
@@ -218,6 +221,7 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     downloads,
     offers,
     activator,
+    hooks,
     releases,
     recipes,
     trainer,

@@ -22,7 +22,8 @@ import { Agent } from "./agent.js";
 import type { AgentParts } from "./compose-agent.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
-import { checkCommand, checkSettingsFile } from "./external/trusted-command.js";
+import { hooksOf } from "./settings/hooks.js";
+import { checkCommand, checkSettingsFile } from "./programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { RecentEvents, recentLog } from "./logs/recent-log.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
@@ -113,7 +114,7 @@ export async function startAgent(
   const files = ports.files ?? nodeFiles();
   const settings = await readSettings(files, home, options);
   checkRecipes(settings.config, ports.checkRecipe ?? (await builtInRecipes()));
-  await checkTrainers(settings);
+  await checkPrograms(settings);
   await openAgentHome(files, home, settings.enrolment);
   const lock = await lockHome(home);
   try {
@@ -177,13 +178,17 @@ async function ownerOf(path: string | undefined): Promise<number | undefined> {
   return (await stat(path).catch(() => undefined))?.uid ?? own;
 }
 
-/** @throws CONFIG_INVALID where others than the owner of agent.json could change what an external trainer runs */
-async function checkTrainers({ config, commandOwner, configFile }: Settings): Promise<void> {
-  const hasTrainer = Object.values(config.lines).some(({ trainer }) => trainer !== undefined);
-  if (hasTrainer && configFile !== undefined) await checkSettingsFile(configFile, commandOwner);
-  for (const [line, { trainer }] of Object.entries(config.lines))
-    if (trainer !== undefined)
-      await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner: commandOwner });
+/** @throws CONFIG_INVALID where others than the owner of agent.json could change what trainers and hooks run */
+async function checkPrograms({ config, commandOwner, configFile }: Settings): Promise<void> {
+  const lines = Object.values(config.lines);
+  const runsPrograms = lines.some(({ trainer, hooks }) => trainer !== undefined || hooksOf(hooks).length > 0);
+  if (runsPrograms && configFile !== undefined) await checkSettingsFile(configFile, commandOwner);
+  for (const [line, { trainer, hooks }] of Object.entries(config.lines)) {
+    const owner = commandOwner;
+    if (trainer !== undefined) await checkCommand(trainer, { field: `lines.${line}.trainer.exec`, owner });
+    for (const { name, hook } of hooksOf(hooks))
+      await checkCommand(hook, { field: `lines.${line}.hooks.${name}.exec`, owner });
+  }
 }
 
 /** The log, with what the server has set of it and of the rest; the agent's home must be open. */

@@ -130,6 +130,7 @@ const trainCodes = {
   TRAINING_STOPPED: failed,
   TRAINER_FAILED: failed,
   TRAINER_TIMED_OUT: timedOut,
+  HOOK_FAILED: failed,
   TRAINER_OUTPUT_INVALID: failed,
   TRAINER_OUTPUT_TOO_LARGE: failed,
   TENSORS_LEAKED: failed,

@@ -149,6 +149,14 @@ export class CurrentStore {
     if (before !== undefined) this.#replacedAt.set(before, this.clock.monotonic());
   }
 
+  /** Takes a line's link away, which ran nothing before; resolves once that is durable. */
+  async deactivate(line: string): Promise<void> {
+    const before = await this.active(line);
+    await this.files.remove(join(this.home, "current", line));
+    await this.files.syncFolder(join(this.home, "current"));
+    if (before !== undefined) this.#replacedAt.set(before, this.clock.monotonic());
+  }
+
   /**
    * Removes installed versions that no line runs, that were replaced at least ten minutes ago and that are
    * not in `keep` (the last replaced version of each line). Returns the removed versions.

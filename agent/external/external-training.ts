@@ -16,18 +16,12 @@ import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";
 import { storeModel, type StoredModel, type StoreModelOptions } from "../saving/store-model.js";
 import type { ExternalTrainer } from "../settings/external-trainer.js";
-import {
-  endLeftProcess,
-  noteProcess,
-  prepareJobFolder,
-  type ExternalJob,
-  type GivenSamples,
-  type JobFolders,
-} from "./job-folder.js";
+import { prepareJobFolder, type ExternalJob, type GivenSamples, type JobFolders } from "./job-folder.js";
 import { readOutput } from "./read-output.js";
 import { runCommand } from "./run-command.js";
-import { endStrayProcesses } from "./stray-processes.js";
-import { checkCommand, identifyCommand, type CommandIdentity } from "./trusted-command.js";
+import { endLeftProcess, noteProcess } from "../programs/left-process.js";
+import { endStrayProcesses } from "../programs/stray-processes.js";
+import { checkCommand, identifyCommand, type CommandIdentity } from "../programs/trusted-command.js";
 
 export interface ExternalTrainingOptions extends StoreModelOptions {
   readonly files: Files;

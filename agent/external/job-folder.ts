@@ -10,10 +10,9 @@
  *     <work>/process.json          the process, so that one whose agent was killed is ended
  */
 import { constants } from "node:fs";
-import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileError } from "../../shared/files/file-error.js";
-import { startOfProcess } from "../../shared/files/process-start.js";
 import type { Files, Random } from "../../shared/ports.js";
 import { safetensorsChunks, type NamedSource } from "../../shared/tensor/safetensors.js";
 import { sourceOfTensor, type Hash } from "../../shared/tensor/tensor.js";
@@ -21,8 +20,6 @@ import type { SamplePart, SampleSet } from "../../shared/train/datasets/dataset.
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import type { TrainerParameters } from "../settings/external-trainer.js";
-import { signalGroup } from "./run-command.js";
-import { endStrayProcesses } from "./stray-processes.js";
 
 export interface ExternalJob {
   readonly line: string;
@@ -183,32 +180,4 @@ function floats(shape: readonly number[], values: Float32Array): NamedSource["so
 
 async function writeInput(path: string, text: string): Promise<void> {
   await writeFile(path, text, { mode: readOnly });
-}
-
-const processFile = "process.json";
-
-/** Notes the process of a try, so that it can be ended after this process was killed. */
-export async function noteProcess(workFolder: string, pid: number): Promise<void> {
-  const path = join(workFolder, processFile);
-  const started = await startOfProcess(pid);
-  try {
-    await writeFile(path, JSON.stringify({ pid, started }), { mode: 0o600 });
-  } catch (error) {
-    throw fileError(error, "write", path);
-  }
-}
-
-/** Ends the process group that a try left running, if it is still the same process, and what left that group. */
-export async function endLeftProcess(workFolder: string): Promise<void> {
-  await endStrayProcesses(workFolder);
-  try {
-    const text = await readFile(join(workFolder, processFile), "utf8");
-    const { pid, started } = JSON.parse(text) as { readonly pid?: unknown; readonly started?: unknown };
-    if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid <= 1) return;
-    // Without a start time (other systems than Linux) it cannot be told from another process.
-    if (typeof started === "string" && started !== "" && (await startOfProcess(pid)) === started)
-      signalGroup(pid, "SIGKILL");
-  } catch {
-    // No such file, or a torn one: nothing is known to run.
-  }
 }

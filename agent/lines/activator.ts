@@ -3,7 +3,8 @@
  * it into a slot, switches the link, then appends the fact. A restart at any step leads to the same state.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
-import { StemmaError } from "../../shared/errors.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/optimizer-file.js";
@@ -19,6 +20,7 @@ import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import { mayRun, nextActivation } from "./activation.js";
+import type { LineSwitch, SwitchHooks } from "./switch-hooks.js";
 
 export interface ActivatorOptions {
   readonly files: Files;
@@ -32,6 +34,18 @@ export interface ActivatorOptions {
   readonly session: () => number;
   /** Refuses what is neither released nor this device's own. */
   readonly releases: Pick<ReleaseTrust, "requireInstallable">;
+  readonly hooks: Pick<SwitchHooks, "run">;
+}
+
+/** Milliseconds for which a line does not try by itself again what a hook refused. */
+const refusedMs = 10 * 60_000;
+
+interface Change {
+  readonly line: string;
+  readonly versionId: Hash;
+  /** What the line's link named before; undefined: nothing. */
+  readonly previous: Hash | undefined;
+  readonly isChosen: boolean;
 }
 
 /** An installed version, as trainings read it. */
@@ -42,12 +56,17 @@ export interface BaseFolder {
 
 export class Activator {
   readonly #queue = new SerialQueue();
+  /** By line, the version that a hook refused last, and until when it is not tried by itself. */
+  readonly #refused = new Map<
+    string,
+    { readonly versionId: Hash; readonly untilMs: number; readonly error: StemmaError }
+  >();
   constructor(private readonly options: ActivatorOptions) {}
 
   /**
    * Switches a line to a version of its own that is on this device, because it was chosen: assigned, or named by a
    * person. A training that began from the version before goes on, but the line does not run what it gives.
-   * @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL
+   * @throws MODEL_NOT_FOUND, ROOT_MISMATCH, DISK_BUDGET_EXHAUSTED, DISK_FULL, HOOK_FAILED
    */
   activate(line: string, versionId: Hash): Promise<void> {
     return this.#queue.run(() => this.#activate(line, versionId, true));
@@ -56,11 +75,15 @@ export class Activator {
   /**
    * Switches a line to its newest version that may run, if it is newer than all that the line ever ran.
    * Returns the version that it switched to.
+   * @throws as `activate`; HOOK_FAILED without asking again, for a while after a hook refused it
    */
   activateNewest(line: string): Promise<Hash | undefined> {
     return this.#queue.run(async () => {
       const next = nextActivation(this.options.outbox.state, line, this.options.profile.activation);
       if (next === undefined) return undefined;
+      const refused = this.#refused.get(line);
+      if (refused?.versionId === next.versionId && this.options.clock.monotonic() < refused.untilMs)
+        throw refused.error;
       await this.#activate(line, next.versionId, false);
       return next.versionId;
     });
@@ -81,9 +104,13 @@ export class Activator {
         if (outbox.entry(wanted) !== undefined) await this.#install(line, wanted);
         if (linked === undefined) await current.activate(line, wanted);
         if (recorded === wanted) continue;
-        // Ended between the link and the fact.
+        // Ended between the link and the fact: what the hooks after the switch said is not known.
         const next = nextActivation(outbox.state, line, this.options.profile.activation);
-        await this.#recordActivation(line, wanted, wanted !== next?.versionId);
+        const change = { line, versionId: wanted, previous: recorded, isChosen: wanted !== next?.versionId };
+        await this.#commit(change).catch((error: unknown) => {
+          if (!isStemmaError(error, "HOOK_FAILED")) throw error;
+          this.options.log.warn("switch-returned", { line, version: wanted, text: error.message });
+        });
       }
     });
   }
@@ -163,8 +190,59 @@ export class Activator {
     if (activeVersion(outbox.state, line) === versionId && (await current.active(line)) === versionId) return;
     await this.options.releases.requireInstallable({ versionId, isOwn: entry.origin === "trained" });
     await this.#install(line, versionId);
+    const previous = await current.active(line);
+    const change = { line, versionId, previous, isChosen };
+    try {
+      await this.options.hooks.run("beforeSwitch", this.#switchOf(change));
+    } catch (error) {
+      this.#noteRefused(change, error);
+      throw error;
+    }
     await current.activate(line, versionId);
+    await this.#commit(change);
+  }
+
+  /** The link names the new version. Where a hook refuses it, the line returns to what it ran. */
+  async #commit(change: Change): Promise<void> {
+    const { line, versionId, isChosen } = change;
+    try {
+      await this.options.hooks.run("afterSwitch", this.#switchOf(change));
+    } catch (error) {
+      this.#noteRefused(change, error);
+      if (isStemmaError(error, "HOOK_FAILED")) await this.#return(change);
+      throw error;
+    }
+    this.#refused.delete(line);
     await this.#recordActivation(line, versionId, isChosen);
+  }
+
+  async #return({ line, versionId, previous }: Change): Promise<void> {
+    const { outbox, current, hooks, log } = this.options;
+    if (previous === undefined) {
+      await current.deactivate(line);
+      return;
+    }
+    if (outbox.entry(previous) !== undefined) await this.#install(line, previous);
+    await current.activate(line, previous);
+    const back = { line, versionId: previous, previous: versionId, isChosen: true };
+    await hooks.run("afterSwitch", { ...this.#switchOf(back), isReturn: true }).catch((error: unknown) => {
+      log.warn("hook-failed", { line, version: previous, text: `after the return: ${messageOf(error)}` });
+    });
+  }
+
+  #switchOf({ line, versionId, previous }: Change): LineSwitch {
+    const modelOf = (id: Hash) => ({ versionId: id, folder: this.options.current.folderOf(id) });
+    return {
+      line,
+      to: modelOf(versionId),
+      from: previous === undefined ? undefined : modelOf(previous),
+      isReturn: false,
+    };
+  }
+
+  #noteRefused({ line, versionId }: Change, error: unknown): void {
+    const untilMs = this.options.clock.monotonic() + refusedMs;
+    if (isStemmaError(error, "HOOK_FAILED")) this.#refused.set(line, { versionId, untilMs, error });
   }
 
   async #install(line: string, versionId: Hash): Promise<void> {

@@ -11,6 +11,7 @@ import type { Files } from "../../shared/ports.js";
 import { releasePolicies } from "../../shared/trust/enrolment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { externalTrainerSchema } from "./external-trainer.js";
+import { hooksSchema } from "./hooks.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 /** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
@@ -43,6 +44,8 @@ const lineFields = z.strictObject({
   parameters: z.record(z.string().max(64), scalar).default({}),
   /** A program of the device's own that trains this line instead of a recipe. */
   trainer: externalTrainerSchema.optional(),
+  /** Commands that are run when the line switches to another model. */
+  hooks: hooksSchema,
   /** Training data; the line's own collected samples when absent. */
   dataset: datasetSchema.optional(),
   /** Whether the samples of a training, collected or of its `dataset`, are sent to the server with its model. */

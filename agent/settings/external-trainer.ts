@@ -14,13 +14,15 @@ const argument = z
   .max(4096)
   .refine((text) => !text.includes("\0"), "must not contain a zero byte");
 
+/** A program, by its absolute path, and its fixed arguments; no shell reads them. */
+export const execSchema = z
+  .array(argument)
+  .min(1)
+  .max(64)
+  .refine(([program = ""]) => isAbsolute(program), "must begin with the absolute path of a program");
+
 export const externalTrainerSchema = z.strictObject({
-  /** The program, by its absolute path, and its fixed arguments; no shell reads them. */
-  exec: z
-    .array(argument)
-    .min(1)
-    .max(64)
-    .refine(([program = ""]) => isAbsolute(program), "must begin with the absolute path of a program"),
+  exec: execSchema,
   /** Seconds after which it is ended. */
   timeoutSeconds: z.number().int().min(1).max(604_800).default(3600),
   /** Bytes that it may write; when absent, twice its base and 256 MiB. */

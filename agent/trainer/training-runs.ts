@@ -16,7 +16,7 @@ import type { EngineNotice, TrainingProgress } from "../../shared/train/training
 import { judgeDisk } from "../resources/disk-budget.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
-import { endLeftProcess } from "../external/job-folder.js";
+import { endLeftProcess } from "../programs/left-process.js";
 import { trainExternally, type ExternalTrainingOptions } from "../external/external-training.js";
 import { externalRecipe, isExternalRecipe } from "../settings/external-trainer.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";

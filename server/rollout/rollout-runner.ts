@@ -7,6 +7,7 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { PlannedTransfer } from "../../shared/journal/fact.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import { switchRefused } from "../../shared/wire/device-events.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OpenFleets } from "../context/open-fleets.js";
@@ -20,6 +21,7 @@ import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";
 import { planTransfers } from "./plan-transfers.js";
+import { noteSwitchRefused } from "./switch-refused.js";
 import { returnsOf, undo } from "./undo.js";
 import { isOpenAt, offsetOf } from "./windows.js";
 
@@ -49,6 +51,8 @@ const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
   "recorded",
   "device-event",
 ]);
+
+type DeviceEvent = Extract<ServerEvent, { readonly event: "device-event" }>;
 
 interface Asked {
   isAsking: boolean;
@@ -101,8 +105,22 @@ export class RolloutRunner {
   }
 
   async #listen(): Promise<void> {
-    for await (const { event } of this.parts.events.listen(this.#stop.signal))
-      if (wakers.has(event)) this.wake();
+    for await (const event of this.parts.events.listen(this.#stop.signal)) {
+      if (event.event === "device-event" && event.name === switchRefused) await this.#switchRefused(event);
+      if (wakers.has(event.event)) this.wake();
+    }
+  }
+
+  /** Never rejects: the device says so again where it is offered the version again. */
+  async #switchRefused({ fleet, device, line, text }: DeviceEvent): Promise<void> {
+    const { fleets, clock, log } = this.parts;
+    try {
+      const refusal = { device, line, because: text, atMs: clock.now() };
+      const rollout = await noteSwitchRefused(await fleets.get(fleet), refusal);
+      if (rollout !== undefined) log.warn("rollout-switch-failed", { fleet, rollout, device, text });
+    } catch (error) {
+      log.warn("rollout-delayed", { fleet, device, message: messageOf(error) });
+    }
   }
 
   /** Looks at this time, or earlier where that was asked for. */

@@ -317,6 +317,13 @@ export type Fact =
       readonly compared?: ComparedLosses;
       readonly trial?: RolloutTrial;
     })
+  /** A hook of the device refused the version that it was to switch to. */
+  | (Timed & {
+      readonly type: "switch-failed";
+      readonly rollout: string;
+      readonly device: string;
+      readonly because: string;
+    })
   /** The server has sent this generation of the device every byte of the version that it had not already. */
   | (Timed & {
       readonly type: "given";

@@ -2,5 +2,7 @@
 
 /** The server has not proven that its journal continues what the device has seen: the device does not believe it. */
 export const serverDoubted = "server-history-rewritten";
+/** A hook of the device refused the version that is assigned to a line, which runs what it ran. */
+export const switchRefused = "switch-refused";
 /** It has proven that since. */
 export const serverBelieved = "server-believed";

@@ -1,5 +1,6 @@
-/** Of an agent that does not look at releases, and whose lines name no recipe of the fleet's own. */
+/** Of an agent that does not look at releases, and whose lines have no recipe of the fleet's own and no hooks. */
 import assert from "node:assert/strict";
+import type { SwitchHooks } from "../../agent/lines/switch-hooks.js";
 import type { OwnRecipes } from "../../agent/recipes/own-recipes.js";
 import type { ReleaseTrust } from "../../agent/releases/release-trust.js";
 
@@ -13,3 +14,6 @@ export const noRecipes: Pick<OwnRecipes, "require" | "jobRecipe" | "whyNot"> = {
   jobRecipe: () => assert.fail("no line names a recipe of the fleet's own"),
   whyNot: () => assert.fail("no line names a recipe of the fleet's own"),
 };
+
+/** Of an agent whose lines have no hooks. */
+export const noHooks: Pick<SwitchHooks, "run"> = { run: () => Promise.resolve() };

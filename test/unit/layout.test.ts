@@ -52,6 +52,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/control",
     "agent/intake",
     "agent/resources",
+    "agent/programs",
     "agent/home",
     "agent/identity",
     "agent/link",

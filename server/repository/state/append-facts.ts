@@ -36,6 +36,7 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "rollout-phase",
   "wave",
   "judged",
+  "switch-failed",
 ]);
 
 /**
@@ -210,6 +211,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       for (const device of fact.devices) requireDevice(state, device);
       return checkRollout(state.rollouts, fact);
     case "judged":
+    case "switch-failed":
       requireDevice(state, fact.device);
       return checkRollout(state.rollouts, fact);
     case "unquarantined":

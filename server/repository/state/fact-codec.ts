@@ -205,6 +205,7 @@ const factSchemas = {
       })
       .optional(),
   },
+  "switch-failed": { ...at, rollout: text, device: text, because: text },
   given: {
     ...at,
     device: text,

@@ -17,7 +17,9 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
-type RolloutFact = FactOf<"rollout" | "rollout-approved" | "rollout-phase" | "wave" | "judged">;
+type RolloutFact = FactOf<
+  "rollout" | "rollout-approved" | "rollout-phase" | "wave" | "judged" | "switch-failed"
+>;
 
 export interface RolloutMember {
   readonly device: string;
@@ -148,6 +150,16 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       rollout.undecided--;
       return true;
     }
+    case "switch-failed": {
+      const member = rollout.members.get(fact.device);
+      if (member?.judged?.verdict !== "passed") return false;
+      const { atMs, because } = fact;
+      rollout.members.set(fact.device, {
+        ...member,
+        judged: { ...member.judged, atMs, verdict: "failed", because },
+      });
+      return true;
+    }
   }
 }
 
@@ -215,8 +227,10 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
       );
     return;
   }
-  const isRunning = phase === "running" || (phase === "done" && fact.type === "judged");
-  const isKnown = fact.type === "wave" || members.get(fact.device)?.judged === undefined;
+  const isRunning = phase === "running" || (phase === "done" && fact.type !== "wave");
+  const isKnown =
+    fact.type === "wave" ||
+    members.get(fact.device)?.judged?.verdict === (fact.type === "judged" ? undefined : "passed");
   if (!isRunning || !isKnown)
     throw new StemmaError(
       "NOT_ALLOWED",

@@ -255,6 +255,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "rollout-phase":
     case "wave":
     case "judged":
+    case "switch-failed":
       if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;
       return;
     case "retention":

@@ -3,7 +3,7 @@
  * switches the line. Everything acknowledged is stored completely; a model that is not released is never
  * lost.
  */
-import { anyRelease } from "../../helpers/any-release.js";
+import { anyRelease, noHooks } from "../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { CurrentStore } from "../../../agent/current/current-store.js";
@@ -47,6 +47,7 @@ async function openAll(files: Files): Promise<Opened> {
   const current = await CurrentStore.open(files, home, clock);
   const activator = new Activator({
     releases: anyRelease,
+    hooks: noHooks,
     files,
     outbox,
     current,

@@ -54,10 +54,11 @@ class Fleet {
     return device;
   }
 
-  async start(home: string, enrolment: Enrolment, log: WaitableLog): Promise<AgentHandle> {
+  async start(home: string, enrolment: Enrolment, log: WaitableLog, hooks?: object): Promise<AgentHandle> {
     await mkdir(home, { recursive: true });
     await writeFile(join(home, "enrolment.json"), JSON.stringify(this.server.withCurrentAddress(enrolment)));
-    const lines = { [line]: { recipe: "fine-tune", parameters: { epochs: 3 }, schedule: { rounds: 0 } } };
+    const settings = { recipe: "fine-tune", parameters: { epochs: 3 }, schedule: { rounds: 0 } };
+    const lines = { [line]: { ...settings, ...(hooks === undefined ? {} : { hooks }) } };
     return startAgent({ home, config: { format: 1, lines }, profile: { ...testProfile() }, log });
   }
 
@@ -253,6 +254,35 @@ describe("a rollout", { timeout: 120_000 }, () => {
     assert.deepEqual(verdicts(await operations.rollout({ fleet, rollout: "aborted" })), { v3: null });
     await operations.undoRollout({ fleet, rollout: "spring" });
     await v3.log.until("activated", 2, (fields) => fields["version"] === base);
+  });
+
+  it("counts a device as failed whose hook refuses the version, and leaves it on what it ran", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2] = devices as [Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    const base = await v2.runs();
+    await v2.agent.close();
+    const hooks = {
+      afterSwitch: [{ exec: [process.execPath, "-e", "console.error('dark'); process.exit(1)"] }],
+    };
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, hooks);
+    const body = { fleet, name: "spring", model: good, line, select: "name=v2", start: true };
+    await operations.createRollout({ ...body, policy: { waves: ["rest"] } });
+    const stopped = await vehicles.until("spring", ({ phase }) => phase === "paused");
+    assert.match(
+      stopped.because,
+      /v2 failed: .*hooks\.afterSwitch\.0 of agent\.json ended with status 1.*dark/u,
+    );
+    assert.equal(await v2.runs(), base);
+    assert.equal((await operations.device({ fleet, device: "v2" })).active[line]?.versionId, base);
+    // It is not tried again when the device connects again.
+    await v2.agent.close();
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, hooks);
+    await v2.log.until("welcomed", 3);
+    assert.deepEqual(await operations.undoRollout({ fleet, rollout: "spring" }), []);
+    assert.equal(await v2.runs(), base);
   });
 
   it("does not run a staged version by itself, and undoes itself where the policy says so", async (t) => {

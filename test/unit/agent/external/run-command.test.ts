@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { endLeftProcess, noteProcess } from "../../../../agent/external/job-folder.js";
+import { endLeftProcess, noteProcess } from "../../../../agent/programs/left-process.js";
 import { runCommand } from "../../../../agent/external/run-command.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { manualClock } from "../../../helpers/manual-clock.js";

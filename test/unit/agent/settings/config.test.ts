@@ -21,6 +21,7 @@ describe("the agent's settings", () => {
       recipe: "image-classify",
       parameters: {},
       schedule: {},
+      hooks: { beforeSwitch: [], afterSwitch: [] },
       sendSamples: false,
       approach: "parameters",
     });

@@ -1,5 +1,5 @@
 /** The trainer with the real outbox and activator on a folder, and a training that takes no time. */
-import { anyRelease, noRecipes } from "../../../helpers/any-release.js";
+import { anyRelease, noHooks, noRecipes } from "../../../helpers/any-release.js";
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -57,7 +57,13 @@ async function openTrainer(
     diskUse: () => Promise.resolve(diskUse()),
     clockErrorMs: () => null,
   };
-  const activator = new Activator({ ...common, current, releases: anyRelease, session: () => 1 });
+  const activator = new Activator({
+    ...common,
+    current,
+    releases: anyRelease,
+    hooks: noHooks,
+    session: () => 1,
+  });
   const { train, jobs } = fakeTraining();
   const trainer = new Trainer({
     ...common,

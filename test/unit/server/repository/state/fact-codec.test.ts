@@ -175,6 +175,7 @@ test("facts of every kind are decoded as they were encoded", () => {
       compared: { samples: 3, meanDifference: -0.5, standardError: 0 },
       trial: { slowdown: 1.5, moreBytes: -4096, change: 0.25 },
     },
+    { type: "switch-failed", atMs: 1, rollout: "r", device: "d", because: "x" },
     { type: "data", atMs: 1, name: "n", kind: "k", location: "", hash: null },
     { type: "backup", atMs: 1, position: 3, location: "/b" },
     { type: "restored", atMs: 1, position: 3, lostFrom: null },
