@@ -28,7 +28,9 @@ function describeSubject(fact: ListedFact): string {
     ...[versionId, engineId ?? engine].map((id) => (typeof id === "string" ? id.slice(0, 12) : undefined)),
     typeof wave === "number" ? `wave ${wave}` : undefined,
     describeValues(members["labels"] ?? members["settings"]),
-    ...["rule", "location", "phase", "verdict", "because"].map((member) => textOr(members[member])),
+    ...["change", "host", "rule", "location", "phase", "verdict", "because"].map((member) =>
+      textOr(members[member]),
+    ),
   ].filter((text) => text !== undefined);
   return subject.join(", ");
 }

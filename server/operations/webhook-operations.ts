@@ -39,6 +39,13 @@ export function webhookOperations({
       ...live?.webhooks.stateOf(webhook.name),
     });
   };
+  const recordOf =
+    (change: "added" | "moved" | "removed", from: number | null) =>
+    async ({ fleet, name, url }: Webhook): Promise<unknown> => {
+      const atMs = Math.round(clock.now());
+      const { host } = new URL(url);
+      return (await fleets.get(fleet)).append({ type: "webhook", atMs, name, change, host, from });
+    };
   const list = async (): Promise<CallOutput<"webhooks">> =>
     Promise.all((await readWebhooks(files, home.path)).map(shown));
   return {
@@ -48,14 +55,17 @@ export function webhookOperations({
       const { length } = journal.head();
       requirePosition(length, from ?? length);
       const webhook = withoutUndefined({ name, fleet, url, types, madeAtMs: Math.round(clock.now()) });
-      await addWebhook(files, home.path, webhook, await cursorAt(journal, from ?? length));
+      const cursor = await cursorAt(journal, from ?? length);
+      await addWebhook(files, home.path, webhook, { cursor, record: recordOf("added", cursor.position) });
       return shown(webhook);
     },
     moveWebhook: async ({ name, from }) => {
       const webhook = requireWebhook(await readWebhooks(files, home.path), name);
       const journal = await journalOf(webhook.fleet);
       requirePosition(journal.head().length, from);
-      await moveCursor(files, home.path, name, await cursorAt(journal, from));
+      const cursor = await cursorAt(journal, from);
+      await recordOf("moved", from)(webhook);
+      await moveCursor(files, home.path, name, cursor);
       live?.webhooks.forget(name);
       return shown(webhook);
     },
@@ -68,7 +78,7 @@ export function webhookOperations({
       return postFacts(url, headers, body, signal ?? new AbortController().signal);
     },
     removeWebhook: async ({ name }) => {
-      await removeWebhook(files, home.path, name);
+      await removeWebhook(files, home.path, name, recordOf("removed", null));
       live?.webhooks.forget(name);
       return list();
     },

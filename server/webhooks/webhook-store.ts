@@ -51,6 +51,9 @@ const cursorsFile = z.strictObject({
   cursors: z.record(z.string(), cursorSchema),
 });
 
+/** States a change in the journal, before it is made: none goes unrecorded, and one that was cut off is made again. */
+type RecordChange = (webhook: Webhook) => Promise<unknown>;
+
 type ReadFiles = Pick<Files, "stat" | "read">;
 const webhooksPath = (home: string): string => join(home, "webhooks.json");
 const cursorsPath = (home: string): string => join(home, "webhook-cursors.json");
@@ -77,7 +80,12 @@ export async function readWebhooks(files: ReadFiles, home: string): Promise<read
  * Adds a webhook that begins with the fact at this cursor.
  * @throws NAME_INVALID, QUOTA_EXCEEDED, USAGE, CONFIG_INVALID
  */
-export function addWebhook(files: Files, home: string, webhook: Webhook, cursor: Cursor): Promise<void> {
+export function addWebhook(
+  files: Files,
+  home: string,
+  webhook: Webhook,
+  { cursor, record }: { readonly cursor: Cursor; readonly record: RecordChange },
+): Promise<void> {
   return changes.run(async () => {
     const present = await readWebhooks(files, home);
     checkTarget(webhook);
@@ -93,6 +101,7 @@ export function addWebhook(files: Files, home: string, webhook: Webhook, cursor:
         "QUOTA_EXCEEDED",
         `There are ${maxWebhooks} webhooks already. Remove one first with \`stemma webhook rm\`.`,
       );
+    await record(webhook);
     // First, so that a server killed in between does not send a new webhook the history of an old one.
     await writeCursor(files, home, webhook.name, cursor);
     await write(files, webhooksPath(home), {
@@ -119,10 +128,10 @@ function checkTarget({ url, types = [] }: Webhook): void {
 }
 
 /** @throws NOT_FOUND, CONFIG_INVALID */
-export function removeWebhook(files: Files, home: string, name: string): Promise<void> {
+export function removeWebhook(files: Files, home: string, name: string, record: RecordChange): Promise<void> {
   return changes.run(async () => {
     const present = await readWebhooks(files, home);
-    requireWebhook(present, name);
+    await record(requireWebhook(present, name));
     await write(files, webhooksPath(home), {
       kind: "stemma-webhooks",
       format: 1,

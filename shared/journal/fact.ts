@@ -447,6 +447,16 @@ export type Fact =
   | (Caused & { readonly type: "recipe-revoked"; readonly recipe: Hash; readonly because: string })
   /** The server sends a recipe to a device, which may name it from then on as what trained its models. */
   | (Timed & { readonly type: "recipe-given"; readonly device: string; readonly recipe: Hash })
+  /** The server sends this fleet's facts to an address, from another position on, or no more. */
+  | (Caused & {
+      readonly type: "webhook";
+      readonly name: string;
+      readonly change: "added" | "moved" | "removed";
+      /** Host and port: the rest of an address can be a secret. */
+      readonly host: string;
+      /** The next fact that it gets; null where it was removed. */
+      readonly from: number | null;
+    })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

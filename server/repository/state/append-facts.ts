@@ -249,6 +249,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "recipe-approved":
     case "recipe-revoked":
     case "redacted":
+    case "webhook":
     case "backup":
     case "restored":
     case "restore-approved":

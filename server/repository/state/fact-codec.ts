@@ -272,6 +272,14 @@ const factSchemas = {
   "recipe-approved": { ...at, recipe: hash, name: text, version: count, because: text, ...by },
   "recipe-revoked": { ...at, recipe: hash, because: text, ...by },
   "recipe-given": { ...at, device: text, recipe: hash },
+  webhook: {
+    ...at,
+    name: text,
+    change: z.enum(["added", "moved", "removed"]),
+    host: text,
+    from: count.nullable(),
+    ...by,
+  },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,

@@ -286,6 +286,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "recipe-approved":
     case "recipe-revoked":
       return applyRecipe(state.recipes, fact);
+    case "webhook":
+      // Which there are is in the home's own files: a backup is of what was told, not of whom it is told.
+      return;
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });
       return;

@@ -101,6 +101,18 @@ describe("webhooks", () => {
     assert.deepEqual(await operations.testWebhook({ name: "ops" }), { isDelivered: true });
     assert.deepEqual(await operations.removeWebhook({ name: "ops" }), []);
     await assert.rejects(operations.testWebhook({ name: "ops" }), { code: "NOT_FOUND" });
+    const { facts } = await operations.journal({ fleet });
+    const { host } = new URL(url);
+    assert.deepEqual(
+      facts
+        .filter(({ type }) => type === "webhook")
+        .map((fact) => [fact["change"], fact["name"], fact["host"], fact["from"]]),
+      [
+        ["added", "ops", host, 0],
+        ["moved", "ops", host, 0],
+        ["removed", "ops", host, null],
+      ],
+    );
   });
 
   it("refuse addresses that are not of HTTP, and types that no fact has", async () => {

@@ -71,8 +71,14 @@ describe("sending facts to webhooks", () => {
     }
     return clock.now() - startMs;
   }
+  const record = (): Promise<void> => Promise.resolve();
   const add = (name: string, more: { readonly types?: readonly string[] } = {}): Promise<void> =>
-    addWebhook(files, home, { name, fleet, url: "http://receiver/", madeAtMs: 0, ...more }, { position: 0 });
+    addWebhook(
+      files,
+      home,
+      { name, fleet, url: "http://receiver/", madeAtMs: 0, ...more },
+      { cursor: { position: 0 }, record },
+    );
 
   it("sends what is there, then what comes, and goes on where it was after a restart", async () => {
     await add("ops");
@@ -147,7 +153,7 @@ describe("sending facts to webhooks", () => {
     const running = runner();
     running.start();
     await untilAsked(1);
-    await removeWebhook(files, home, "ops");
+    await removeWebhook(files, home, "ops", record);
     for (let second = 0; second < 20; second++) {
       clock.advance(1000);
       await new Promise((resolve) => setImmediate(resolve));
