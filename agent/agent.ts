@@ -23,7 +23,8 @@ import { takeFolderIn } from "./intake/watch-folder.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { usedBytes } from "./resources/disk-budget.js";
 import { runServerCommand } from "./server-commands.js";
-import type { SavedFile, SaveFileRequest } from "./saving/save-file.js";
+import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.js";
+import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
@@ -187,9 +188,20 @@ export class Agent {
    */
   async save(line: string, request: SaveFileRequest): Promise<SavedFile> {
     const saved = await this.#services.saver.save(this.#requireLine(line), request);
+    await this.#onSaved(line);
+    return saved;
+  }
+
+  /** Saves a model that this process makes (FileSaver.saveMade). @throws LINE_UNKNOWN, what saveMade throws */
+  async saveMade(...[line, kind, make]: Parameters<FileSaver["saveMade"]>): Promise<StoredModel> {
+    const saved = await this.#services.saver.saveMade(this.#requireLine(line), kind, make);
+    await this.#onSaved(line);
+    return saved;
+  }
+
+  async #onSaved(line: string): Promise<void> {
     await this.#activateNewest(line);
     if (this.#isStarted) this.#services.trainer.wake();
-    return saved;
   }
 
   /** Switches a line to a version that is on this device. @throws LINE_UNKNOWN, MODEL_NOT_FOUND */

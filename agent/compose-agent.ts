@@ -19,7 +19,7 @@ import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
 import { Credentials } from "./identity/credentials.js";
-import { Link } from "./link/link.js";
+import { Link, type LinkIdentity } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
 import { Pacer } from "./link/pacer.js";
 import { SessionCounter } from "./link/session-counter.js";
@@ -41,7 +41,7 @@ import { ServerMessages } from "./session/server-messages.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
 import type { ServedSettings } from "./settings/served-settings.js";
-import { Evaluator } from "./trainer/evaluator.js";
+import { Evaluator, type LineEvaluator } from "./trainer/evaluator.js";
 import { Trainer } from "./trainer/trainer.js";
 
 export interface AgentParts {
@@ -68,6 +68,12 @@ export interface AgentParts {
   /** Called when the outbox can no longer store anything: the agent has to be started again. */
   readonly onFatal: (error: StemmaError) => void;
   readonly utcOffsetMinutes: () => number;
+  /** Another network than this machine's, such as a simulated link. */
+  readonly network?: ((own: LinkIdentity) => LinkIdentity) | undefined;
+  /** Memory for decoded tensors that others are coded against; the store's default when absent. */
+  readonly decodedCacheBytes?: number | undefined;
+  /** Measures versions instead of the engine. */
+  readonly evaluator?: LineEvaluator | undefined;
 }
 
 /** What the agent does when something happens in one of its parts. */
@@ -102,7 +108,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly releases: ReleaseTrust;
   readonly recipes: OwnRecipes;
   readonly trainer: Trainer;
-  readonly evaluator: Evaluator;
+  readonly evaluator: LineEvaluator;
   readonly saver: FileSaver;
   diskUse(): Promise<DiskUse>;
 }
@@ -205,7 +211,8 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     releases,
     resumesOptimizer: (line) => common.config.lines[line]?.parameters["resumeOptimizer"] === true,
   });
-  const evaluator = new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
+  const evaluator =
+    parts.evaluator ?? new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
   const saver = new FileSaver({ ...common, random: parts.random });
   parts.served.onChange(() => {
     trainer.wake();
@@ -250,11 +257,15 @@ async function openReleases(
 }
 
 async function openStores(parts: AgentParts): Promise<Stores> {
-  const { files, home, clock, random, log, profile, enrolment, onFatal } = parts;
+  const { files, home, clock, random, log, profile, enrolment, onFatal, decodedCacheBytes } = parts;
   await clearOldTransfers(files, transfersOf(parts), clock.now());
   await UploadCoding.clear(files, transfersOf(parts));
   const counter = await SessionCounter.open(files, home);
-  const outbox = await Outbox.open({ files, folder: join(home, "outbox"), clock, random, log, onFatal });
+  const outbox = await Outbox.open({
+    files,
+    folder: join(home, "outbox"),
+    ...{ clock, random, log, onFatal, decodedCacheBytes },
+  });
   const current = await CurrentStore.open(files, home, clock);
   const forms = new LineForms({ files, config: parts.config, outbox, current });
   const intakes = new Map<string, Intake>();
@@ -296,13 +307,21 @@ async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stor
 
 /** The link calls parts that need the link themselves, so they are passed as functions. */
 function composeLink(
-  { enrolment, profile, clock, random, log }: AgentParts,
+  { enrolment, profile, clock, random, log, network }: AgentParts,
   { counter, credentials }: { readonly counter: SessionCounter; readonly credentials: Credentials },
   later: { conversation(): Conversation; downloads(): Downloads },
   messages: ServerMessages,
 ): Link {
   return new Link(
-    { enrolment, counter, clock, random, log, mqtt: mqttOptionsOf(profile), identity: credentials },
+    {
+      enrolment,
+      counter,
+      clock,
+      random,
+      log,
+      mqtt: mqttOptionsOf(profile),
+      identity: network?.(credentials) ?? credentials,
+    },
     {
       onOpen: (session) => {
         log.info("connected", { session, text: `connected in session ${session}` });

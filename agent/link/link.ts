@@ -2,7 +2,7 @@
  * The MQTT connection of a device: one session after another, each with its own number, will and
  * backoff. Carries messages; does not know what they mean or who sent them.
  */
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import mqtt, { MqttClient, type IClientOptions } from "mqtt";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -41,7 +41,7 @@ export interface LinkIdentity {
   /** Whether connections to this address are made by `dial`. */
   judges(address: string): boolean;
   /** @throws CERTIFICATE_REFUSED where it is not the server */
-  dial(address: string): Promise<Socket>;
+  dial(address: string): Promise<Duplex>;
   /** Before each connection. @param wasRefused whether the server did not admit the device last */
   renewIfDue(wasRefused: boolean): Promise<void>;
 }

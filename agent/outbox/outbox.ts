@@ -47,6 +47,8 @@ export interface OutboxOptions {
    * many. Default 2000.
    */
   readonly compactAfter?: number | undefined;
+  /** Of the pack store (PackStoreOptions). */
+  readonly decodedCacheBytes?: number | undefined;
 }
 
 export type TrainedOptions = Omit<SaveModelOptions, "sequence" | "bases"> & {
@@ -91,6 +93,7 @@ export class Outbox {
     const objects = await openPackStore(options.files, join(options.folder, "packs"), {
       clock: options.clock,
       random: options.random,
+      decodedCacheBytes: options.decodedCacheBytes,
     });
     await settleCompaction(options.files, journalFolder(options));
     const journal = await openJournal<AgentFact>(options.files, journalFolder(options), {}).catch(

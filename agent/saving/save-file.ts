@@ -14,6 +14,7 @@ import { contentId, treeRoot } from "../../shared/model/tree.js";
 import { zeroHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { maxAttachmentBytes } from "../../shared/save/attachment-limit.js";
+import type { Outbox } from "../outbox/outbox.js";
 import { activeVersion } from "../outbox/outbox-state.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { findVersion } from "./find-version.js";
@@ -61,6 +62,31 @@ export class FileSaver {
    */
   save(line: string, request: SaveFileRequest): Promise<SavedFile> {
     return this.#queue.run(() => this.#save(line, request));
+  }
+
+  /**
+   * Saves a model that this process makes from the version which the line runs.
+   * @param kind what is stated of its making
+   * @throws MODEL_NOT_FOUND where it runs none, DISK_BUDGET_EXHAUSTED, what `make` throws
+   */
+  saveMade(
+    line: string,
+    kind: string,
+    make: (base: Hash, outbox: Pick<Outbox, "record" | "leaves" | "objects">) => Promise<ModelSource>,
+  ): Promise<StoredModel> {
+    return this.#queue.run(async () => {
+      const base = activeVersion(this.options.outbox.state, line);
+      if (base === undefined)
+        throw new StemmaError("MODEL_NOT_FOUND", `The line ${line} runs no model yet.`, { line });
+      return await storeModel(this.options, await make(base, this.options.outbox), {
+        line,
+        base,
+        metrics: noMetrics,
+        attachments: [],
+        samples: null,
+        provenance: { course: { kind } },
+      });
+    });
   }
 
   async #save(line: string, request: SaveFileRequest): Promise<SavedFile> {

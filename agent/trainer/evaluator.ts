@@ -64,6 +64,9 @@ export interface LineEvaluation {
   readonly change: number | null;
 }
 
+/** What measures versions of a line. */
+export type LineEvaluator = Pick<Evaluator, "inUse" | "stop" | "evaluate">;
+
 export class Evaluator {
   readonly #abort = new AbortController();
   /** Versions whose installed files are being read. */

@@ -162,7 +162,7 @@ const programCommands: readonly ProgramCommand[] = [
   },
   {
     name: "fleet",
-    about: "all devices of a fleet and its rollouts: now, or as a live screen",
+    about: "all devices of a fleet and its rollouts: now, as a live screen, or simulated",
 
     load: async () => (await import("./commands/fleet.js")).addFleetCommands,
     isGroup: true,

@@ -92,6 +92,8 @@ export interface PackStore extends ObjectPruner {
 }
 
 const defaultDecodedCacheBytes = 64 * 1024 * 1024;
+/** Of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
+const bufferPool = new BufferPool();
 
 class FilePackStore implements PackStore {
   readonly maintenance: PackMaintenance;
@@ -104,7 +106,6 @@ class FilePackStore implements PackStore {
   readonly #index: ObjectIndex;
   readonly #leases: Leases;
   readonly #lock = new ReferenceLock();
-  readonly #pool = new BufferPool();
   readonly #syncFolder: () => Promise<void>;
   readonly #tensors: PackTensors;
   readonly #reading: TensorReading;
@@ -248,7 +249,7 @@ class FilePackStore implements PackStore {
   }
 
   #newTarget(): PackFileWriter {
-    return new PackFileWriter(this.#files, this.#folder, this.#options.random, this.#pool);
+    return new PackFileWriter(this.#files, this.#folder, this.#options.random, bufferPool);
   }
 
   #checkWritable(): void {

@@ -44,6 +44,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "shared/save",
     "shared/wire",
     "shared/trust",
+    "shared/simulation",
   ],
   agent: [
     "agent/current",
@@ -66,6 +67,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/external",
     "agent/trainer",
     "agent",
+    "agent/simulation",
     "agent/cli",
   ],
   server: [
@@ -92,6 +94,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "server/nas",
     "server/rollout",
     "server/demo",
+    "server/simulation",
     "server/operations",
     "server",
     "server/doctor",

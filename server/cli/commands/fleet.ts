@@ -1,8 +1,9 @@
-/** `stemma fleet status|watch`: all devices of a fleet and its rollouts, now or as they change. */
+/** `stemma fleet status|watch|simulate`: all devices of a fleet and its rollouts, now or as they change. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { headOfRollout } from "../../rollout/rollout-text.js";
 import { withContext, type CommandContext } from "../context.js";
+import { addFleetSimulateCommand } from "./fleet-simulate.js";
 import { describeCounts, describeRuns, isOpenRollout } from "../fleet-screen/fleet-text.js";
 
 const watchHelp = `
@@ -26,6 +27,7 @@ export function addFleetCommands(fleet: Command): void {
     .action(async ({ plain }: { plain: boolean }, command: Command) =>
       withContext(command, (context) => watchCommand(plain, context)),
     );
+  addFleetSimulateCommand(fleet);
 }
 
 async function statusCommand({ output, operations, options: { fleet } }: CommandContext): Promise<void> {

@@ -9,11 +9,12 @@ import type { Block, BlockRequest, ManifestPart } from "../messages.js";
 import { allocateBlock } from "../block-frame.js";
 import { blocksPerManifestPart } from "../limits.js";
 import { bytesOfBlock } from "./manifest.js";
+import { SendBudget, type Release } from "./send-budget.js";
 import { TransferSender, type SenderEffect, type SenderOptions } from "./sender.js";
 import { blockHash, StreamReader, type StreamObject } from "./stream.js";
 
 export interface SenderPorts {
-  readonly clock: Pick<Clock, "monotonic">;
+  readonly clock: Pick<Clock, "monotonic" | "after">;
   /**
    * Sends a message; resolves when the link accepts the next one. A rejection counts as loss: the receiver
    * requests again.
@@ -37,6 +38,10 @@ export interface RunningSender {
  */
 const maxKeptBytes = 8 * 1024 * 1024;
 let keptBytes = 0;
+/** For a thousand devices with links of 1 MB/s that is more than one process can read and send. */
+const maxUnsentBytes = 64 * 1024 * 1024;
+const maxHoldMs = 5_000;
+const budget = new SendBudget(maxUnsentBytes, maxHoldMs);
 
 /** Answers requests for the stream of these objects until it is stopped. */
 export function runSender(
@@ -58,6 +63,8 @@ class Runner implements RunningSender {
   #isStopped = false;
   /** Counts the times that the queue was emptied: what an earlier run still returns is ignored. */
   #generation = 0;
+  /** Of the block that is read and sent now. */
+  #release: Release | undefined;
 
   constructor(machine: TransferSender, reader: StreamReader, ports: SenderPorts) {
     this.machine = machine;
@@ -106,19 +113,32 @@ class Runner implements RunningSender {
     if (effect.type === "send") {
       // A message that could not be sent counts as lost.
       await this.#ports.send(effect.message).catch(() => undefined);
+      if (effect.message.type === "block" && own === this.#generation) this.#release?.();
       return [];
     }
     if (effect.type === "hash") {
       const hashes = await this.#hashPart(effect.first, effect.count);
       return own === this.#generation ? this.machine.partHashed(effect.part, hashes) : [];
     }
-    const block = this.#takeKept(effect.index) ?? (await this.#read(effect.index));
-    return own === this.#generation ? this.machine.blockRead(effect.index, block) : [];
+    return await this.#readToSend(effect.index, own);
+  }
+
+  async #readToSend(index: number, own: number): Promise<readonly SenderEffect[]> {
+    this.#release?.();
+    const release = await budget.take(bytesOfBlock(this.machine.shape, index), this.#ports.clock);
+    if (own !== this.#generation) {
+      release();
+      return [];
+    }
+    this.#release = release;
+    const block = this.#takeKept(index) ?? (await this.#read(index));
+    return own === this.#generation ? this.machine.blockRead(index, block) : [];
   }
   #forget(): void {
     this.#generation++;
     this.#isRunning = false;
     this.#queue.length = 0;
+    this.#release?.();
     for (const index of [...this.#keptBlocks.keys()]) this.#takeKept(index);
   }
 

@@ -1,7 +1,7 @@
 /** A file port that injects faults: a plan sees every operation and decides which fail, and how. */
 import type { Files, OpenFile } from "../../../shared/ports.js";
 import { fileError } from "../../../shared/files/file-error.js";
-import { systemError } from "./system-error.js";
+import { systemError } from "../../../shared/files/memory-files.js";
 
 export type FileOperationKind =
   | "open"

@@ -174,7 +174,7 @@ test("a sender whose link hangs in a send continues after it reconnects", async 
   const sent: number[] = [];
   let hang = true;
   const sender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], {
-    clock: { monotonic: () => 0 },
+    clock: { monotonic: () => 0, after: () => () => undefined },
     onFailed: (error) => {
       throw error;
     },
@@ -266,7 +266,7 @@ test("manifest hashes are plain SHA-256 of the blocks", async () => {
   const source = bytesOf(2 * blockBytes, 6);
   const hashes: string[] = [];
   const sender = runSender({ transfer: "0000000000000001", blockBytes }, [streamObjectOfBytes(source)], {
-    clock: { monotonic: () => 0 },
+    clock: { monotonic: () => 0, after: () => () => undefined },
     onFailed: (error) => {
       throw error;
     },

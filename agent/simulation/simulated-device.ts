@@ -1,0 +1,201 @@
+/**
+ * A simulated device: the agent itself, with its files in memory (and what all devices of the process have equal kept
+ * once), over a simulated link, with fine-tunes and measurements that take no training. Everything else is as on a
+ * device: keys, announcements, outbox, transfers, receipts, offers, the switch of the version.
+ */
+import { arch, release, type } from "node:os";
+import { join } from "node:path";
+import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
+import { messageOf, messageWithCode } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import { filesInMemory } from "../../shared/files/memory-files.js";
+import type { Files, Log, LogFields } from "../../shared/ports.js";
+import { seededNumbers } from "../../shared/random/seeded-numbers.js";
+import type { DeviceOrder, SimulatedSave } from "../../shared/simulation/simulation-messages.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
+import { Agent } from "../agent.js";
+import { RecentEvents, recentLog } from "../logs/recent-log.js";
+import { parseConfig } from "../settings/config.js";
+import type { Profile } from "../settings/profile.js";
+import { ServedSettings } from "../settings/served-settings.js";
+import { fineTuned } from "./fine-tune.js";
+import { pooledContents, type PiecePool } from "./pooled-content.js";
+import { askedVersions, simulatedEvaluation } from "./simulated-measurement.js";
+import { SimulatedLink } from "./simulated-link.js";
+
+/** The folder of every device, each on a disk of its own. */
+const home = "/simulated";
+/** Seconds between two looks at folders that nobody puts anything into. */
+const watchSeconds = 3600;
+/** Of each device: a thousand of them share the memory of a few processes. */
+const decodedCacheBytes = 1024 * 1024;
+/** Where a save fails because the line runs nothing yet, or the disk's budget is used up for now. */
+const saveAgainMs = 5_000;
+
+const standings: Readonly<Record<string, SimulatedSave["standing"]>> = {
+  recorded: "recorded",
+  stored: "stored",
+  released: "released",
+};
+/** What links that break lead to. */
+const expected = new Set(["disconnected", "send-failed"]);
+
+export interface Trouble {
+  readonly event: string;
+  readonly text: string;
+}
+
+export class SimulatedDevice {
+  readonly saves = new Map<Hash, SimulatedSave["standing"]>();
+  readonly link: SimulatedLink;
+  runs: Hash | undefined;
+  isConnected = false;
+  savesToCome = 0;
+  readonly #clock = nodeClock();
+  readonly #draw: () => number;
+  readonly #files: Files;
+  readonly #cancels = new Set<() => void>();
+  /** Versions that are complete on the device. */
+  readonly #held = new Set<Hash>();
+  #agent: Agent | undefined;
+  #isStopped = false;
+
+  constructor(
+    private readonly order: DeviceOrder,
+    private readonly profile: Profile,
+    pool: PiecePool,
+    private readonly onTrouble: (trouble: Trouble) => void,
+  ) {
+    this.#draw = seededNumbers(order.seed);
+    this.#files = filesInMemory(pooledContents(pool), { now: () => this.#clock.now() });
+    this.link = new SimulatedLink({
+      enrolment: order.enrolment,
+      shape: order.link,
+      clock: this.#clock,
+      draw: this.#draw,
+    });
+  }
+
+  get name(): string {
+    return this.order.enrolment.device;
+  }
+  get #line(): string {
+    return this.order.enrolment.lines[0] as string;
+  }
+
+  async start(): Promise<void> {
+    const { enrolment, answers } = this.order;
+    const recent = new RecentEvents(this.#clock);
+    const files = this.#files;
+    await files.makeFolder(home);
+    this.#agent = await Agent.open({
+      home,
+      version: programVersion(),
+      enrolment,
+      enrolmentPath: join(home, "enrolment.json"),
+      config: parseConfig({ format: 1, watchSeconds }, "(simulated)"),
+      profile: this.profile,
+      files,
+      clock: this.#clock,
+      random: nodeRandom(),
+      log: recentLog(this.#log(), recent, () => "info"),
+      recent,
+      served: await ServedSettings.open(files, home),
+      train: () => Promise.reject(trainsNothing()),
+      evaluate: () => Promise.reject(trainsNothing()),
+      runtime: `simulated by Node ${process.version}, ${type()} ${release()} ${arch()}`,
+      commandOwner: undefined,
+      onFatal: (error) => {
+        this.onTrouble({ event: "disk-failed", text: messageOf(error) });
+      },
+      utcOffsetMinutes: () => 0,
+      decodedCacheBytes,
+      network: (own) => this.link.identity(own),
+      evaluator: {
+        inUse: new Set(),
+        stop: () => undefined,
+        // In a promise's function, so that an error rejects.
+        evaluate: (line, request) =>
+          new Promise((resolve) => {
+            const asked = askedVersions(request, this.runs);
+            const has = (versionId: Hash): boolean => this.#held.has(versionId);
+            resolve(simulatedEvaluation(line, asked, { answers, draw: this.#draw, has }));
+          }),
+      },
+    });
+    await this.#agent.start();
+    this.saveLater(this.order.savesAtMs);
+  }
+
+  /** Saves a fine-tuned model at each of these times, in milliseconds from now. */
+  saveLater(atMs: readonly number[]): void {
+    this.savesToCome += atMs.length;
+    for (const delayMs of atMs) this.#after(delayMs, () => this.#save());
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const cancel of this.#cancels) cancel();
+    this.#cancels.clear();
+    await this.#agent?.stop();
+  }
+
+  async #save(): Promise<void> {
+    try {
+      const saved = await this.#agent?.saveMade(this.#line, "simulated", (base, outbox) =>
+        fineTuned(base, outbox, { share: this.order.changes, draw: this.#draw }),
+      );
+      if (saved === undefined) return;
+      if (!this.saves.has(saved.versionId)) this.saves.set(saved.versionId, "pending");
+      this.#held.add(saved.versionId);
+      this.savesToCome--;
+    } catch (error) {
+      const isPassing =
+        isStemmaError(error) && ["MODEL_NOT_FOUND", "DISK_BUDGET_EXHAUSTED"].includes(error.code);
+      if (isPassing) this.#after(saveAgainMs, () => this.#save());
+      else this.#trouble("save-failed", isStemmaError(error) ? messageWithCode(error) : messageOf(error));
+    }
+  }
+
+  #after(delayMs: number, run: () => Promise<void>): void {
+    if (this.#isStopped) return;
+    const cancel = this.#clock.after(delayMs, () => {
+      this.#cancels.delete(cancel);
+      void run();
+    });
+    this.#cancels.add(cancel);
+  }
+
+  #trouble(event: string, text: string): void {
+    if (!this.#isStopped) this.onTrouble({ event, text: `${this.name}: ${text}` });
+  }
+
+  /** Follows what the agent logs; it is the agent's own account of what happened. */
+  #log(): Log {
+    const note = (event: string, fields: LogFields = {}): void => {
+      const version = fields["version"] as Hash | undefined;
+      if (event === "connected") this.isConnected = true;
+      if (event === "disconnected" || event === "not-admitted") this.isConnected = false;
+      if (version === undefined) return;
+      const standing = standings[event];
+      if (standing !== undefined) this.saves.set(version, standing);
+      if (event === "fetched" || event === "activated") this.#held.add(version);
+      if (event === "activated") this.runs = version;
+    };
+    const warn = (event: string, fields: LogFields = {}): void => {
+      note(event, fields);
+      if (!expected.has(event))
+        this.#trouble(event, typeof fields["text"] === "string" ? fields["text"] : "");
+    };
+    const log: Log = { debug: note, info: note, warn, error: warn, child: () => log };
+    return log;
+  }
+}
+
+function trainsNothing(): StemmaError {
+  return new StemmaError(
+    "TRAINING_REFUSED",
+    "A simulated device trains nothing. Ask a real one, or let it save simulated fine-tunes.",
+  );
+}

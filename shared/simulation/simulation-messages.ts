@@ -1,0 +1,63 @@
+/**
+ * What the command that simulates a fleet and the processes of its devices send each other. Between processes of one
+ * program on one machine: types only.
+ */
+import type { Hash } from "../tensor/tensor.js";
+import type { Enrolment } from "../trust/enrolment.js";
+import type { LinkShape } from "./link-shapes.js";
+
+export interface DeviceOrder {
+  readonly enrolment: Enrolment;
+  readonly link: LinkShape;
+  /** Everything that the device draws follows from it. */
+  readonly seed: number;
+  /** Milliseconds after the order, at each of which the device saves a fine-tuned model. */
+  readonly savesAtMs: readonly number[];
+  /** Share of the model's bytes that a fine-tune changes: whole tensors, the last ones. */
+  readonly changes: number;
+  /** What it answers where a rollout has it measure a version beside what it runs. */
+  readonly answers: SimulatedAnswers;
+}
+
+export interface SimulatedAnswers {
+  readonly samples: number;
+  /** Mean difference of the losses: the new version's less those of what the device runs; below 0 it is better. */
+  readonly meanDifference: number;
+  readonly standardDeviation: number;
+}
+
+export type HostOrder =
+  | { readonly do: "add"; readonly devices: readonly DeviceOrder[] }
+  /** More saves, counted from now. */
+  | { readonly do: "save"; readonly savesAtMs: Readonly<Record<string, readonly number[]>> }
+  | { readonly do: "report" }
+  | { readonly do: "end" };
+
+/** A model that a device saved. */
+export interface SimulatedSave {
+  readonly device: string;
+  readonly versionId: Hash;
+  /** How far the server's receipts are that the device has. */
+  readonly standing: "pending" | "recorded" | "stored" | "released";
+}
+
+/** What the devices of one process did so far. */
+export interface HostReport {
+  readonly devices: number;
+  readonly connected: number;
+  /** Devices by the version that they run. */
+  readonly runs: Readonly<Record<Hash, number>>;
+  readonly saves: readonly SimulatedSave[];
+  /** Saves that are still to come. */
+  readonly savesToCome: number;
+  readonly bytesUp: number;
+  readonly bytesDown: number;
+  /** Links that broke. */
+  readonly breaks: number;
+  /** Warnings and errors that the agents logged, by event; without those of links that broke. */
+  readonly troubles: Readonly<Record<string, number>>;
+  /** Texts of the newest of them. */
+  readonly examples: readonly string[];
+  /** Memory of the process. */
+  readonly residentBytes: number;
+}
