@@ -142,11 +142,9 @@ export class Admission {
     const { repository, clock } = this.parts;
     const { device } = known;
     const remembered = this.#returns.get(device);
-    const returnsAtMs =
-      remembered?.generation === known.generation
-        ? remembered.history.returnsAtMs
-        : emptySessionHistory.returnsAtMs;
-    const verdict = judgeSession({ lastSeen: known.session, returnsAtMs }, claim, clock.now());
+    const history = remembered?.generation === known.generation ? remembered.history : emptySessionHistory;
+    const verdict = judgeSession({ ...history, lastSeen: known.session }, claim, clock.now());
+    if (verdict.verdict === "late") return { refused: verdict.because };
     this.#returns.set(device, { generation: known.generation, history: verdict.history });
     if (verdict.verdict === "clone") {
       await repository.append({ type: "quarantined", atMs: clock.now(), device, because: verdict.because });

@@ -9,6 +9,14 @@ export interface SessionHistory {
   readonly lastSeen: number;
   /** Times at which a superseded session came back, newest last; only those of the last ten minutes count. */
   readonly returnsAtMs: readonly number[];
+  /** Sessions that took over lately, newest last; absent: not known, as after a restart. */
+  readonly takeOvers?: readonly TakeOver[];
+}
+/** A session was accepted; those between it and the one before it never were. */
+export interface TakeOver {
+  readonly before: number;
+  readonly counter: number;
+  readonly atMs: number;
 }
 export interface SessionClaim {
   readonly counter: number;
@@ -20,21 +28,40 @@ export interface SessionClaim {
 export type SessionVerdict =
   /** The counter is higher than all before: this session takes over. `history` replaces the old one. */
   | { readonly verdict: "take-over"; readonly history: SessionHistory }
+  /**
+   * A CONNECT that the device gave up, and that was read after its next one: on a slow link, or by a busy server. It is
+   * refused, which the device does not see any more.
+   */
+  | { readonly verdict: "late"; readonly because: string; readonly history: SessionHistory }
   /** Two devices share one identity: quarantine it by a fact; enrolling again undoes that. */
   | { readonly verdict: "clone"; readonly because: string; readonly history: SessionHistory };
 
 export const emptySessionHistory: SessionHistory = { lastSeen: 0, returnsAtMs: [] };
 const rememberedMs = 10 * 60_000;
 const returnsOfAClone = 2;
+/** How long a CONNECT may be under way: longer than a device waits for its answer. */
+const lateMs = 2 * 60_000;
+const maxTakeOvers = 16;
 
 /**
- * A higher counter takes over. A counter not higher than the last seen one is a clone. A superseded session
+ * A higher counter takes over. A counter not higher than the last seen one is a clone, but for one that was skipped
+ * lately: a clone uses each number once more, and so meets one that was accepted. A superseded session
  * that comes back names another session as its last accepted one than the server does; if that happens twice
  * in ten minutes, it is a clone. Once is forgiven, because a CONNACK may be lost on the way to an honest
  * device.
  */
 export function judgeSession(history: SessionHistory, claim: SessionClaim, nowMs: number): SessionVerdict {
   const recent = history.returnsAtMs.filter((atMs) => nowMs - atMs < rememberedMs && atMs <= nowMs);
+  const takeOvers = (history.takeOvers ?? []).filter(({ atMs }) => nowMs - atMs < lateMs && atMs <= nowMs);
+  const isSkipped = takeOvers.some(
+    ({ before, counter }) => before < claim.counter && claim.counter < counter,
+  );
+  if (isSkipped && Number.isSafeInteger(claim.counter))
+    return {
+      verdict: "late",
+      because: `session ${claim.counter} came after session ${history.lastSeen}, as the device had given it up`,
+      history,
+    };
   if (!Number.isSafeInteger(claim.counter) || claim.counter <= history.lastSeen) {
     return {
       verdict: "clone",
@@ -52,5 +79,13 @@ export function judgeSession(history: SessionHistory, claim: SessionClaim, nowMs
       history: { lastSeen: history.lastSeen, returnsAtMs },
     };
   }
-  return { verdict: "take-over", history: { lastSeen: claim.counter, returnsAtMs } };
+  const takeOver = { before: history.lastSeen, counter: claim.counter, atMs: nowMs };
+  return {
+    verdict: "take-over",
+    history: {
+      lastSeen: claim.counter,
+      returnsAtMs,
+      takeOvers: [...takeOvers, takeOver].slice(-maxTakeOvers),
+    },
+  };
 }

@@ -103,3 +103,21 @@ test("a clone's attempts leave the accepted session as it was", () => {
     5,
   );
 });
+
+test("a CONNECT that was given up and comes after the next one is refused, and is no clone's", () => {
+  const history = judge([
+    [1, 0, 0],
+    [4, 1, 1000],
+    [5, 4, 2000],
+  ]).history;
+  const at = (counter: number, atMs: number): string =>
+    judgeSession(history, { counter, previous: 1 }, atMs).verdict;
+  assert.equal(at(2, 3000), "late");
+  assert.equal(at(3, 3000), "late");
+  for (const accepted of [1, 4, 5]) assert.equal(at(accepted, 3000), "clone", `${accepted} was accepted`);
+  assert.equal(at(2.5, 3000), "clone");
+  assert.equal(at(2, 3 * minute), "clone", "it cannot be under way for so long");
+  assert.equal(at(6, 3000), "take-over");
+  const late = judgeSession(history, { counter: 2 }, 3000);
+  assert.deepEqual(late.history, history);
+});
