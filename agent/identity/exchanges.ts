@@ -91,7 +91,8 @@ export async function renewalExchange(
   };
 }
 
-async function sendInvited(
+/** Asks the server that invited a device for its certificate. @throws NOT_ALLOWED, what postRequest throws */
+export async function sendInvited(
   { http, authorities, issuedAtMs, device }: EnrolmentTerms,
   request: CertificateRequest,
 ): Promise<unknown> {

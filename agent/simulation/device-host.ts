@@ -35,9 +35,8 @@ export class DeviceHost {
   }
 
   async #add(order: DeviceOrder): Promise<void> {
-    const name = order.enrolment.profile;
-    const profile = this.#profiles.get(name) ?? (await loadProfile(nodeFiles(), name));
-    this.#profiles.set(name, profile);
+    const profile = this.#profiles.get(order.profile) ?? (await loadProfile(nodeFiles(), order.profile));
+    this.#profiles.set(order.profile, profile);
     const device = new SimulatedDevice(order, profile, this.#pool, (trouble) => {
       this.#note(trouble);
     });

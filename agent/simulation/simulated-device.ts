@@ -14,7 +14,10 @@ import type { Files, Log, LogFields } from "../../shared/ports.js";
 import { seededNumbers } from "../../shared/random/seeded-numbers.js";
 import type { DeviceOrder, SimulatedSave } from "../../shared/simulation/simulation-messages.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { Agent } from "../agent.js";
+import { requestEnrolment, takeEnrolment } from "../identity/enrol-invited.js";
+import { sendInvited } from "../identity/exchanges.js";
 import { RecentEvents, recentLog } from "../logs/recent-log.js";
 import { parseConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
@@ -26,6 +29,7 @@ import { SimulatedLink } from "./simulated-link.js";
 
 /** The folder of every device, each on a disk of its own. */
 const home = "/simulated";
+const enrolmentPath = join(home, "enrolment.json");
 /** Seconds between two looks at folders that nobody puts anything into. */
 const watchSeconds = 3600;
 /** Of each device: a thousand of them share the memory of a few processes. */
@@ -70,7 +74,6 @@ export class SimulatedDevice {
     this.#draw = seededNumbers(order.seed);
     this.#files = filesInMemory(pooledContents(pool), { now: () => this.#clock.now() });
     this.link = new SimulatedLink({
-      enrolment: order.enrolment,
       shape: order.link,
       clock: this.#clock,
       draw: this.#draw,
@@ -78,22 +81,20 @@ export class SimulatedDevice {
   }
 
   get name(): string {
-    return this.order.enrolment.device;
+    return this.order.device;
   }
-  get #line(): string {
-    return this.order.enrolment.lines[0] as string;
-  }
-
   async start(): Promise<void> {
-    const { enrolment, answers } = this.order;
+    const { answers } = this.order;
     const recent = new RecentEvents(this.#clock);
     const files = this.#files;
     await files.makeFolder(home);
+    const enrolment = await this.#enrol();
+    this.link.ca = enrolment.ca;
     this.#agent = await Agent.open({
       home,
       version: programVersion(),
       enrolment,
-      enrolmentPath: join(home, "enrolment.json"),
+      enrolmentPath,
       config: parseConfig({ format: 1, watchSeconds }, "(simulated)"),
       profile: this.profile,
       files,
@@ -128,6 +129,16 @@ export class SimulatedDevice {
     this.saveLater(this.order.savesAtMs);
   }
 
+  /** With an invitation the device makes its keys, as a real one does. */
+  async #enrol(): Promise<Enrolment> {
+    const { admission } = this.order;
+    if ("enrolment" in admission) return admission.enrolment;
+    const parts = { files: this.#files, random: nodeRandom(), path: enrolmentPath };
+    const { invitation } = admission;
+    const request = await requestEnrolment(parts, invitation);
+    return await takeEnrolment(parts, invitation, await sendInvited(invitation, request));
+  }
+
   /** Saves a fine-tuned model at each of these times, in milliseconds from now. */
   saveLater(atMs: readonly number[]): void {
     this.savesToCome += atMs.length;
@@ -143,7 +154,7 @@ export class SimulatedDevice {
 
   async #save(): Promise<void> {
     try {
-      const saved = await this.#agent?.saveMade(this.#line, "simulated", (base, outbox) =>
+      const saved = await this.#agent?.saveMade(this.order.line, "simulated", (base, outbox) =>
         fineTuned(base, outbox, { share: this.order.changes, draw: this.#draw }),
       );
       if (saved === undefined) return;

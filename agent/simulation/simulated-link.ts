@@ -9,12 +9,10 @@ import { connect as connectTls } from "node:tls";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import type { LinkShape } from "../../shared/simulation/link-shapes.js";
-import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { LinkIdentity } from "../link/link.js";
 import { ShapedSocket } from "./shaped-socket.js";
 
 export interface SimulatedLinkOptions {
-  readonly enrolment: Pick<Enrolment, "ca">;
   readonly shape: LinkShape;
   readonly clock: Clock;
   readonly draw: () => number;
@@ -27,6 +25,8 @@ export class SimulatedLink {
   bytesUp = 0;
   bytesDown = 0;
   breaks = 0;
+  /** What the enrolment pins for a server with certificate files. */
+  ca: string | undefined;
   #offlineUntilMs = 0;
 
   constructor(private readonly options: SimulatedLinkOptions) {}
@@ -57,7 +57,7 @@ export class SimulatedLink {
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
       port: port === "" ? (isTls ? 8883 : 1883) : Number(port),
     };
-    const { ca } = this.options.enrolment;
+    const { ca } = this;
     const socket = isTls ? connectTls({ ...target, ...(ca === undefined ? {} : { ca }) }) : connect(target);
     socket.setNoDelay(true);
     socket.setTimeout(connectMs, () => socket.destroy(new Error("The server did not answer in time.")));

@@ -79,10 +79,10 @@ export class DeviceHosts {
 
   /** Resolves when all have been started; they connect meanwhile. */
   async add(orders: readonly DeviceOrder[]): Promise<void> {
-    for (const { enrolment } of orders)
-      this.#places.set(enrolment.device, this.#hosts[this.#places.size % this.#hosts.length] as DeviceHost);
+    for (const { device } of orders)
+      this.#places.set(device, this.#hosts[this.#places.size % this.#hosts.length] as DeviceHost);
     await this.#each((host) => {
-      const devices = orders.filter(({ enrolment }) => this.#places.get(enrolment.device) === host);
+      const devices = orders.filter(({ device }) => this.#places.get(device) === host);
       return host.ask({ do: "add", devices });
     });
   }

@@ -27,13 +27,26 @@ export interface SimulationServer {
 }
 
 /** @throws CHECK_FAILED where it does not start */
-export async function startSimulationServer(fleet: string): Promise<SimulationServer> {
+export async function startSimulationServer(fleet: string, tls: "own" | "none"): Promise<SimulationServer> {
   await removeLeftovers();
   const folder = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
   const home = join(folder, "home");
   const child = spawn(
     process.execPath,
-    [serverProgram, "server", "--home", home, "--fleet", fleet, "--mqtt-port", "0", "--http-port", "0"],
+    [
+      serverProgram,
+      "server",
+      "--home",
+      home,
+      "--fleet",
+      fleet,
+      "--mqtt-port",
+      "0",
+      "--http-port",
+      "0",
+      "--tls",
+      tls,
+    ],
     {
       // Its standard input is a pipe from this process: where this one is killed, it ends too.
       stdio: ["pipe", "ignore", "pipe"],

@@ -10,7 +10,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RolloutAnswer } from "../api/rollout-definitions.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { DeviceHosts } from "./device-hosts.js";
-import { enrolSimulated } from "./simulated-fleet.js";
+import { admitSimulated, labelLinks } from "./simulated-fleet.js";
 import {
   answersOf,
   saveTimes,
@@ -63,19 +63,21 @@ export class Simulation {
     return (summary as NonNullable<typeof summary>).versionId;
   }
 
-  /** Enrols the devices and starts them; resolves when all run the model. */
+  /** Lets the devices in and starts them; resolves when all run the model. */
   async start(model: string): Promise<void> {
     const { operations, hosts, note } = this.parts;
     const { spreadMs } = this.request;
-    const orders = await enrolSimulated(operations, this.names, {
+    const orders = await admitSimulated(operations, this.names, {
       ...this.request,
       answersOf: answersOf(this.request.worse),
       model,
     });
-    note(`${orders.length} devices are enrolled`);
+    note(`${orders.length} devices may connect`);
     const batches = Math.ceil(orders.length / batch);
     for (let at = 0; at < batches; at++) {
-      await hosts.add(orders.slice(at * batch, (at + 1) * batch));
+      const together = orders.slice(at * batch, (at + 1) * batch);
+      await hosts.add(together);
+      await labelLinks(operations, this.request.fleet, together);
       await this.#pause(spreadMs / (4 * batches));
     }
     await this.until("devices run the model", this.names.length, ({ runs }) =>

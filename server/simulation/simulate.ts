@@ -16,7 +16,7 @@ export async function rehearse(
   rollout: SimulatedRollout,
   surroundings: Surroundings,
 ): Promise<SimulationSummary> {
-  const server = await startSimulationServer(request.fleet);
+  const server = await startSimulationServer(request.fleet, rollout.tls);
   const hosts = new DeviceHosts(request.processes);
   try {
     surroundings.note(`a server of its own runs (process ${server.pid}), on a temporary home`);

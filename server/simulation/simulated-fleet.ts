@@ -8,6 +8,7 @@ import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { StemmaError } from "../../shared/errors.js";
 import { assignLinks, type LinkShare } from "../../shared/simulation/link-shapes.js";
 import type { DeviceOrder, SimulatedAnswers } from "../../shared/simulation/simulation-messages.js";
+import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import type { ServerOperations } from "../api/server-operations.js";
 
@@ -62,29 +63,42 @@ export interface FleetRequest {
   readonly model: string;
 }
 
-/** Enrols devices, with the name of their link as a label; resolves with what their processes need. */
-export async function enrolSimulated(
-  operations: Pick<ServerOperations, "enroll" | "labelDevices">,
+/**
+ * Lets devices in as the server does it: with invitations, for which they make keys of their own, or with tokens.
+ * Resolves with what their processes need.
+ */
+export async function admitSimulated(
+  operations: Pick<ServerOperations, "addresses" | "enroll" | "invite">,
   names: readonly string[],
   request: FleetRequest,
 ): Promise<readonly DeviceOrder[]> {
   const { fleet, line, profile, seed, changes, model } = request;
   const links = assignLinks(request.links, names.length);
+  const invites = (await operations.addresses()).authorities !== undefined;
   return await mapConcurrent(names.entries(), atOnce, async ([index, device]) => {
-    const link = links[index] as DeviceOrder["link"];
-    const enrolment = parseEnrolment(
-      await operations.enroll({ fleet, device, lines: [line], profile, initial: { [line]: model } }),
-    );
-    await operations.labelDevices({ fleet, device, labels: { link: link.name } });
+    const subject = { fleet, device, lines: [line], profile, initial: { [line]: model } };
     return {
-      enrolment,
-      link,
+      ...{ device, line, profile, changes },
+      admission: invites
+        ? { invitation: parseInvitation(await operations.invite(subject)) }
+        : { enrolment: parseEnrolment(await operations.enroll(subject)) },
+      link: links[index] as DeviceOrder["link"],
       seed: seed + 7919 * (index + 1),
       savesAtMs: [],
-      changes,
       answers: request.answersOf(index),
     };
   });
+}
+
+/** Gives each device the name of its link as a label. */
+export async function labelLinks(
+  operations: Pick<ServerOperations, "labelDevices">,
+  fleet: string,
+  orders: readonly DeviceOrder[],
+): Promise<void> {
+  await mapConcurrent(orders, atOnce, ({ device, link }) =>
+    operations.labelDevices({ fleet, device, labels: { link: link.name } }),
+  );
 }
 
 /** Revokes these devices and takes them out of the lists. Repeated after a kill, it goes on. */

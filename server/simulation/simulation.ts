@@ -24,6 +24,8 @@ export interface SimulationRequest {
 
 /** The rollout of a simulation on a server of its own. */
 export interface SimulatedRollout {
+  /** How devices reach the server: over TLS with certificates, or with tokens over plain ports. */
+  readonly tls: "own" | "none";
   readonly modelBytes: number;
   /** Share of the tensors that the new version has changed. */
   readonly updates: number;

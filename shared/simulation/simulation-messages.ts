@@ -3,11 +3,19 @@
  * program on one machine: types only.
  */
 import type { Hash } from "../tensor/tensor.js";
+import type { Invitation } from "../trust/certificates/invitation.js";
 import type { Enrolment } from "../trust/enrolment.js";
 import type { LinkShape } from "./link-shapes.js";
 
+/** How a device gets in: with keys and a token that the server made, or with an invitation, for keys of its own. */
+export type Admission = { readonly enrolment: Enrolment } | { readonly invitation: Invitation };
+
 export interface DeviceOrder {
-  readonly enrolment: Enrolment;
+  readonly device: string;
+  readonly line: string;
+  /** Name of its device class. */
+  readonly profile: string;
+  readonly admission: Admission;
   readonly link: LinkShape;
   /** Everything that the device draws follows from it. */
   readonly seed: number;

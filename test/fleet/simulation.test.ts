@@ -75,7 +75,7 @@ it("leaves nothing behind where it is interrupted", { timeout: 300_000 }, async 
   await new Promise<void>((resolve) => {
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       said += text;
-      if (said.includes("4 devices are enrolled")) resolve();
+      if (said.includes("4 devices may connect")) resolve();
     });
   });
   const server = Number(/\(process (\d+)\)/.exec(said)?.[1]);

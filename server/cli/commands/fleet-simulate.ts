@@ -1,6 +1,6 @@
 /** `stemma fleet simulate`: many light devices, for load and for rehearsing a rollout. */
 import { availableParallelism } from "node:os";
-import { InvalidArgumentError, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import { formatDuration } from "../../../shared/cli/output.js";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { parseLinks, type LinkShare } from "../../../shared/simulation/link-shapes.js";
@@ -41,6 +41,7 @@ interface SimulateChoices {
   readonly for: number;
   readonly seed: number;
   readonly processes: number;
+  readonly tls: "own" | "none";
   readonly join?: string;
   readonly remove: boolean;
 }
@@ -89,6 +90,11 @@ export function addFleetSimulateCommand(fleet: Command): void {
       countBelow(1, 10_000),
       50,
     )
+    .addOption(
+      new Option("--tls <how>", "without --join: as of `stemma server`")
+        .choices(["own", "none"])
+        .default("own"),
+    )
     .option("--join <model>", "join a running server; the line of each device starts from this model")
     .option("--remove", "remove simulated devices that a killed simulation left", false)
     .addHelpText("after", help)
@@ -123,10 +129,10 @@ async function simulateCommand(choices: SimulateChoices, context: CommandContext
     },
   };
   const request = requestOf(choices, choices.join === undefined ? "sim" : options.fleet);
-  const { join, modelSize, updates, waves, atOnce } = choices;
+  const { join, modelSize, updates, waves, atOnce, tls } = choices;
   const summary =
     join === undefined
-      ? await rehearse(request, { modelBytes: modelSize, updates, waves, atOnce }, surroundings)
+      ? await rehearse(request, { modelBytes: modelSize, updates, waves, atOnce, tls }, surroundings)
       : await joinServer(request, join, await operations(), surroundings);
   output.endProgress();
   output.print({ data: summary, names: [summary.fleet], text: summaryText(summary) });

@@ -38,6 +38,12 @@ export interface RunningSender {
  */
 const maxKeptBytes = 8 * 1024 * 1024;
 let keptBytes = 0;
+/**
+ * Blocks that were read for their hash alone, and are used again: as garbage, those of many downloads that begin at
+ * once take more memory than everything else.
+ */
+const scratchBlocks: Uint8Array[] = [];
+const maxScratchBlocks = 16;
 /** For a thousand devices with links of 1 MB/s that is more than one process can read and send. */
 const maxUnsentBytes = 64 * 1024 * 1024;
 const maxHoldMs = 5_000;
@@ -142,30 +148,34 @@ class Runner implements RunningSender {
     for (const index of [...this.#keptBlocks.keys()]) this.#takeKept(index);
   }
 
-  async #read(index: number): Promise<Uint8Array> {
+  /** @param scratch is used again where it has the length of the block */
+  async #read(index: number, scratch?: Uint8Array): Promise<Uint8Array> {
     const { shape } = this.machine;
-    const block = allocateBlock(bytesOfBlock(shape, index));
+    const bytes = bytesOfBlock(shape, index);
+    const block = scratch?.length === bytes ? scratch : allocateBlock(bytes);
     await this.#reader.read(index * shape.blockBytes, block);
     return block;
   }
   async #hashPart(first: number, count: number): Promise<Hash[]> {
     const hashes: Hash[] = [];
     for (let index = first; index < first + count && !this.#isStopped; index++) {
-      const block = await this.#read(index);
+      const block = await this.#read(index, scratchBlocks.pop());
       hashes.push(blockHash(block));
-      this.#keep(index, block);
+      if (!this.#keep(index, block) && scratchBlocks.length < maxScratchBlocks) scratchBlocks.push(block);
     }
     return hashes;
   }
 
-  #keep(index: number, block: Uint8Array): void {
+  /** Whether the block is kept. */
+  #keep(index: number, block: Uint8Array): boolean {
     this.#takeKept(index);
     const blocks = this.#keptBlocks;
     const oldest = blocks.size >= 2 * blocksPerManifestPart ? blocks.keys().next().value : undefined;
     if (oldest !== undefined) this.#takeKept(oldest);
-    if (this.#isStopped || keptBytes + block.length > maxKeptBytes) return;
+    if (this.#isStopped || keptBytes + block.length > maxKeptBytes) return false;
     blocks.set(index, block);
     keptBytes += block.length;
+    return true;
   }
   /** Removes a kept block and returns it. */
   #takeKept(index: number): Uint8Array | undefined {
