@@ -104,6 +104,7 @@ const factsOfOperations = [
   "tagged",
   "unheld",
   "unquarantined",
+  "webhook",
 ];
 
 /** Facts that the server itself appends in the background: it reads versions back and releases them. */
