@@ -67,20 +67,25 @@ const policyMembers = {
     .describe(
       'Times of the week in which devices are asked, such as "mon-fri 22:00-05:00", by their label utc-offset, else UTC',
     ),
+  maxBytesPerSecond: z
+    .number()
+    .int()
+    .min(1024)
+    .describe("Bytes a second that all its devices are sent together at most; absent: no limit"),
 };
 
-const { samples, maxSlowdown, maxMoreMemoryMb, maxChange, approval, deadlineMinutes, windows, ...always } =
-  policyMembers;
-const policy = z.object({
-  ...always,
-  samples: samples.exactOptional(),
-  maxSlowdown: maxSlowdown.exactOptional(),
-  maxMoreMemoryMb: maxMoreMemoryMb.exactOptional(),
-  maxChange: maxChange.exactOptional(),
-  approval: approval.exactOptional(),
-  deadlineMinutes: deadlineMinutes.exactOptional(),
-  windows: windows.exactOptional(),
-});
+/** Members that a policy need not have. */
+const optionalMembers = {
+  samples: policyMembers.samples.exactOptional(),
+  maxSlowdown: policyMembers.maxSlowdown.exactOptional(),
+  maxMoreMemoryMb: policyMembers.maxMoreMemoryMb.exactOptional(),
+  maxChange: policyMembers.maxChange.exactOptional(),
+  approval: policyMembers.approval.exactOptional(),
+  deadlineMinutes: policyMembers.deadlineMinutes.exactOptional(),
+  windows: policyMembers.windows.exactOptional(),
+  maxBytesPerSecond: policyMembers.maxBytesPerSecond.exactOptional(),
+};
+const policy = z.object({ ...policyMembers, ...optionalMembers });
 
 const counts = z.object({
   undecided: count.describe("In a wave, not judged yet"),
@@ -190,6 +195,9 @@ const rolloutPlan = z
       )
       .exactOptional()
       .describe("Device by device; only of a running server"),
+    fleetBytesPerSecond: count
+      .exactOptional()
+      .describe("That all devices of the fleet are sent at most, by server.json; absent: no limit"),
     expectedMs: count
       .nullable()
       .exactOptional()

@@ -30,6 +30,8 @@ export interface LiveFleet {
   assigned(device: string): Promise<void>;
   /** Something was set on the device: it is told now, where it is connected. */
   settingsChanged(device: string): void;
+  /** Of models, to all devices together; null: no limit. */
+  readonly sendBytesPerSecond: number | null;
   /** How many bytes the version takes to each of these devices. */
   predict(
     summary: VersionSummary,

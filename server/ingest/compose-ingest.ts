@@ -21,6 +21,7 @@ import { DeviceDoubts } from "./device-doubts.js";
 import { deviceSender, type DeviceSender } from "./device-sender.js";
 import { DeviceSessions } from "./device-sessions.js";
 import { Downloads } from "./downloads.js";
+import { SendRates } from "./send-rates.js";
 import { DeviceQuota } from "./device-quota.js";
 import { HistoryProofs } from "./history-proofs.js";
 import type { IngestLimits } from "./limits.js";
@@ -165,6 +166,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       limits,
       codedDownloads,
       deliveries,
+      rates: new SendRates({ repository, clock, fleetBytesPerSecond: limits.sendBytesPerSecond }),
       quota: fetchQuota,
     }),
     scheduler: composeScheduler(parts, {

@@ -18,6 +18,7 @@ import type { DeviceSender } from "./device-sender.js";
 import { FetchLists } from "./fetch-lists.js";
 import { fetchedStream, type FetchedStream } from "./fetched-stream.js";
 import type { IngestLimits } from "./limits.js";
+import type { SendRates } from "./send-rates.js";
 
 export interface DownloadsParts {
   readonly repository: FleetRepository;
@@ -27,6 +28,7 @@ export interface DownloadsParts {
   readonly limits: Pick<IngestLimits, "blockBytes" | "leaseMs">;
   readonly codedDownloads: CodedDownloads;
   readonly deliveries: Deliveries;
+  readonly rates: SendRates;
   /** Bounds how often a device fetches. */
   readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
 }
@@ -240,12 +242,16 @@ export class Downloads {
     const sent = deliveries.stream(
       sha256(JSON.stringify([device, versionId, transfer, ids, blockBytes, encodings])),
     );
-    const blocks = runSender({ transfer, blockBytes, encodings }, objects, {
+    const take = this.parts.rates.of(device, versionId);
+    const blocks: RunningSender = runSender({ transfer, blockBytes, encodings }, objects, {
       clock,
       send: async (message) => {
-        await (message.type === "block"
-          ? sender.sendBlock(device, transfer, message)
-          : sender.send(device, message));
+        if (message.type === "block") {
+          await take(message.data.length);
+          // Meanwhile it may have ended.
+          if (this.#running.get(keyOf(device, transfer))?.blocks !== blocks) return;
+          await sender.sendBlock(device, transfer, message);
+        } else await sender.send(device, message);
         sent.sent(message);
       },
       onFailed: (error) => {
@@ -308,6 +314,8 @@ export class Downloads {
     const key = keyOf(download.device, download.transfer);
     if (this.#running.get(key) === download) {
       this.#running.delete(key);
+      if (![...this.#running.values()].some((other) => other.device === download.device))
+        this.parts.rates.end(download.device);
       download.sent.durationMs += this.parts.clock.monotonic() - download.startedMs;
     }
     this.parts.repository.objects.release(download.leaseId);

@@ -166,6 +166,10 @@ export class FleetIngest {
     if (this.isOnline(device)) this.#bringSettings(device);
   }
   /** See LiveFleet. */
+  get sendBytesPerSecond(): number | null {
+    return this.parts.limits.sendBytesPerSecond;
+  }
+  /** See LiveFleet. */
   predict(
     summary: VersionSummary,
     line: string,

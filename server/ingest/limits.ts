@@ -93,6 +93,13 @@ export const ingestLimitsSchema = z.strictObject({
     .describe(
       "Bytes up to which an unfinished upload is kept in memory: after a restart, sending it again costs less than a file does.",
     ),
+  sendBytesPerSecond: count()
+    .min(1024)
+    .nullable()
+    .default(null)
+    .describe(
+      "Bytes a second of models that are sent to all devices of a fleet together, which share them alike. null: no limit.",
+    ),
   leaseMs: count()
     .default(hourMs)
     .describe(

@@ -13,7 +13,7 @@ import { chooseDevices } from "../rollout/choose-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
 import { nextWave } from "../rollout/next-step.js";
-import { planTransfers, type PlannedDelivery } from "../rollout/plan-transfers.js";
+import { leastOf, planTransfers, type PlannedDelivery } from "../rollout/plan-transfers.js";
 import { policyOf } from "../rollout/policy.js";
 import { reportOf } from "../rollout/rollout-report.js";
 import { spanOf } from "../rollout/transfer-times.js";
@@ -67,7 +67,13 @@ export function rolloutOperations(
     const expected =
       liveFleet === undefined
         ? undefined
-        : await planTransfers(repository, liveFleet, { summary: version, line, devices: [...joined] });
+        : await planTransfers(repository, liveFleet, {
+            summary: version,
+            line,
+            devices: [...joined],
+            maxBytesPerSecond: policy.maxBytesPerSecond,
+          });
+    const sharedRate = leastOf(policy.maxBytesPerSecond ?? null, liveFleet?.sendBytesPerSecond ?? null);
     return {
       name,
       model: titleOf(version),
@@ -86,7 +92,14 @@ export function rolloutOperations(
       storageBytes: 2 * version.tensorBytes,
       ...(expected === undefined
         ? {}
-        : expectations(policy, waves, expected, (device) => known.get(device)?.online === true)),
+        : expectations(policy, waves, {
+            expected,
+            sharedRate,
+            isOnline: (device) => known.get(device)?.online === true,
+          })),
+      ...(typeof liveFleet?.sendBytesPerSecond === "number"
+        ? { fleetBytesPerSecond: liveFleet.sendBytesPerSecond }
+        : {}),
     };
   };
   const summaryOf = async (fleet: string, name: string): Promise<RolloutAnswer> => {
@@ -234,11 +247,17 @@ function superseding(
   );
 }
 
+interface Expected {
+  readonly expected: ReadonlyMap<string, PlannedDelivery>;
+  /** Bytes a second to all devices together; null: no limit. */
+  readonly sharedRate: number | null;
+  readonly isOnline: (device: string) => boolean;
+}
+
 function expectations(
   { atOnce, soakMinutes }: RolloutPolicy,
   waves: readonly (readonly string[])[],
-  expected: ReadonlyMap<string, PlannedDelivery>,
-  isOnline: (device: string) => boolean,
+  { expected, sharedRate, isOnline }: Expected,
 ): Pick<RolloutPlanAnswer, "transfers" | "expectedMs"> {
   const transfers = waves.flatMap((devices, index) =>
     devices.flatMap((device) => {
@@ -251,7 +270,16 @@ function expectations(
   );
   const isKnown = times.flat().length > 0 && times.flat().every((ms) => ms !== null);
   const used = times.filter((wave) => wave.length > 0);
-  const spanMs = used.reduce((sum, wave) => sum + spanOf(wave.map(Number), atOnce), 0);
+  const sharedMs = (devices: readonly string[]): number => {
+    const bytes = devices
+      .filter(isOnline)
+      .reduce((sum, device) => sum + (expected.get(device)?.bytes ?? 0), 0);
+    return sharedRate === null ? 0 : (1000 * bytes) / sharedRate;
+  };
+  const spanMs = times.reduce(
+    (sum, wave, index) => sum + Math.max(spanOf(wave.map(Number), atOnce), sharedMs(waves[index] ?? [])),
+    0,
+  );
   const soakMs = Math.max(0, used.length - 1) * soakMinutes * 60_000;
   return { transfers, expectedMs: isKnown ? Math.round(spanMs + soakMs) : null };
 }

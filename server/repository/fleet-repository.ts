@@ -16,7 +16,7 @@ import type { ReleaseChange } from "../../shared/trust/releases/release-change.j
 import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
-import type { RolloutState } from "./state/rollout-state.js";
+import type { RolloutState, StagedVersion } from "./state/rollout-state.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
@@ -478,7 +478,7 @@ export interface FleetRepository {
   /** @throws ROLLOUT_UNKNOWN */
   rollout(name: string): RolloutState;
   /** What rollouts give the device to keep, beside what its lines run. */
-  stagedFor(device: string): readonly { readonly line: string; readonly versionId: Hash }[];
+  stagedFor(device: string): readonly StagedVersion[];
   assignment(device: string, line: string): Hash | undefined;
   /** Whether the line activated its assigned version since the assignment; or an enrolment assigned it. */
   isAssignmentAnswered(device: string, line: string): boolean;

@@ -2,6 +2,7 @@
 import type { PlannedTransfer } from "../../shared/journal/fact.js";
 import type { LiveFleet, PredictedBytes } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import { fetchRateOf } from "../ingest/send-rates.js";
 import { plannedTransfers } from "./transfer-times.js";
 
 export type PlannedDelivery = PlannedTransfer & Pick<PredictedBytes, "isEstimated" | "metered">;
@@ -9,10 +10,11 @@ export type PlannedDelivery = PlannedTransfer & Pick<PredictedBytes, "isEstimate
 /** By device. @throws OBJECT_MISSING */
 export async function planTransfers(
   repository: Pick<FleetRepository, "device" | "devices" | "deliveries">,
-  live: Pick<LiveFleet, "predict">,
-  { summary, line, devices }: PlannedVersion,
+  live: Pick<LiveFleet, "predict" | "sendBytesPerSecond">,
+  { summary, line, devices, maxBytesPerSecond = null }: PlannedVersion,
 ): Promise<ReadonlyMap<string, PlannedDelivery>> {
   const predicted = await live.predict(summary, line, devices);
+  const sharedRates = [maxBytesPerSecond, live.sendBytesPerSecond];
   const of = (device: string) => repository.deliveries(device);
   const planned = plannedTransfers(
     [...predicted].map(([device, { bytes }]) => ({
@@ -20,6 +22,7 @@ export async function planTransfers(
       profile: repository.device(device)?.profile ?? "",
       bytes,
       deliveries: of(device),
+      maxBytesPerSecond: leastOf(fetchRateOf(repository, device), ...sharedRates),
     })),
     repository.devices().map(({ device, profile }) => ({ profile, deliveries: of(device) })),
   );
@@ -35,4 +38,12 @@ interface PlannedVersion {
   readonly summary: VersionSummary;
   readonly line: string;
   readonly devices: readonly string[];
+  /** That all devices of the rollout are sent at most. */
+  readonly maxBytesPerSecond?: number | null | undefined;
+}
+
+/** The lowest limit; null: there is none. */
+export function leastOf(...limits: readonly (number | null)[]): number | null {
+  const known = limits.filter((limit) => limit !== null);
+  return known.length === 0 ? null : Math.min(...known);
 }

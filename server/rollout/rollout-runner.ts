@@ -31,7 +31,9 @@ export interface RolloutRunnerParts {
   readonly fleets: OpenFleets;
   readonly events: Pick<EventHub, "listen">;
   readonly operations: Pick<ServerOperations, "devices" | "evaluateOnDevice">;
-  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict">>;
+  fleetOf(
+    fleet: string,
+  ): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict" | "sendBytesPerSecond">>;
 }
 
 /** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
@@ -209,14 +211,19 @@ export class RolloutRunner {
   /** For the report; a rollout goes on without it. */
   async #planned(
     repository: FleetRepository,
-    { name, line, versionId }: RolloutState,
+    { name, line, versionId, policy }: RolloutState,
     devices: readonly string[],
   ): Promise<readonly PlannedTransfer[] | undefined> {
     const summary = repository.get(versionId);
     if (summary === undefined || devices.length === 0) return undefined;
     try {
       const live = await this.parts.fleetOf(repository.fleet);
-      const found = await planTransfers(repository, live, { summary, line, devices });
+      const found = await planTransfers(repository, live, {
+        summary,
+        line,
+        devices,
+        maxBytesPerSecond: policy.maxBytesPerSecond,
+      });
       return devices.map((device) => {
         const { bytes = 0, ms = null } = found.get(device) ?? {};
         return { bytes, ms };

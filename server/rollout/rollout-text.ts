@@ -1,4 +1,5 @@
 /** Rollouts as text for the terminal. Pure. */
+import { formatBytes } from "../../shared/cli/output.js";
 import type { RolloutAnswer, RolloutDetailAnswer } from "../api/rollout-definitions.js";
 
 /** A few lines: what it gives to whom, how far it is and why. */
@@ -26,6 +27,9 @@ export function headOfRollout({
   return [
     `${name}: ${model} to ${line}, ${phase}, wave ${wave} of ${policy.waves.length}`,
     ...(because === "" ? [] : [`  ${because}`]),
+    ...(policy.maxBytesPerSecond === undefined
+      ? []
+      : [`  sends at most ${formatBytes(policy.maxBytesPerSecond)}/s to all its devices together`]),
     ...(shown.length === 0 ? [] : [`  devices: ${shown.join(", ")}`]),
   ];
 }

@@ -20,10 +20,12 @@ export interface TransferSubject {
   readonly profile: string;
   readonly bytes: number;
   readonly deliveries: readonly Pick<Delivery, "bytes" | "durationMs">[];
+  /** Bytes a second that it is sent at most; null: no limit. */
+  readonly maxBytesPerSecond: number | null;
 }
 
 /**
- * The time of each transfer by the device's own rate, else by the median of its profile.
+ * The time of each transfer by the device's own rate, else by the median of its profile, within its limit.
  * @param fleet all devices of the fleet
  */
 export function plannedTransfers(
@@ -40,8 +42,11 @@ export function plannedTransfers(
   }
   const ofProfile = new Map([...rates].map(([profile, all]) => [profile, medianOf(all)]));
   return new Map(
-    subjects.map(({ device, profile, bytes, deliveries }) => {
-      const rate = rateOf(deliveries) ?? ofProfile.get(profile);
+    subjects.map(({ device, profile, bytes, deliveries, maxBytesPerSecond }) => {
+      const measured = rateOf(deliveries) ?? ofProfile.get(profile);
+      const most = maxBytesPerSecond === null ? undefined : maxBytesPerSecond / 1000;
+      // Where nothing was measured, a limit is the best guess.
+      const rate = most === undefined ? measured : Math.min(most, measured ?? most);
       const ms = bytes === 0 ? 0 : rate === undefined ? null : Math.round(bytes / rate);
       return [device, { bytes, ms }];
     }),

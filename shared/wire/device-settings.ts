@@ -27,6 +27,11 @@ export const settingKinds: Readonly<Record<string, SettingKind>> = {
     least,
     most,
   },
+  "fetch.bytesPerSecond": {
+    about: "bytes a second that the server sends of models to the device at most",
+    least,
+    most,
+  },
   training: {
     about: "off: no training begins by itself; one that a person requests does",
     texts: ["on", "off"],

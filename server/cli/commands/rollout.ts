@@ -42,6 +42,7 @@ interface RolloutChoices {
   readonly maxChange?: number;
   readonly approval?: boolean;
   readonly deadline?: number;
+  readonly maxRate?: number;
   readonly supersedes?: string;
   readonly window?: readonly string[];
   readonly start?: boolean;
@@ -144,6 +145,7 @@ function withChoices(command: Command): Command {
       parseNumber,
     )
     .option("--window <times>", 'ask devices only then, "mon-fri 22:00-05:00" (repeatable)', collect)
+    .option("--max-rate <size>", "bytes a second to all its devices together, such as 2MB", parseBytes)
     .option("--deadline <duration>", "after its start, when it ends (default: never)", parseMinutes)
     .option("--supersedes <rollout>", "of the same line, which it ends when it starts")
     .option("--approval", "start only after another person has approved it")
@@ -160,6 +162,7 @@ function bodyOf(
     waveTimeout,
     maxMoreMemory,
     deadline,
+    maxRate,
     supersedes,
     window: windows,
     start: _,
@@ -175,6 +178,7 @@ function bodyOf(
     policy: {
       ...policy,
       ...(windows === undefined ? {} : { windows: [...windows] }),
+      ...(maxRate === undefined ? {} : { maxBytesPerSecond: maxRate }),
       ...(deadline === undefined ? {} : { deadlineMinutes: deadline }),
       ...(policy.waves === undefined ? {} : { waves: [...policy.waves] }),
       ...(maxMoreMemory === undefined ? {} : { maxMoreMemoryMb: maxMoreMemory }),
@@ -226,6 +230,8 @@ function describePlan({
   storageBytes,
   transfers,
   expectedMs,
+  policy,
+  fleetBytesPerSecond,
 }: RolloutPlanAnswer): string {
   const devices = waves.flat().length;
   return [
@@ -242,10 +248,19 @@ function describePlan({
     ...(transfers === undefined
       ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]
       : describeTransfers(transfers, expectedMs ?? null)),
+    ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
     ...excluded.slice(0, 20).map(({ device, because }) => `not: ${device} ${because}`),
     ...(excluded.length > 20 ? [`not: ${excluded.length - 20} more`] : []),
   ].join("\n");
+}
+
+function describeRates(ofRollout: number | undefined, ofFleet: number | undefined): readonly string[] {
+  const limits = [
+    ...(ofRollout === undefined ? [] : [`${formatBytes(ofRollout)}/s to all its devices together`]),
+    ...(ofFleet === undefined ? [] : [`${formatBytes(ofFleet)}/s to the fleet`]),
+  ];
+  return limits.length === 0 ? [] : [`sends at most ${limits.join(", and ")}`];
 }
 
 /** In all and by link; the devices with the most bytes by name. */

@@ -68,6 +68,7 @@ const rolloutPolicy = z.looseObject({
   approval: z.boolean().optional(),
   deadlineMinutes: minutes.optional(),
   windows: z.array(text).max(64).optional(),
+  maxBytesPerSecond: count.min(1).optional(),
 });
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;

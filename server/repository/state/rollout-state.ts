@@ -257,17 +257,28 @@ function checkApproval(rollout: RolloutState, fact: FactOf<"rollout-approved">):
   });
 }
 
+/** A version that a rollout gives a device to fetch and keep. */
+export interface StagedVersion {
+  readonly line: string;
+  readonly versionId: Hash;
+  readonly rollout: string;
+  /** Of all devices of the rollout together; absent: no limit. */
+  readonly maxBytesPerSecond?: number;
+}
+
 /** What the device is to fetch and keep, beside what its lines run. */
 export function* stagedFor(
   rollouts: ReadonlyMap<string, RolloutState>,
   device: string,
-): Iterable<{ readonly line: string; readonly versionId: Hash }> {
+): Iterable<StagedVersion> {
   const taken = new Set<string>();
-  for (const { phase, members, line, versionId } of [...rollouts.values()].reverse()) {
+  for (const { name: rollout, phase, members, line, versionId, policy } of [...rollouts.values()].reverse()) {
     const member = members.get(device);
     if (member === undefined || taken.has(line)) continue;
     taken.add(line);
-    if ((phase === "running" || phase === "done") && member.judged === undefined) yield { line, versionId };
+    const { maxBytesPerSecond } = policy;
+    if ((phase === "running" || phase === "done") && member.judged === undefined)
+      yield { line, versionId, rollout, ...(maxBytesPerSecond === undefined ? {} : { maxBytesPerSecond }) };
   }
 }
 

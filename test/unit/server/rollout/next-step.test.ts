@@ -293,7 +293,7 @@ it("waits for silent devices after its end, until a later rollout of the line ta
   assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), [], "it still runs");
   rollout.phase("done");
   assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), ["b", "c", "d"]);
-  assert.deepEqual([...stagedFor(rollout.rollouts, "b")], [{ line: "a", versionId }]);
+  assert.deepEqual([...stagedFor(rollout.rollouts, "b")], [{ line: "a", versionId, rollout: "r" }]);
   rollout.judged("worse", "b");
   assert.deepEqual(lateMembers(rollout.rollouts.values(), rollout.state), ["c", "d"]);
 

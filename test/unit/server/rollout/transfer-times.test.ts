@@ -15,6 +15,7 @@ describe("the planned time of a transfer", () => {
       { profile: "van", deliveries: [] },
     ];
     const of = (device: string, profile: string, bytes: number, deliveries: typeof slow) => ({
+      maxBytesPerSecond: null as number | null,
       device,
       profile,
       bytes,
@@ -26,6 +27,9 @@ describe("the planned time of a transfer", () => {
         of("new", "pi", 600, []),
         of("other", "van", 600, []),
         of("has all", "van", 0, []),
+        { ...of("limited", "pi", 200, slow), maxBytesPerSecond: 1000 },
+        { ...of("limited high", "pi", 200, slow), maxBytesPerSecond: 1e9 },
+        { ...of("limited unknown", "van", 600, []), maxBytesPerSecond: 1000 },
       ],
       fleet,
     );
@@ -36,6 +40,9 @@ describe("the planned time of a transfer", () => {
         ["new", 600, 200],
         ["other", 600, null],
         ["has all", 0, 0],
+        ["limited", 200, 200],
+        ["limited high", 200, 100],
+        ["limited unknown", 600, 600],
       ],
     );
     assert.equal(rateOf([delivery(0, 10), delivery(10, 0)]), undefined);
