@@ -72,6 +72,12 @@ const policyMembers = {
     .int()
     .min(1024)
     .describe("Bytes a second that all its devices are sent together at most; absent: no limit"),
+  priority: z
+    .number()
+    .int()
+    .min(0)
+    .max(1000)
+    .describe("Where several open rollouts of a line mean a device, the highest goes first; absent: 0"),
 };
 
 /** Members that a policy need not have. */
@@ -84,6 +90,7 @@ const optionalMembers = {
   deadlineMinutes: policyMembers.deadlineMinutes.exactOptional(),
   windows: policyMembers.windows.exactOptional(),
   maxBytesPerSecond: policyMembers.maxBytesPerSecond.exactOptional(),
+  priority: policyMembers.priority.exactOptional(),
 };
 const policy = z.object({ ...policyMembers, ...optionalMembers });
 
@@ -169,6 +176,9 @@ const rolloutPlan = z
     excluded: z
       .array(z.object({ device: text, because: text }))
       .describe("Selected devices that cannot take part"),
+    takes: z
+      .array(z.object({ device: text, rollout: text }))
+      .describe("Devices that it takes before another open rollout of the line, which goes first no more"),
     noModel: count.describe("Devices that run nothing: they switch without a comparison"),
     offline: count,
     refusing: z

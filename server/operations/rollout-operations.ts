@@ -48,8 +48,8 @@ export function rolloutOperations(
     const version = releasable(repository, await versionOrRelease(repository, input.model));
     const selected = await devices({ fleet, select });
     const family = familyOf(repository, version.versionId);
-    const { candidates, excluded } = chooseDevices(
-      { name, line, ...superseding(repository, input) },
+    const { candidates, excluded, takes } = chooseDevices(
+      { name, line, policy, ...superseding(repository, input) },
       selected,
       repository.rollouts(),
       family,
@@ -83,6 +83,7 @@ export function rolloutOperations(
       waves,
       notReached: candidates.length - joined.size,
       excluded: [...excluded],
+      takes: takes.filter(({ device }) => joined.has(device)),
       noModel: taking.filter(({ active }) => active[line] === undefined).length,
       offline: taking.filter(({ online }) => !online).length,
       refusing: await refusingOf(repository, version.versionId, [...joined], (device) =>

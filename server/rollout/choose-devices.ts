@@ -8,7 +8,15 @@ export interface ChosenDevices {
   /** In the order in which they join. */
   readonly candidates: readonly string[];
   readonly excluded: readonly { readonly device: string; readonly because: string }[];
+  /** Candidates that an open rollout of lower priority has, too. */
+  readonly takes: readonly { readonly device: string; readonly rollout: string }[];
 }
+
+type Choosing = Pick<RolloutState, "name" | "line" | "supersedes" | "policy"> & {
+  /** Undefined: it is planned only. */
+  readonly createdAtMs?: number;
+};
+type Selected = Pick<DeviceSummary, "device" | "state" | "lines" | "active" | "assigned">;
 
 /**
  * @param selected the devices that the selection means
@@ -16,36 +24,62 @@ export interface ChosenDevices {
  * @param family the version and everything that was trained from it
  */
 export function chooseDevices(
-  rollout: Pick<RolloutState, "name" | "line" | "supersedes">,
-  selected: readonly Pick<DeviceSummary, "device" | "state" | "lines" | "active">[],
+  rollout: Choosing,
+  selected: readonly Selected[],
   others: readonly RolloutState[],
   family: ReadonlySet<Hash>,
 ): ChosenDevices {
   const rivals = others.filter(
     (other) =>
-      other.name !== rollout.name &&
-      other.name !== rollout.supersedes &&
-      other.line === rollout.line &&
-      isOpen(other),
+      other.name !== rollout.name && other.name !== rollout.supersedes && other.line === rollout.line,
   );
   const excluded: { device: string; because: string }[] = [];
   const candidates: string[] = [];
-  for (const { device, state, lines, active } of selected) {
+  const takes: { device: string; rollout: string }[] = [];
+  for (const known of selected) {
+    const { device, state, lines, active } = known;
     const runs = active[rollout.line]?.versionId;
-    // A rival that has not chosen the device yet does not hold it.
-    const rival = rivals.find(({ members }) => members.has(device));
     const because =
       state !== "enrolled"
         ? `is ${state}`
         : !lines.includes(rollout.line)
           ? `has no line ${rollout.line}`
-          : rival !== undefined
-            ? `is in the rollout ${rival.name} of this line`
-            : runs !== undefined && family.has(runs)
+          : (rivalOf(rollout, rivals, known) ??
+            (runs !== undefined && family.has(runs)
               ? "runs the version, or one trained from it"
-              : undefined;
-    if (because === undefined) candidates.push(device);
-    else excluded.push({ device, because });
+              : undefined));
+    if (because !== undefined) {
+      excluded.push({ device, because });
+      continue;
+    }
+    candidates.push(device);
+    // A rival that has not chosen the device yet does not hold it.
+    const loser = rivals.find((rival) => isOpen(rival) && rival.members.has(device));
+    if (loser !== undefined) takes.push({ device, rollout: loser.name });
   }
-  return { candidates: rolloutOrder(rollout.name, candidates), excluded };
+  return { candidates: rolloutOrder(rollout.name, candidates), excluded, takes };
+}
+
+/** Why another rollout of the line keeps the device. */
+function rivalOf(
+  { policy, line, createdAtMs }: Choosing,
+  rivals: readonly RolloutState[],
+  { device, assigned }: Selected,
+): string | undefined {
+  const own = policy.priority ?? 0;
+  for (const rival of rivals) {
+    const member = rival.members.get(device);
+    const other = rival.policy.priority ?? 0;
+    if (member === undefined || other < own) continue;
+    if (isOpen(rival) && other === own) return `is in the rollout ${rival.name} of this line`;
+    if (other === own) continue;
+    if (isOpen(rival) && member.judged === undefined)
+      return `is in the rollout ${rival.name} of this line, which goes first`;
+    // Both were open at the same time: the one that went first has decided what the device runs.
+    const ours = assigned?.[line];
+    const isDecided = ours?.rollout === rival.name && ours.versionId === rival.versionId;
+    const wasOpen = isOpen(rival) || (rival.phase === "done" && (createdAtMs ?? Infinity) < rival.phaseAtMs);
+    if (isDecided && wasOpen) return `got the version of the rollout ${rival.name}, which went first`;
+  }
+  return undefined;
 }

@@ -15,7 +15,7 @@ import type { LiveFleet } from "../context/operations-context.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
-import { lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
+import { firstBefore, lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
 import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
@@ -329,6 +329,11 @@ export class RolloutRunner {
       const isGone = repository.device(device)?.state !== "enrolled";
       if (free <= 0) return;
       if (now.isAsking || (!isGone && !live.isOnline(device))) continue;
+      const first = firstBefore(repository.rollouts(), rollout, device);
+      if (first !== undefined) {
+        now.waits = `the rollout ${first.name} of this line goes first`;
+        continue;
+      }
       const offsetMinutes = offsetOf(repository.device(device)?.labels);
       if (!isOpenAt(rollout.policy.windows, this.parts.clock.now(), offsetMinutes)) {
         now.waits = "its window is closed";
@@ -369,6 +374,8 @@ export class RolloutRunner {
           const isWaiting =
             rollout.phase === "running" || lateMembers(repository.rollouts(), rollout).includes(device);
           if (!isWaiting || rollout.members.get(device)?.judged !== undefined) return;
+          // It joined another one meanwhile, which is to decide first.
+          if (firstBefore(repository.rollouts(), rollout, device) !== undefined) return;
           await this.#judged(
             repository,
             rollout,

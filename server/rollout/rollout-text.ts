@@ -27,6 +27,7 @@ export function headOfRollout({
   return [
     `${name}: ${model} to ${line}, ${phase}, wave ${wave} of ${policy.waves.length}`,
     ...(because === "" ? [] : [`  ${because}`]),
+    ...(policy.priority === undefined ? [] : [`  priority ${policy.priority}`]),
     ...(policy.maxBytesPerSecond === undefined
       ? []
       : [`  sends at most ${formatBytes(policy.maxBytesPerSecond)}/s to all its devices together`]),

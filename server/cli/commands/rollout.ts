@@ -43,6 +43,7 @@ interface RolloutChoices {
   readonly approval?: boolean;
   readonly deadline?: number;
   readonly maxRate?: number;
+  readonly priority?: number;
   readonly supersedes?: string;
   readonly window?: readonly string[];
   readonly start?: boolean;
@@ -146,6 +147,7 @@ function withChoices(command: Command): Command {
     )
     .option("--window <times>", 'ask devices only then, "mon-fri 22:00-05:00" (repeatable)', collect)
     .option("--max-rate <size>", "bytes a second to all its devices together, such as 2MB", parseBytes)
+    .option("--priority <n>", "of open rollouts of a line the highest goes first (default: 0)", parseNumber)
     .option("--deadline <duration>", "after its start, when it ends (default: never)", parseMinutes)
     .option("--supersedes <rollout>", "of the same line, which it ends when it starts")
     .option("--approval", "start only after another person has approved it")
@@ -223,6 +225,7 @@ function describePlan({
   waves,
   notReached,
   excluded,
+  takes,
   noModel,
   offline,
   refusing,
@@ -250,6 +253,10 @@ function describePlan({
       : describeTransfers(transfers, expectedMs ?? null)),
     ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
+    ...[...new Set(takes.map(({ rollout }) => rollout))].map((loser) => {
+      const devices = takes.filter(({ rollout }) => rollout === loser).map(({ device }) => device);
+      return `goes before the rollout ${loser}: ${someOf(devices)}`;
+    }),
     ...excluded.slice(0, 20).map(({ device, because }) => `not: ${device} ${because}`),
     ...(excluded.length > 20 ? [`not: ${excluded.length - 20} more`] : []),
   ].join("\n");

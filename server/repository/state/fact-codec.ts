@@ -69,6 +69,7 @@ const rolloutPolicy = z.looseObject({
   deadlineMinutes: minutes.optional(),
   windows: z.array(text).max(64).optional(),
   maxBytesPerSecond: count.min(1).optional(),
+  priority: count.optional(),
 });
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;

@@ -257,6 +257,37 @@ function checkApproval(rollout: RolloutState, fact: FactOf<"rollout-approved">):
   });
 }
 
+function priorityOf({ policy }: Pick<RolloutState, "policy">): number {
+  return policy.priority ?? 0;
+}
+
+/** Whether an open rollout has still to decide on a device. */
+function decides(rollout: RolloutState, device: string): boolean {
+  return isOpen(rollout) && rollout.members.has(device) && rollout.members.get(device)?.judged === undefined;
+}
+
+/** Whether a rollout goes before a newer one of the line for a device that is in both. */
+function goesBefore(older: RolloutState, newer: RolloutState, device: string): boolean {
+  return decides(older, device) && (!decides(newer, device) || priorityOf(older) > priorityOf(newer));
+}
+
+/** The open rollout of the line that has to decide on the device first; undefined: none, it is this one's turn. */
+export function firstBefore(
+  rollouts: Iterable<RolloutState>,
+  rollout: RolloutState,
+  device: string,
+): RolloutState | undefined {
+  for (const other of rollouts)
+    if (
+      other.name !== rollout.name &&
+      other.line === rollout.line &&
+      priorityOf(other) > priorityOf(rollout) &&
+      decides(other, device)
+    )
+      return other;
+  return undefined;
+}
+
 /** A version that a rollout gives a device to fetch and keep. */
 export interface StagedVersion {
   readonly line: string;
@@ -271,13 +302,15 @@ export function* stagedFor(
   rollouts: ReadonlyMap<string, RolloutState>,
   device: string,
 ): Iterable<StagedVersion> {
-  const taken = new Set<string>();
-  for (const { name: rollout, phase, members, line, versionId, policy } of [...rollouts.values()].reverse()) {
-    const member = members.get(device);
-    if (member === undefined || taken.has(line)) continue;
-    taken.add(line);
+  const deciding = new Map<string, RolloutState>();
+  for (const rollout of [...rollouts.values()].reverse()) {
+    if (!rollout.members.has(device)) continue;
+    const other = deciding.get(rollout.line);
+    if (other === undefined || goesBefore(rollout, other, device)) deciding.set(rollout.line, rollout);
+  }
+  for (const { name: rollout, phase, members, line, versionId, policy } of deciding.values()) {
     const { maxBytesPerSecond } = policy;
-    if ((phase === "running" || phase === "done") && member.judged === undefined)
+    if ((phase === "running" || phase === "done") && members.get(device)?.judged === undefined)
       yield { line, versionId, rollout, ...(maxBytesPerSecond === undefined ? {} : { maxBytesPerSecond }) };
   }
 }
