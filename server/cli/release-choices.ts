@@ -1,11 +1,9 @@
 /** What the commands of releases are given: keys of roles, days, and what is published now. */
 import { StemmaError } from "../../shared/errors.js";
-import { decodeCanonical } from "../../shared/model/canonical-json.js";
 import type { Files } from "../../shared/ports.js";
-import type { AnyManifest } from "../../shared/trust/releases/manifest.js";
-import { parseMetadata } from "../../shared/trust/releases/metadata.js";
 import {
   defaultValidDays,
+  publishedOfSet,
   type PublishedReleases,
   type RoleKeys,
   type Validity,
@@ -79,15 +77,5 @@ export async function publishedOf(
       "RELEASE_UNKNOWN",
       `The fleet ${fleet} has no releases yet. Begin with \`stemma release init\`, sign and publish that.`,
     );
-  return {
-    root: parseMetadata("root", metadata.roots.at(-1) ?? ""),
-    timestamp: parseMetadata("timestamp", metadata.timestamp),
-    snapshot: parseMetadata("snapshot", metadata.snapshot),
-    targets: parseMetadata("targets", metadata.targets),
-  };
-}
-
-/** A manifest that the server made; it counts only once it is signed. */
-export function readManifest(text: string): AnyManifest {
-  return decodeCanonical(Buffer.from(text, "utf8")) as unknown as AnyManifest;
+  return publishedOfSet(metadata);
 }

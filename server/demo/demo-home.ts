@@ -17,6 +17,8 @@ export interface DemoFolders {
   readonly home: string;
   readonly server: string;
   readonly agents: string;
+  /** Of the fleet's owner, whose key the server does not have. */
+  readonly owner: string;
   readonly logs: string;
 }
 
@@ -35,6 +37,7 @@ export async function prepareDemoHome(root: string, dataHash: string): Promise<D
     home,
     server: join(home, "server"),
     agents: join(home, "agents"),
+    owner: join(home, "owner"),
     logs: join(home, "logs"),
   };
   for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true });

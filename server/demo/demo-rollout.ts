@@ -1,8 +1,8 @@
 /**
- * Rollouts in the demo: the server trains two updates, one on the laboratory's data and one on a vehicle's, and gives
- * each to every vehicle of a line, one by one. Each vehicle measures an update on its own held-out samples before it
- * switches; where the update is worse, the rollout stops. Then each rollout is undone, and every vehicle runs what it
- * ran before.
+ * Rollouts in the demo: the server trains two updates, one on the laboratory's data and one on a vehicle's. The fleet's
+ * owner signs each, since no vehicle would install it otherwise, and it goes to every vehicle of a line, one by one.
+ * Each vehicle measures an update on its own held-out samples before it switches; where the update is worse, the
+ * rollout stops. Then each rollout is undone, and every vehicle runs what it ran before.
  */
 import { readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -11,12 +11,14 @@ import { StemmaError } from "../../shared/errors.js";
 import type { RolloutDetailAnswer } from "../api/rollout-definitions.js";
 import { changesOf } from "../rollout/rollout-text.js";
 import type { DemoFolders } from "./demo-home.js";
+import type { DemoOwner } from "./demo-owner.js";
 import { demoFleet, type DemoPlan } from "./demo-plan.js";
 import { trainModel, type ServerTraining, type Trainer } from "./train-models.js";
 
 export interface RolloutDemo extends Trainer {
   readonly plan: DemoPlan;
   readonly folders: DemoFolders;
+  readonly fleetOwner: Pick<DemoOwner, "release">;
 }
 
 /** Between two looks. */
@@ -49,7 +51,7 @@ export async function demonstrateRollouts(demo: RolloutDemo): Promise<string> {
     dataName: `${owner.line}-of-${owner.device}`,
   });
   return [
-    "Updates that the server trained, measured by each vehicle on its own held-out\nsamples first:",
+    "Updates that the server trained and the fleet's owner signed, measured by each\nvehicle on its own held-out samples first:",
     describeRollout(inLaboratory),
     describeRollout(onVehicle),
     "Both were undone: every vehicle runs again what it ran before.",
@@ -65,12 +67,13 @@ async function rollOut(
 ): Promise<RolloutDetailAnswer> {
   const { operations, watch } = demo;
   const ranBefore = await runningVersions(demo, line, vehicles);
-  const { name, version, versionId } = await trainModel(demo, training);
+  const { name, version } = await trainModel(demo, training);
   const rollout = `${name}-${version}`;
+  const released = await releaseUpdate(demo, { model: `${name}:${version}`, line, vehicles });
   await operations.createRollout({
     fleet: demoFleet,
     name: rollout,
-    model: versionId,
+    model: `release:${released}`,
     line,
     select: `line=${line}`,
     policy: { waves: vehicles.map(() => "1"), margin },
@@ -82,6 +85,29 @@ async function rollOut(
   await untilReturned(demo, line, ranBefore);
   watch.printLine(`${rollout} is undone: every vehicle runs what it ran before`);
   return ended;
+}
+
+/** The owner signs the update, which the vehicles would refuse otherwise: nothing but the server made it. */
+async function releaseUpdate(
+  { operations, watch, fleetOwner }: RolloutDemo,
+  {
+    model,
+    line,
+    vehicles,
+  }: { readonly model: string; readonly line: string; readonly vehicles: readonly string[] },
+): Promise<string> {
+  const { refusing } = await operations.planRollout({
+    fleet: demoFleet,
+    name: "unsigned",
+    ...{ model, line, select: `line=${line}` },
+  });
+  const released = await fleetOwner.release(model);
+  watch.printLine(
+    refusing.length === 0
+      ? `the owner signs ${model}`
+      : `${refusing.length} of ${vehicles.length} vehicles would refuse ${model}: the owner signs it`,
+  );
+  return released;
 }
 
 /** Ends what an interrupted demo left open, and returns the vehicles that had switched. */
@@ -103,7 +129,7 @@ export async function awaitsReturn({ operations }: Trainer, device: string): Pro
 }
 
 /** @throws TIMED_OUT */
-export async function untilNoReturn(demo: RolloutDemo, device: string): Promise<void> {
+export async function untilNoReturn(demo: Trainer, device: string): Promise<void> {
   const deadlineMs = Date.now() + endTimeoutMs;
   while (await awaitsReturn(demo, device))
     await nextLook(demo, deadlineMs, `${device} has not returned to what it ran before`);
@@ -172,7 +198,7 @@ async function untilReturned(
 
 /** @throws TIMED_OUT; what the signal aborts with */
 async function nextLook(
-  { options: { signal } }: RolloutDemo,
+  { options: { signal } }: Pick<Trainer, "options">,
   deadlineMs: number,
   state: string,
 ): Promise<void> {

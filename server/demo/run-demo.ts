@@ -17,6 +17,7 @@ import type { ServerOperations } from "../api/server-operations.js";
 import { ChildProcesses, type StartedProcess } from "./child-processes.js";
 import { findData, hashOfData, prepareDemoHome, type DemoFolders } from "./demo-home.js";
 import { agentConfigOf, demoFleet, planDemo, type DemoPlan, type DemoVehicle } from "./demo-plan.js";
+import { DemoOwner } from "./demo-owner.js";
 import { FleetWatch } from "./fleet-watch.js";
 import { proveRecoveries, type Proof } from "./prove-recoveries.js";
 import { awaitsReturn, demonstrateRollouts, undoOpenRollouts, untilNoReturn } from "./demo-rollout.js";
@@ -119,10 +120,13 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   following.catch(() => undefined);
   await undoOpenRollouts(demo);
   await trainBases(demo, demo.plan);
+  const fleetOwner = await signBases(demo);
   const agents = await startFleet(demo);
   const restart = (vehicle: DemoVehicle): StartedProcess => startAgent(processes, folders, vehicle);
   const rolledOut = await Promise.race([
-    watch.allDone(agents, { restart }, options.signal).then(async () => demonstrateRollouts(demo)),
+    watch
+      .allDone(agents, { restart }, options.signal)
+      .then(async () => demonstrateRollouts({ ...demo, fleetOwner })),
     serverFailed(server, folders),
     streamFailed(following, server, folders),
     watch.agentFailed(agents, folders.logs),
@@ -141,6 +145,15 @@ async function runRounds(demo: Demo, server: StartedProcess): Promise<readonly P
   if (replayed !== undefined) options.output.info(replayed);
   options.output.info(rolledOut);
   return proofs;
+}
+
+/** Before the vehicles are enrolled: they pin the owner's root then, and demand what it signed. */
+async function signBases({ operations, folders, plan, watch }: Demo): Promise<DemoOwner> {
+  const fleetOwner = await DemoOwner.open(operations, folders.owner);
+  const signed: string[] = [];
+  for (const { name } of plan.bases) signed.push(await fleetOwner.release(`${name}:1`));
+  watch.printLine(`the owner signed ${signed.join(" and ")} with a key that the server lacks`);
+  return fleetOwner;
 }
 
 async function startServer(

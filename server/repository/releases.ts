@@ -13,8 +13,12 @@ import {
   verifyAnyManifest,
   type AnyManifest,
 } from "../../shared/trust/releases/manifest.js";
-import { metadataInvalid, parseMetadata } from "../../shared/trust/releases/metadata.js";
-import type { PublishedReleases, ReleaseChange } from "../../shared/trust/releases/release-change.js";
+import { metadataInvalid } from "../../shared/trust/releases/metadata.js";
+import {
+  publishedOfSet,
+  type PublishedReleases,
+  type ReleaseChange,
+} from "../../shared/trust/releases/release-change.js";
 import {
   pinnedRoot,
   updateReleases,
@@ -67,16 +71,7 @@ function decodeStored(object: Hash, bytes: Uint8Array): StoredReleases {
   const parsed = storedSchema.safeParse(JSON.parse(Buffer.from(bytes).toString("utf8")));
   if (!parsed.success) throw metadataInvalid("what this fleet stored of them is malformed", parsed.error);
   const { manifests, ...set } = parsed.data;
-  return { object, set, manifests, published: publishedOf(set) };
-}
-
-function publishedOf(set: MetadataSet): PublishedReleases {
-  return {
-    root: parseMetadata("root", set.roots.at(-1) ?? ""),
-    timestamp: parseMetadata("timestamp", set.timestamp),
-    snapshot: parseMetadata("snapshot", set.snapshot),
-    targets: parseMetadata("targets", set.targets),
-  };
+  return { object, set, manifests, published: publishedOfSet(set) };
 }
 
 /** See FleetRepository.publishReleases. */
@@ -148,7 +143,7 @@ function checkedRelease(
   const trusted: TrustedReleases = before?.published ?? pinnedRoot(first);
   const { error } = updateReleases(trusted, { ...set, roots: set.roots.slice(-1) }, context.clock.now());
   if (error !== undefined) throw error;
-  const published = publishedOf(set);
+  const published = publishedOfSet(set);
   const manifests: Record<string, string> = {};
   for (const name of Object.keys(published.targets.signed.targets)) {
     const text = change.manifests[name] ?? before?.manifests[name];

@@ -7,6 +7,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { generateKey } from "../../../shared/trust/keys.js";
+import { unsignedManifest } from "../../../shared/trust/releases/manifest.js";
 import { changeText, describeChange, parseChange } from "../../../shared/trust/releases/change-file.js";
 import {
   addRelease,
@@ -24,7 +25,7 @@ import { parseRestoreFile } from "../../../shared/trust/releases/restore-approva
 import { saveSealedKey } from "../../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../../operations/passphrase-file.js";
 import { withContext, type CommandContext } from "../context.js";
-import { keysOfChoices, publishedOf, readManifest, validityOf, type KeyChoices } from "../release-choices.js";
+import { keysOfChoices, publishedOf, validityOf, type KeyChoices } from "../release-choices.js";
 import { signerOf, type SignerChoices } from "../release-signer.js";
 import { addReleaseListCommands } from "./release-list.js";
 import { publishRestoreCommand, signRestoreCommand } from "./restored.js";
@@ -97,7 +98,7 @@ function addChangeCommands(release: Command): void {
         const operations = await context.operations();
         const now = await publishedOf(operations, fleet);
         const made = await operations.releaseManifest({ fleet, model });
-        const manifest = readManifest(made.manifest);
+        const manifest = unsignedManifest(made.manifest);
         const name = choices.name ?? made.model;
         await writeChange(
           choices.file,

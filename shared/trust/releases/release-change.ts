@@ -17,6 +17,7 @@ import {
   checkMetadata,
   keyIdOf,
   metadataInvalid,
+  parseMetadata,
   releaseRoles,
   tufKey,
   validSigners,
@@ -27,6 +28,7 @@ import {
   type SignedOf,
   type Targets,
 } from "./metadata.js";
+import type { MetadataSet } from "./trusted-releases.js";
 
 export interface ReleaseChange {
   readonly fleet: string;
@@ -52,6 +54,15 @@ export interface PublishedReleases {
   readonly timestamp: Metadata<"timestamp">;
   readonly snapshot: Metadata<"snapshot">;
   readonly targets: Metadata<"targets">;
+}
+/** The newest of each role. @throws RELEASE_METADATA_INVALID */
+export function publishedOfSet(set: MetadataSet): PublishedReleases {
+  return {
+    root: parseMetadata("root", set.roots.at(-1) ?? ""),
+    timestamp: parseMetadata("timestamp", set.timestamp),
+    snapshot: parseMetadata("snapshot", set.snapshot),
+    targets: parseMetadata("targets", set.targets),
+  };
 }
 export interface Validity {
   readonly nowMs: number;

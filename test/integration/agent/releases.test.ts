@@ -23,7 +23,8 @@ import type { ServerOperations } from "../../../server/api/server-operations.js"
 import { startServer } from "../../../server/main.js";
 import { restoreHome } from "../../../server/operations/restore.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
-import { readManifest, publishedOf } from "../../../server/cli/release-choices.js";
+import { publishedOf } from "../../../server/cli/release-choices.js";
+import { unsignedManifest } from "../../../shared/trust/releases/manifest.js";
 import {
   importBase,
   isOfVersion,
@@ -47,7 +48,7 @@ async function release(server: TestServer, model: string): Promise<void> {
   const now = await publishedOf(operations, testFleet);
   const made = await operations.releaseManifest({ fleet: testFleet, model });
   const validity = { nowMs: Date.now(), days: defaultValidDays };
-  await publish(server, addRelease(now, model, readManifest(made.manifest), validity));
+  await publish(server, addRelease(now, model, unsignedManifest(made.manifest), validity));
 }
 
 describe("an agent that demands releases", { timeout: 60_000 }, () => {
@@ -127,7 +128,7 @@ describe("an agent that demands releases", { timeout: 60_000 }, () => {
     await server.handle.close();
     await restoreHome(at("backup"), at("home"));
     server.handle = await startServer(
-      { home: at("home"), fleets: [testFleet], mqttPort, httpPort: 0 },
+      { home: at("home"), fleets: [testFleet], mqttPort, httpPort: 0, tls: "none" },
       silentLog(),
     );
     await log.until("server-history-rewritten");
@@ -173,7 +174,7 @@ describe("an agent that demands releases", { timeout: 60_000 }, () => {
     const before = await publishedOf(operations, testFleet);
     await release(server, "base");
     const made = await operations.releaseManifest({ fleet: testFleet, model: "base" });
-    const stale = addRelease(before, "late", readManifest(made.manifest), validity);
+    const stale = addRelease(before, "late", unsignedManifest(made.manifest), validity);
     await assert.rejects(publish(server, stale), { code: "RELEASE_ROLLED_BACK" });
     assert.doesNotThrow(() => parseChange(changeText(stale)));
   });
