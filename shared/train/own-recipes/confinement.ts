@@ -1,8 +1,8 @@
 /**
  * Confines the process that runs a fleet's own recipes (docs/recipes-of-your-own.md): namespaces of its own for users,
  * mounts, network, processes, IPC and host name; a file system that holds Node, its libraries and the engine's script,
- * all read-only; an empty environment; a user id without capabilities; limits of processor time and core files; and
- * Node's permission model beside that. What a machine can do is found out by trying it, once for a process.
+ * all read-only; an empty environment; a user id without capabilities; limits of processor time, memory and core files;
+ * and Node's permission model beside that. What a machine can do is found out by trying it, once for a process.
  */
 import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
@@ -24,6 +24,8 @@ export type RequiredConfinement = ConfinementKind;
 /** In the confined file system. */
 const confinedFolder = "/stemma";
 const cpuSeconds = 120;
+/** KiB that the process may write to: Node's heap, the interpreter's memory and what they need beside. */
+const dataKiB = 2 * 1024 * 1024;
 const tryTimeoutMs = 20_000;
 
 /**
@@ -31,10 +33,11 @@ const tryTimeoutMs = 20_000;
  * Linux has and the process does not need. A script is copied, so that the original cannot be reached; everything else
  * is mounted read-only. The second user namespace takes the capabilities of the first away.
  */
-const script = `set -e
+const scriptFor = (seconds: number): string => `set -e
 root=/sys
 ulimit -c 0
-ulimit -t ${cpuSeconds}
+ulimit -t ${seconds}
+ulimit -d ${dataKiB}
 mount -t tmpfs -o size=64m,mode=755,nosuid,nodev tmpfs $root
 mkdir $root${confinedFolder}
 cp "$2" $root${confinedFolder}/engine.mjs
@@ -80,7 +83,11 @@ function librariesOfNode(): readonly string[] {
   return sharedObjects.filter((path) => path.startsWith("/") && !path.endsWith(".node"));
 }
 
-async function confined(engineFolder: string, parameters: readonly string[]): Promise<RecipeCommand> {
+async function confined(
+  engineFolder: string,
+  parameters: readonly string[],
+  seconds = cpuSeconds,
+): Promise<RecipeCommand> {
   const unshare = await findProgram("unshare");
   const path = `PATH=${searchedFolders.join(":")}`;
   return [
@@ -92,7 +99,7 @@ async function confined(engineFolder: string, parameters: readonly string[]): Pr
     "--",
     "/bin/sh",
     "-c",
-    script,
+    scriptFor(seconds),
     "sh",
     await realpath(process.execPath),
     join(engineFolder, "engine.mjs"),
@@ -124,11 +131,24 @@ for (const path of ["/x", "${confinedFolder}/x", "${confinedFolder}/node", "${co
 if (Object.keys(process.env).some((name) => name !== "PWD")) found.push("environment");
 if (Object.values(os.networkInterfaces()).flat().length > 0) found.push("network interfaces");
 if (process.getuid() === 0) found.push("root");
+const limits = process.report.getReport().userLimits;
+if (!(limits.data_seg_size_kbytes.hard <= ${dataKiB} * 1024)) found.push("memory without a limit");
+if (!(limits.cpu_time_seconds.hard <= ${cpuSeconds})) found.push("processor time without a limit");
 try { process.kill(process.ppid || 2, 0); if (process.ppid > 0) found.push("other processes"); } catch {}
 net.connect(9, "127.0.0.1").on("error", (error) => {
   if (error.code !== "ENETUNREACH") found.push("network " + error.code);
   console.log(JSON.stringify(found));
 });`;
+
+/**
+ * The command that runs a script confined, as the engine is for a recipe, but without Node's permission model.
+ * @param seconds of processor time that it may take
+ */
+export async function confinedScript(text: string, seconds = cpuSeconds): Promise<RecipeCommand> {
+  const [program, ...parameters] = await confined(builtInEngineFolder(), [], seconds);
+  const free = parameters.filter((each) => !/permission$|^--allow-fs-read/.test(each));
+  return [program, ...free, "-e", text];
+}
 
 /** Undefined: namespaces confine. Else why they do not. */
 let tried: Promise<string | undefined> | undefined;
@@ -142,9 +162,8 @@ export function whyUnconfined(): Promise<string | undefined> {
 async function tryNamespaces(): Promise<string | undefined> {
   if (process.platform !== "linux") return `namespaces are of Linux, and this is ${process.platform}`;
   try {
-    const [program, ...parameters] = await confined(builtInEngineFolder(), []);
-    const free = parameters.filter((each) => !/permission$|^--allow-fs-read/.test(each));
-    const { stdout } = await promisify(execFile)(program, [...free, "-e", lookAround], {
+    const [program, ...parameters] = await confinedScript(lookAround);
+    const { stdout } = await promisify(execFile)(program, parameters, {
       env: {},
       cwd: "/",
       timeout: tryTimeoutMs,
