@@ -1,7 +1,9 @@
 /** Operations on tensors that a replay gives again: drop them, store them again. */
-import { dropBody, dropReport } from "./drop-schemas.js";
+import * as z from "zod";
+import { dropBody, dropPolicy, dropPolicySettings, dropReport } from "./drop-schemas.js";
 import { fleetParams, modelParams, modelPath, reasonText, storagePath } from "./fields.js";
 import { call } from "./operation.js";
+import { retentionScope } from "./storage-schemas.js";
 import { versionSummary } from "./version-schemas.js";
 
 export const dropOperations = {
@@ -13,6 +15,31 @@ export const dropOperations = {
     path: `${storagePath}/drop`,
     params: fleetParams,
     body: dropBody,
+    output: dropReport,
+    isLong: true,
+    stopsWithClient: true,
+  }),
+  dropPolicies: call({
+    summary: "Policies by which tensors of proved models are dropped, the fleet's first",
+    method: "GET",
+    path: `${storagePath}/drop-policies`,
+    params: fleetParams,
+    output: dropPolicySettings,
+  }),
+  setDropPolicy: call({
+    summary: "Set a scope's policy for dropping tensors of proved models, or remove it",
+    method: "POST",
+    path: `${storagePath}/drop-policies`,
+    params: fleetParams,
+    body: { scope: retentionScope, policy: dropPolicy.nullable() },
+    output: dropPolicySettings,
+  }),
+  applyDropPolicies: call({
+    summary: "Drop now what the policies say; nothing is replayed for that",
+    method: "POST",
+    path: `${storagePath}/drop-policies/apply`,
+    params: fleetParams,
+    body: { dryRun: z.boolean().optional().describe("Only say what would be dropped") },
     output: dropReport,
     isLong: true,
     stopsWithClient: true,

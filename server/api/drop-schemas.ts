@@ -1,8 +1,10 @@
 /** Inputs and answers of the operations on tensors that a replay gives again. */
 import * as z from "zod";
-import { count, hash, modelText, reasonText, shortText } from "./fields.js";
+import type { DropPolicySetting } from "../repository/retention/drop-policies.js";
+import { count, hash, modelText, reasonText, shortText, timeMs } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 import { maxMaxMinutes } from "./replay-schemas.js";
+import { retentionScope } from "./storage-schemas.js";
 
 /** Minutes of training that a recovery may take where nothing else is said. */
 export const defaultDropMinutes = 10;
@@ -29,6 +31,30 @@ export const dropBody = {
     .optional()
     .describe("Change nothing; trainings that no replay measured take what is recorded"),
 };
+
+/** When the tensors of proved models go by themselves. */
+export const dropPolicy = z
+  .object({
+    afterDays: z
+      .number()
+      .int()
+      .min(0)
+      .max(36_500)
+      .nullable()
+      .describe("Days after they were recorded; null: all tensors are kept"),
+    maxMinutes: z
+      .number()
+      .int()
+      .min(1)
+      .max(maxMaxMinutes)
+      .describe("Minutes of training that the recovery of any version may take, its ancestors included"),
+  })
+  .meta({ id: "DropPolicy" });
+export const dropPolicySettings = z.array(
+  z
+    .object({ scope: retentionScope, policy: dropPolicy, setAtMs: timeMs, by: z.string().exactOptional() })
+    .meta({ id: "DropPolicySetting" }) satisfies z.ZodType<DropPolicySetting>,
+);
 
 const named = { versionId: hash, name: z.string(), version: count };
 

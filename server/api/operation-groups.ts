@@ -29,6 +29,9 @@ const groups = {
 
 export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   dropTensors: "drops",
+  dropPolicies: "drops",
+  setDropPolicy: "drops",
+  applyDropPolicies: "drops",
   keepTensors: "drops",
   health: "server",
   fleets: "server",

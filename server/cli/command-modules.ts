@@ -124,6 +124,10 @@ const storageModules: readonly CommandModule[] = [
   },
   { names: ["drop"], load: async () => (await import("./commands/storage-drop.js")).addStorageDropCommand },
   {
+    names: ["policy"],
+    load: async () => (await import("./commands/storage-policy.js")).addStoragePolicyCommands,
+  },
+  {
     names: ["retention"],
     load: async () => (await import("./commands/storage-retention.js")).addStorageRetentionCommands,
   },

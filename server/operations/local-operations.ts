@@ -148,6 +148,10 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       (await import("../replay/replay-changed.js")).replayChanged(context, input, signal),
     dropTensors: async (input, { signal } = {}) =>
       (await import("../replay/drop-tensors.js")).dropByReplay(context, input, signal),
+    dropPolicies: async ({ fleet }) => (await fleets.get(fleet)).dropPolicies(),
+    setDropPolicy: async ({ fleet, scope, policy }) => (await fleets.get(fleet)).setDropPolicy(scope, policy),
+    applyDropPolicies: async (input, { signal } = {}) =>
+      (await import("../replay/drop-by-policy.js")).dropByPolicy(context, input, signal),
     keepTensors: async ({ fleet, model, because = "" }, { signal } = {}) => {
       const repository = await fleets.get(fleet);
       const { versionId } = repository.resolve(model);

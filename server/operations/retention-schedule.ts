@@ -1,6 +1,7 @@
 /**
- * Applies retention rules to every fleet that has some, an hour after the start and once a day from then on.
- * It does not interpret the rules. A failure is logged, and the fleet is tried again the next day.
+ * Applies retention rules, and policies that drop tensors of proved models, to every fleet that has some, an hour after
+ * the start and once a day from then on. It does not interpret them. A failure is logged, and the fleet is tried again
+ * the next day.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
@@ -9,7 +10,10 @@ import type { Clock, Log } from "../../shared/ports.js";
 import type { ServerOperations } from "../api/server-operations.js";
 
 export interface RetentionScheduleParts {
-  readonly operations: Pick<ServerOperations, "retention" | "applyRetention">;
+  readonly operations: Pick<
+    ServerOperations,
+    "retention" | "applyRetention" | "dropPolicies" | "applyDropPolicies"
+  >;
   readonly fleets: () => Promise<readonly string[]>;
   readonly clock: Pick<Clock, "after">;
   readonly log: Log;
@@ -34,11 +38,11 @@ export function startRetentionSchedule({
   firstMs = hourMs,
   everyMs = 24 * hourMs,
 }: RetentionScheduleParts): RetentionSchedule {
-  let closed = false;
+  const closing = new AbortController();
   const rounds = new SerialQueue();
   let cancel = clock.after(firstMs, next);
   function next(): void {
-    if (closed) return;
+    if (closing.signal.aborted) return;
     // The time to the next round is counted from the start of this one, however long it takes.
     cancel = clock.after(everyMs, next);
     void rounds.run(applyToAll);
@@ -51,21 +55,37 @@ export function startRetentionSchedule({
       log.error("retention-failed", describe(error));
     }
     for (const fleet of names) {
-      if (closed) return;
+      if (closing.signal.aborted) return;
       try {
-        if ((await operations.retention({ fleet })).length === 0) continue;
-        const { retired, kept } = await operations.applyRetention({ fleet });
-        // What was retired is reported as an event, too.
-        log.debug("retention-applied", { fleet, retired: retired.length, kept });
+        if ((await operations.retention({ fleet })).length > 0) {
+          const { retired, kept } = await operations.applyRetention({ fleet });
+          // What was retired is reported as an event, too.
+          log.debug("retention-applied", { fleet, retired: retired.length, kept });
+        }
       } catch (error) {
         log.error("retention-failed", { fleet, ...describe(error) });
+      }
+      if (closing.signal.aborted) return;
+      try {
+        if ((await operations.dropPolicies({ fleet })).length === 0) continue;
+        const { signal } = closing;
+        const { dropped, tensorBytes } = await operations.applyDropPolicies({ fleet }, { signal });
+        if (dropped.length > 0)
+          log.info("tensors-dropped", {
+            fleet,
+            versions: dropped.length,
+            bytes: tensorBytes,
+            text: `${dropped.length} proved models of ${fleet} lost their tensors by policy; storage gc frees the space`,
+          });
+      } catch (error) {
+        if (!closing.signal.aborted) log.error("drop-policy-failed", { fleet, ...describe(error) });
       }
     }
   }
   return {
     settled: () => rounds.idle(),
     async close() {
-      closed = true;
+      closing.abort();
       cancel();
       await rounds.idle();
     },

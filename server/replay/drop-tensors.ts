@@ -20,7 +20,7 @@ import { replayVersion } from "./replay-version.js";
 type Outcome = DropReport["dropped"][number];
 type Kept = DropReport["kept"][number];
 
-interface DropTask {
+export interface DropTask {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
   readonly fleet: string;
@@ -44,28 +44,54 @@ export async function dropByReplay(
   }: OperationInput<"dropTensors">,
   signal?: AbortSignal,
 ): Promise<DropReport> {
-  const repository = await context.fleets.get(fleet);
-  const liveFleet = await context.live?.fleet(fleet);
-  const task: DropTask = {
-    context,
-    repository,
-    fleet,
-    maxMs: maxMinutes * 60_000,
-    because,
-    busy: liveFleet && (() => liveFleet.underWay()),
-    signal,
-  };
+  const task = await dropTask(context, { fleet, maxMinutes, because, signal });
+  const { repository } = task;
   const named = new Set(models.map((model) => repository.resolve(model).versionId));
   const before = context.home.ports.clock.now() - olderThanDays * 86_400_000;
   const isAsked = ({ versionId, state: { recordedAtMs } }: DropCandidate): boolean =>
     named.size > 0
       ? named.has(versionId)
       : recordedAtMs <= before && (line === undefined || repository.get(versionId)?.record.line === line);
-  const { dropped, kept } = dryRun ? await forecast(task, isAsked) : await dropEach(task, isAsked);
+  const report = await runDrops(task, isAsked, dryRun);
+  // Of all versions only those are named that somebody asked for, or that a proof could still decide about.
+  return named.size > 0 ? report : { ...report, kept: report.kept.filter(({ isFit }) => isFit) };
+}
+
+interface DropWish {
+  readonly fleet: string;
+  /** Of training, for any recovery. */
+  readonly maxMinutes: number;
+  /** Kept with the facts. */
+  readonly because: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export async function dropTask(
+  context: OperationsContext,
+  { fleet, maxMinutes, because, signal }: DropWish,
+): Promise<DropTask> {
+  const liveFleet = await context.live?.fleet(fleet);
+  return {
+    context,
+    repository: await context.fleets.get(fleet),
+    fleet,
+    maxMs: maxMinutes * 60_000,
+    because,
+    busy: liveFleet && (() => liveFleet.underWay()),
+    signal,
+  };
+}
+
+/** Drops the tensors of the versions that are asked for, or says what would be dropped. */
+export async function runDrops(
+  task: DropTask,
+  isAsked: (version: DropCandidate) => boolean,
+  isDry: boolean,
+): Promise<DropReport> {
+  const { dropped, kept } = isDry ? await forecast(task, isAsked) : await dropEach(task, isAsked);
   return {
     dropped,
-    // Of all versions only those are named that somebody asked for, or that a proof could still decide about.
-    kept: named.size > 0 ? kept : kept.filter(({ isFit }) => isFit),
+    kept,
     keptCount: kept.length,
     tensorBytes: dropped.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
   };

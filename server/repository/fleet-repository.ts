@@ -8,7 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
 import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
-import type { DeviceCertificate, Fact } from "../../shared/journal/fact.js";
+import type { DeviceCertificate, DropPolicy, Fact } from "../../shared/journal/fact.js";
 import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
 import type { BatchState } from "./state/batch-state.js";
 import type { Delivery } from "./state/device-state.js";
@@ -17,7 +17,9 @@ import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
 import type { Hold } from "./state/hold.js";
 import type { RolloutState, StagedVersion } from "./state/rollout-state.js";
+import type { DropPolicySetting } from "./retention/drop-policies.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
+import type { RetentionScope } from "./retention/retention-plan.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
@@ -457,6 +459,10 @@ export interface FleetRepository {
   unhold(versionId: Hash, because: string): Promise<void>;
   /** Rules that retire versions by age. */
   readonly retention: FleetRetention;
+  /** The fleet's first, then of lines, then of names. */
+  dropPolicies(): readonly DropPolicySetting[];
+  /** Sets a scope's policy, or removes it (null). @throws NAME_INVALID, NOT_FOUND where there is none to remove */
+  setDropPolicy(scope: RetentionScope, policy: DropPolicy | null): Promise<readonly DropPolicySetting[]>;
   readonly tiers: FleetTiers;
   /** Leases on ancestors; `recover` reads under them, `save` derives under them. */
   readonly leases: Pick<ModelLeases, "grant" | "require" | "end">;

@@ -64,6 +64,7 @@ import { confirmStored, recoverVersion, releaseVersion } from "./versions/recove
 import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
 import { withReserve } from "./with-reserve.js";
+import { dropPolicies, setDropPolicy } from "./retention/drop-policies.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
@@ -256,6 +257,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       await append({ type: "unheld", atMs: now(), versionId, because });
     },
     retention: fleetRetention(context),
+    dropPolicies: () => dropPolicies(context),
+    setDropPolicy: (scope, policy) => setDropPolicy(context, scope, policy),
     leases: context.leases,
     ensureTensors: (versionId, signal) => context.droppedTensors.ensure(context, versionId, signal),
     dropTensors: (request) => dropTensors(context, request),

@@ -35,6 +35,14 @@ export interface MeasuredReplay {
   readonly dataFrom?: "stored" | "registered" | "generator";
 }
 
+/** When the tensors of models that a replay proved are dropped. */
+export interface DropPolicy {
+  /** Days after they were recorded; null: their tensors are kept. */
+  readonly afterDays: number | null;
+  /** Minutes of training that a recovery may take. */
+  readonly maxMinutes: number;
+}
+
 /** How a rollout goes on, and when it stops. */
 export interface RolloutPolicy {
   /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
@@ -196,6 +204,16 @@ export type Fact =
       readonly line: string | null;
       readonly name: string | null;
       readonly rule: string | null;
+    })
+  /**
+   * When the tensors of proved models are dropped, of the fleet, or of one line or one name in it (never both); the
+   * latest one of a scope applies, null removes it.
+   */
+  | (Caused & {
+      readonly type: "drop-policy";
+      readonly line: string | null;
+      readonly name: string | null;
+      readonly policy: DropPolicy | null;
     })
   /** Starts the device's next generation: sessions and activations count within it. */
   | (Caused & {

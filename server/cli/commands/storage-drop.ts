@@ -64,7 +64,7 @@ async function dropCommand(
   });
 }
 
-function describeDrop(
+export function describeDrop(
   { dropped, kept, keptCount, tensorBytes }: DropReport,
   isDry: boolean,
 ): readonly string[] {

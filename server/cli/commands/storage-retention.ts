@@ -7,9 +7,10 @@ import type {
   RetentionForecast,
   RetentionSetting,
 } from "../../repository/retention/fleet-retention.js";
-import { printScope, type RetentionScope } from "../../repository/retention/retention-plan.js";
+import { printScope } from "../../repository/retention/retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "../../repository/retention/retention-rules.js";
 import { withContext } from "../context.js";
+import { scopeOfChoices, type ScopeChoices } from "../scope-choices.js";
 
 const language = `
 A rule states which versions are kept for ever, how long all others are kept,
@@ -32,10 +33,6 @@ rule nothing is retired. A server applies the rules once a day; space is freed
 by: stemma storage gc.
 `;
 
-interface ScopeChoices {
-  readonly line?: string;
-  readonly name?: string;
-}
 interface ChangeChoices extends ScopeChoices {
   readonly dryRun: boolean;
 }
@@ -110,21 +107,8 @@ function scoped(command: Command): Command {
     .option("--dry-run", "show what it would retire now, change nothing", false);
 }
 
-function scopeOf({ line, name }: ScopeChoices): RetentionScope {
-  if (line !== undefined && name !== undefined)
-    throw new StemmaError(
-      "USAGE",
-      "A rule applies to a line or to a name. Give --line or --name, or neither for the fleet.",
-    );
-  return name !== undefined
-    ? { of: "name", name }
-    : line !== undefined
-      ? { of: "line", line }
-      : { of: "fleet" };
-}
-
 async function changeRule(command: Command, choices: ChangeChoices, rule: string | null): Promise<void> {
-  const scope = scopeOf(choices);
+  const scope = scopeOfChoices(choices);
   await withContext(command, async ({ output, operations, options }) => {
     const opened = await operations();
     const description =

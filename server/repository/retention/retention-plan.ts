@@ -76,10 +76,10 @@ export interface RetentionPlan<Version> {
 }
 
 /** The rule that applies to a version: the most specific one. */
-export function ruleFor(
-  rules: readonly ScopedRule[],
+export function ruleFor<Rule extends Pick<ScopedRule, "scope">>(
+  rules: readonly Rule[],
   { name, line }: Pick<RetainableVersion, "name" | "line">,
-): ScopedRule | undefined {
+): Rule | undefined {
   return (
     rules.find(({ scope }) => scope.of === "name" && scope.name === name) ??
     rules.find(({ scope }) => scope.of === "line" && scope.line === line) ??

@@ -30,7 +30,8 @@ import {
   type ScopedRule,
 } from "./retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
-import { retentionKey, versionsInUse, type RetentionState, type VersionState } from "../state/state.js";
+import { compareScopes, membersOf, scopeOf } from "./scopes.js";
+import { retentionKey, versionsInUse, type VersionState } from "../state/state.js";
 
 /** A version as input of the plan, with the state that it was made from. */
 interface Candidate extends RetainableVersion {
@@ -46,17 +47,8 @@ export function fleetRetention(context: RepositoryContext): FleetRetention {
   };
 }
 
-function scopeOf({ line, name }: Pick<RetentionState, "line" | "name">): RetentionScope {
-  return name !== null ? { of: "name", name } : line !== null ? { of: "line", line } : { of: "fleet" };
-}
-
-function membersOf(scope: RetentionScope): Pick<RetentionState, "line" | "name"> {
-  return { line: scope.of === "line" ? scope.line : null, name: scope.of === "name" ? scope.name : null };
-}
-
 /** The fleet's rule first, then lines, then names. */
 function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
-  const order = { fleet: 0, line: 1, name: 2 };
   return [...state.retention.values()]
     .map(({ rule, atMs, by, ...members }) => ({
       scope: scopeOf(members),
@@ -64,9 +56,7 @@ function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
       setAtMs: atMs,
       ...(by === undefined ? {} : { by }),
     }))
-    .sort(
-      (a, b) => order[a.scope.of] - order[b.scope.of] || (printScope(a.scope) < printScope(b.scope) ? -1 : 1),
-    );
+    .sort((a, b) => compareScopes(a.scope, b.scope));
 }
 
 /** @throws RETENTION_RULE_INVALID, NAME_INVALID, NOT_FOUND where there is no rule to remove */

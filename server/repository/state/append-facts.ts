@@ -243,7 +243,12 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       checkName("dataset", fact.name);
       return;
     case "retention":
-      return checkRetention(fact);
+      checkScope(fact);
+      // Parsed before it is written, because a rule in the journal must be readable when it is applied.
+      if (fact.rule !== null) parseRetentionRule(fact.rule);
+      return;
+    case "drop-policy":
+      return checkScope(fact);
     case "engine-approved":
     case "engine-removed":
     case "recipe-approved":
@@ -296,17 +301,15 @@ function requireOpenBatch(state: FleetState, name: string): void {
     throw new StemmaError("NOT_ALLOWED", `The batch ${name} is revoked already. Nothing was changed.`);
 }
 
-function checkRetention({ line, name, rule }: FactOf<"retention">): void {
+function checkScope({ line, name }: FactOf<"retention" | "drop-policy">): void {
   if (line !== null && name !== null)
     throw new StemmaError(
       "FACT_INVALID",
-      "A retention rule is of a line or of a name, not of both. Name one of them.",
+      "A rule or policy is of a line or of a name, not of both. Name one of them.",
       { line, name },
     );
   if (line !== null) checkName("line", line);
   if (name !== null) checkName("model", name);
-  // Parsed before it is written, because a rule in the journal must be readable when it is applied.
-  if (rule !== null) parseRetentionRule(rule);
 }
 
 /**

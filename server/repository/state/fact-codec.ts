@@ -111,6 +111,13 @@ const factSchemas = {
     rule: text.nullable(),
     ...by,
   },
+  "drop-policy": {
+    ...at,
+    line: text.nullable(),
+    name: text.nullable(),
+    policy: z.object({ afterDays: count.nullable(), maxMinutes: count }).nullable(),
+    ...by,
+  },
   activated: {
     ...at,
     versionId: hash,

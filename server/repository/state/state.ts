@@ -14,7 +14,7 @@
  *   deleted, because such a fact may keep an object (see collection.ts).
  */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { DropPolicy, Fact } from "../../../shared/journal/fact.js";
 import {
   applyActivated,
   applyAssigned,
@@ -86,6 +86,15 @@ export interface RetentionState {
   readonly by?: string;
 }
 
+/** A policy for dropping tensors as it was set. */
+export interface DropPolicyState {
+  readonly line: string | null;
+  readonly name: string | null;
+  readonly policy: DropPolicy;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
 /** A fact `restored`, which is at `factPosition`. */
 export interface RestoreState {
   readonly factPosition: number;
@@ -148,6 +157,8 @@ export interface FleetState {
   readonly distributed: Set<Hash>;
   /** Scope (see retentionKey) → its rule. */
   readonly retention: Map<string, RetentionState>;
+  /** Scope (see retentionKey) → its policy for dropping tensors. */
+  readonly dropPolicies: Map<string, DropPolicyState>;
   readonly backups: { readonly position: number; readonly location: string; readonly atMs: number }[];
   /** Oldest first. */
   readonly restores: RestoreState[];
@@ -182,6 +193,7 @@ export function emptyState(): FleetState {
     redacted: new Set(),
     distributed: new Set(),
     retention: new Map(),
+    dropPolicies: new Map(),
     backups: [],
     restores: [],
     newestMs: 0,
@@ -260,6 +272,8 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     case "retention":
       return applyRetention(state, fact);
+    case "drop-policy":
+      return applyDropPolicy(state, fact);
     case "data":
       return applyData(state, fact);
     case "redacted":
@@ -501,6 +515,13 @@ function applyRetention(state: FleetState, fact: FactOf<"retention">): void {
       atMs,
       ...byOf(fact),
     });
+}
+
+function applyDropPolicy(state: FleetState, fact: FactOf<"drop-policy">): void {
+  const { line, name, policy, atMs } = fact;
+  const key = retentionKey({ line, name });
+  if (policy === null) state.dropPolicies.delete(key);
+  else state.dropPolicies.set(key, { line, name, policy, atMs, ...byOf(fact) });
 }
 
 /** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */

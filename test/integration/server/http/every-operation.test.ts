@@ -83,6 +83,7 @@ const factsOfOperations = [
   "backup",
   "data",
   "device-removed",
+  "drop-policy",
   "engine-approved",
   "enrolled",
   "evaluated",

@@ -692,6 +692,17 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: async (at) =>
         (await at.collect({ fleet, ...(await at.planCollection({ fleet })) })).freedBytes > 0,
     },
+    {
+      name: "setDropPolicy",
+      ask: (at) =>
+        at.setDropPolicy({
+          fleet,
+          scope: { of: "name", name: "tiny" },
+          policy: { afterDays: 0, maxMinutes: 10 },
+        }),
+    },
+    { name: "dropPolicies", ask: (at) => at.dropPolicies({ fleet }) },
+    { name: "applyDropPolicies", ask: (at) => at.applyDropPolicies({ fleet }) },
     { name: "dropTensors", ask: (at) => at.dropTensors({ fleet, dryRun: true }) },
     {
       name: "dropTensors",

@@ -94,6 +94,37 @@ describe("dropped tensors", () => {
     assert.equal(dropped.length, 0);
   });
 
+  it("are dropped by a policy where they were proved, by the narrowest scope", async () => {
+    const policy = { afterDays: 0, maxMinutes: 10 };
+    const dry = async (): Promise<readonly number[]> =>
+      (await operations.applyDropPolicies({ fleet, dryRun: true })).dropped.map((one) => one.version);
+    await operations.setDropPolicy({ fleet, scope: { of: "fleet" }, policy });
+    assert.deepEqual(await dry(), [], "nothing is proved, and a policy proves nothing");
+    for (const model of ["soh:1", "soh:2"])
+      assert.equal((await operations.replay({ fleet, model })).verdict, "proved");
+    assert.deepEqual(await dry(), [1, 2]);
+    const scope = { of: "name", name: "soh" } as const;
+    await operations.setDropPolicy({ fleet, scope, policy: { ...policy, afterDays: null } });
+    assert.deepEqual(await dry(), [], "its name keeps them");
+    await operations.setDropPolicy({ fleet, scope, policy: { ...policy, afterDays: 1 } });
+    assert.deepEqual(await dry(), [], "they are younger");
+    await operations.setDropPolicy({ fleet, scope, policy: null });
+    await assert.rejects(operations.setDropPolicy({ fleet, scope, policy: null }), hasCode("NOT_FOUND"));
+    await close();
+    await open();
+    assert.deepEqual(
+      (await operations.dropPolicies({ fleet })).map((one) => [one.scope.of, one.policy]),
+      [["fleet", policy]],
+    );
+    const { dropped } = await operations.applyDropPolicies({ fleet });
+    assert.deepEqual(
+      dropped.map((one) => [one.version, version(`soh:${one.version}`).dropped?.because]),
+      [1, 2].map((number) => [number, "policy of the fleet: after 0 days"]),
+    );
+    for (const model of ["soh:1", "soh:2"]) await operations.keepTensors({ fleet, model });
+    await operations.setDropPolicy({ fleet, scope: { of: "fleet" }, policy: null });
+  });
+
   it("proves, drops and frees a chain, and recovers every generation of it", async () => {
     const roots = new Map<string, Hash>();
     for (const name of ["soh:1", "soh:2"])

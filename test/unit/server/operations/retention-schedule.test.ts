@@ -9,11 +9,13 @@ import type { Log } from "../../../../shared/ports.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 
 const hourMs = 3_600_000;
+const policy = { scope: { of: "fleet" }, policy: { afterDays: 1, maxMinutes: 1 }, setAtMs: 1 } as const;
 const setting: RetentionSetting = { scope: { of: "fleet" }, rule: "for ever", setAtMs: 1 };
 
 function startSchedule(
   rulesOf: (fleet: string) => readonly RetentionSetting[],
   applied: (fleet: string) => Promise<RetentionReport>,
+  dropped: readonly string[] = [],
 ) {
   const clock = manualClock();
   const calls: string[] = [];
@@ -36,6 +38,11 @@ function startSchedule(
       applyRetention: ({ fleet }) => {
         calls.push(`${fleet} at ${clock.monotonic() / hourMs} h`);
         return applied(fleet);
+      },
+      dropPolicies: ({ fleet }) => Promise.resolve(dropped.includes(fleet) ? [policy] : []),
+      applyDropPolicies: ({ fleet }) => {
+        calls.push(`drops of ${fleet}`);
+        return Promise.resolve({ dropped: [], kept: [], keptCount: 0, tensorBytes: 0 });
       },
     },
   });
@@ -105,4 +112,16 @@ test("closing waits for the current fleet and starts no other", async () => {
   finish({ nowMs: 0, retired: [], kept: 0 });
   await closing;
   assert.deepEqual(calls, ["a at 1 h"]);
+});
+
+test("policies that drop tensors are applied after the rules, also where those fail or there are none", async () => {
+  const { clock, calls, schedule } = startSchedule(
+    (fleet) => (fleet === "b" ? [] : [setting]),
+    () => Promise.reject(new StemmaError("RETENTION_RULE_INVALID", "a newer rule")),
+    ["a", "b"],
+  );
+  clock.advance(hourMs);
+  await schedule.settled();
+  assert.deepEqual(calls, ["a at 1 h", "drops of a", "drops of b", "c at 1 h"]);
+  await schedule.close();
 });

@@ -1,0 +1,124 @@
+/** `stemma storage policy show|set|unset|apply`: drop the tensors of proved models after a while. */
+import type { Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
+import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { defaultDropMinutes, dropPolicy } from "../../api/drop-schemas.js";
+import type { CallOutput } from "../../api/server-operations.js";
+import { printScope } from "../../repository/retention/retention-plan.js";
+import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
+import { scopeOfChoices, type ScopeChoices } from "../scope-choices.js";
+import { describeDrop } from "./storage-drop.js";
+
+const help = `
+A policy drops the tensors of models that this server proved by a replay, some days after they were
+recorded: a recovery trains them again. It never replays anything itself: see what is proved with
+stemma replay list, and prove with stemma replay run. A name's policy overrides its line's, a
+line's overrides the fleet's. A server applies them with its retention rules, once a day.
+
+  stemma storage policy set --after 30 --max-minutes 5
+  stemma storage policy set --keep --line engine-wear
+  stemma storage policy apply --dry-run
+  stemma storage gc
+`;
+
+type Policies = CallOutput<"dropPolicies">;
+interface SetChoices extends ScopeChoices {
+  readonly after?: number;
+  readonly keep: boolean;
+  readonly maxMinutes?: number;
+}
+
+const columns: readonly Column<Policies[number]>[] = [
+  { title: "OF", value: (row) => printScope(row.scope) },
+  { title: "TENSORS", value: ({ policy }) => describePolicy(policy) },
+  { title: "SET", value: (row) => formatTime(row.setAtMs) },
+  { title: "BY", value: (row) => row.by },
+];
+
+function describePolicy({ afterDays, maxMinutes }: Policies[number]["policy"]): string {
+  return afterDays === null
+    ? "are kept"
+    : `of proved models go after ${afterDays} days, where a recovery trains for at most ${maxMinutes} min`;
+}
+
+export function addStoragePolicyCommands(storage: Command): void {
+  const policy = storage
+    .command("policy")
+    .description("drop the tensors of proved models after a while: for the fleet, a line or a name")
+    .addHelpText("afterAll", help);
+  policy
+    .command("show")
+    .description("the policies that are set")
+    .action(async (_: unknown, command: Command) =>
+      withContext(command, async ({ output, operations, options: { fleet } }) => {
+        output.printRows(await (await operations()).dropPolicies({ fleet }), {
+          nameOf: (row) => printScope(row.scope),
+          columns,
+          empty: `no policy is set in the fleet ${fleet}: tensors go only by stemma storage drop`,
+        });
+      }),
+    );
+  const { shape } = dropPolicy;
+  scoped(policy.command("set"))
+    .addOption(inputOption("--after <days>", shape.afterDays.unwrap(), "days after they were recorded"))
+    .option("--keep", "keep all tensors, whatever a wider policy says", false)
+    .addOption(
+      inputOption(
+        "--max-minutes <n>",
+        shape.maxMinutes,
+        `${shape.maxMinutes.description} (${defaultDropMinutes})`,
+      ),
+    )
+    .description("set a policy; it takes effect when policies are applied next")
+    .action(async (choices: SetChoices, command: Command) =>
+      withContext(command, (context) => setCommand(choices, context)),
+    );
+  scoped(policy.command("unset"))
+    .description("remove a policy: the next wider one then applies, or none")
+    .action(async (choices: ScopeChoices, command: Command) =>
+      withContext(command, (context) => change(choices, null, context)),
+    );
+  policy
+    .command("apply")
+    .option("--dry-run", "only show what would be dropped", false)
+    .description("drop now what the policies say; storage gc then frees the space")
+    .action(async ({ dryRun }: { dryRun: boolean }, command: Command) =>
+      withContext(command, async ({ output, operations, signal, options: { fleet } }) => {
+        const report = await (await operations()).applyDropPolicies({ fleet, dryRun }, { signal });
+        output.print({
+          data: report,
+          names: report.dropped.map(({ versionId }) => versionId),
+          text: describeDrop(report, dryRun).join("\n"),
+        });
+      }),
+    );
+}
+
+function scoped(command: Command): Command {
+  return command
+    .option("--line <line>", "only for this line of every device")
+    .option("--name <name>", "only for models of this name");
+}
+
+async function setCommand(choices: SetChoices, context: CommandContext): Promise<void> {
+  const { after, keep, maxMinutes = defaultDropMinutes } = choices;
+  if (keep === (after !== undefined))
+    throw new StemmaError("USAGE", "Say when tensors go with --after DAYS, or that they stay with --keep.");
+  await change(choices, { afterDays: keep ? null : (after ?? null), maxMinutes }, context);
+}
+
+async function change(
+  choices: ScopeChoices,
+  policy: Policies[number]["policy"] | null,
+  { output, operations, options: { fleet } }: CommandContext,
+): Promise<void> {
+  const scope = scopeOfChoices(choices);
+  const rows = await (await operations()).setDropPolicy({ fleet, scope, policy });
+  const described = policy === null ? "no policy of its own" : `tensors ${describePolicy(policy)}`;
+  output.print({
+    data: rows,
+    names: rows.map((row) => printScope(row.scope)),
+    text: `${printScope(scope)}: ${described}; see what goes with: stemma storage policy apply --dry-run`,
+  });
+}
