@@ -21,6 +21,11 @@ const lines = {
     parameters: { epochs: 2 },
     data: { task: "multi-label", targets: "odd,large", ignored: "sum,class" },
   },
+  votes: {
+    recipe: "bagging",
+    parameters: { inner: "factorization-regression", members: 3, epochs: 2 },
+    data: { targets: "sum", ignored: "class,odd,large", scaling: "standard" },
+  },
   groups: {
     recipe: "k-means",
     parameters: { clusters: 4 },
