@@ -21,6 +21,7 @@ import type { Intake } from "./intake/intake.js";
 import type { ListedSample, Removal, Removed, Taken } from "./intake/intake-answers.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
 import { unreleased } from "./outbox/outbox-state.js";
+import { judgeConditions, readConditions } from "./resources/conditions.js";
 import { usedBytes } from "./resources/disk-budget.js";
 import { runServerCommand } from "./server-commands.js";
 import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.js";
@@ -260,6 +261,12 @@ export class Agent {
           recentEvents: (query) => this.parts.recent.page(query),
           namedRecipes: () => this.#services.recipes.named(),
           receiveRecipe: (body) => this.#services.recipes.receive(body),
+          conditions: async (needs) => {
+            const { files, clock, config } = this.parts;
+            const answer = judgeConditions(needs, await readConditions(files, clock, config.conditions));
+            if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
+            return answer;
+          },
           renewCertificate: async () => {
             const { credentials } = this.#services;
             await credentials.renew();

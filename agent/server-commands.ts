@@ -9,6 +9,11 @@ import { isHash } from "../shared/tensor/hash.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { Command, CommandResult } from "../shared/wire/messages.js";
 import { logLevels } from "../shared/adapters/log-forms.js";
+import {
+  conditionNeeds,
+  type ConditionAnswer,
+  type ConditionNeeds,
+} from "../shared/wire/device-conditions.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "./logs/recent-log.js";
@@ -32,6 +37,8 @@ export interface CommandTarget {
   namedRecipes(): Promise<NamedRecipes>;
   /** Takes a part of one, or takes one back. @throws what OwnRecipes.receive throws */
   receiveRecipe(body: unknown): Promise<NamedRecipes>;
+  /** Whether the device's power and link are such as a rollout asks for. */
+  conditions(needs: ConditionNeeds): Promise<ConditionAnswer>;
   /** Resolves with the end of the new certificate. @throws NOT_ALLOWED where this device has a token */
   renewCertificate(): Promise<number>;
 }
@@ -90,6 +97,15 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       return resultOf(await target.namedRecipes());
     case "recipe":
       return resultOf(await target.receiveRecipe(body));
+    case "conditions": {
+      const needs = conditionNeeds.safeParse(body);
+      if (!needs.success)
+        throw new StemmaError(
+          "USAGE",
+          "The command conditions takes power (true or false) and links, a list of kinds of link. Correct it and send it again.",
+        );
+      return resultOf(await target.conditions(needs.data));
+    }
     case "renew":
       return resultOf({ notAfterMs: await target.renewCertificate() });
     default:

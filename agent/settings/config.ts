@@ -96,6 +96,13 @@ export const configSchema = z.strictObject({
       confinement: z.enum(["namespaces", "interpreter"]).default("namespaces"),
     })
     .default({ confinement: "namespaces" }),
+  /** Where the device states its power and its link, for rollouts that ask for some. */
+  conditions: z
+    .strictObject({
+      file: z.string().max(4096).refine(isAbsolute, "must be an absolute path"),
+      validSeconds: z.number().int().min(1).max(86_400).default(900),
+    })
+    .optional(),
   /** Seconds between two scans of the watched folders. */
   watchSeconds: z.number().min(0.05).max(3600).default(2),
   /** The agent's log; `agent run --log-level` and `--verbose` override the level. */

@@ -1,5 +1,6 @@
 /** Operations on rollouts: a version goes to a selection of devices, in waves, as long as it is not worse there. */
 import * as z from "zod";
+import { linkKind } from "../../shared/wire/device-conditions.js";
 import {
   count,
   fleetParams,
@@ -72,6 +73,14 @@ const policyMembers = {
     .int()
     .min(1024)
     .describe("Bytes a second that all its devices are sent together at most; absent: no limit"),
+  onlyOnPower: z
+    .boolean()
+    .describe("A device fetches and measures only while it states that it has external power"),
+  links: z
+    .array(linkKind)
+    .min(1)
+    .max(16)
+    .describe("And only while it states one of these kinds of link; absent: on any"),
   priority: z
     .number()
     .int()
@@ -91,6 +100,8 @@ const optionalMembers = {
   windows: policyMembers.windows.exactOptional(),
   maxBytesPerSecond: policyMembers.maxBytesPerSecond.exactOptional(),
   priority: policyMembers.priority.exactOptional(),
+  onlyOnPower: policyMembers.onlyOnPower.exactOptional(),
+  links: policyMembers.links.exactOptional(),
 };
 const policy = z.object({ ...policyMembers, ...optionalMembers });
 
@@ -176,6 +187,9 @@ const rolloutPlan = z
     excluded: z
       .array(z.object({ device: text, because: text }))
       .describe("Selected devices that cannot take part"),
+    deferring: z
+      .array(z.object({ device: text, because: text }))
+      .describe("Connected devices that would wait for external power or a link, of the first 200 asked"),
     takes: z
       .array(z.object({ device: text, rollout: text }))
       .describe("Devices that it takes before another open rollout of the line, which goes first no more"),

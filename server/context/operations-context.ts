@@ -26,8 +26,11 @@ export interface LiveFleet {
   /** Until when it was connected since this process started: now, where it still is; undefined: it was not. */
   seenAtMs(device: string): number | undefined;
   readonly onlineCount: number;
-  /** A version was assigned: it is offered now, or when the device connects next. */
-  assigned(device: string): Promise<void>;
+  /**
+   * A version was assigned: it is offered now, or when the device connects next.
+   * @param allowed the rollout whose conditions the device has just said to be met
+   */
+  assigned(device: string, allowed?: string): Promise<void>;
   /** Something was set on the device: it is told now, where it is connected. */
   settingsChanged(device: string): void;
   /** Of models, to all devices together; null: no limit. */

@@ -158,8 +158,8 @@ export class FleetIngest {
    * Offers what was newly assigned to a device. A device that is not connected gets the offer with its next
    * birth.
    */
-  async assigned(device: string): Promise<void> {
-    if (this.isOnline(device)) await this.services.offers.offerAll(device);
+  async assigned(device: string, allowed?: string): Promise<void> {
+    if (this.isOnline(device)) await this.services.offers.offerAll(device, allowed);
   }
   /** See LiveFleet. */
   settingsChanged(device: string): void {

@@ -17,6 +17,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
 import { firstBefore, lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
+import { needsOf, whyDeferred } from "./device-conditions.js";
 import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";
@@ -33,7 +34,7 @@ export interface RolloutRunnerParts {
   readonly operations: Pick<ServerOperations, "devices" | "evaluateOnDevice">;
   fleetOf(
     fleet: string,
-  ): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict" | "sendBytesPerSecond">>;
+  ): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict" | "sendBytesPerSecond" | "command">>;
 }
 
 /** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
@@ -358,9 +359,14 @@ export class RolloutRunner {
     const { fleet } = repository;
     try {
       const live = await this.parts.fleetOf(fleet);
+      const deferred = await whyDeferred(live, device, needsOf(repository.rollout(name).policy));
+      if (deferred !== undefined) {
+        asked.waits = deferred;
+        return;
+      }
       // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
       const isToOffer = asked.nextMs === 0 || asked.pauseMs >= offerAgainMs;
-      if (isToOffer && live.isOnline(device)) await live.assigned(device);
+      if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
       const answer = await this.#unlessStopped(
         measureOnDevice(operations, repository, repository.rollout(name), device),
       );

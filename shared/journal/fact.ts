@@ -80,6 +80,10 @@ export interface RolloutPolicy {
   readonly deadlineMinutes?: number;
   /** Times of the week in which devices are asked, in their own time ("mon-fri 22:00-05:00"); absent: always. */
   readonly windows?: readonly string[];
+  /** A device fetches and measures only on external power, as it states itself. */
+  readonly onlyOnPower?: boolean;
+  /** And only on one of these kinds of link; absent: on any. */
+  readonly links?: readonly string[];
   /** Where several open rollouts of a line mean a device, the highest goes first; absent: 0. */
   readonly priority?: number;
   /** Bytes a second that all its devices are sent together at most; absent: no limit. */

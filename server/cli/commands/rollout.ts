@@ -44,6 +44,8 @@ interface RolloutChoices {
   readonly deadline?: number;
   readonly maxRate?: number;
   readonly priority?: number;
+  readonly onlyOn?: "power";
+  readonly link?: readonly string[];
   readonly supersedes?: string;
   readonly window?: readonly string[];
   readonly start?: boolean;
@@ -148,6 +150,10 @@ function withChoices(command: Command): Command {
     .option("--window <times>", 'ask devices only then, "mon-fri 22:00-05:00" (repeatable)', collect)
     .option("--max-rate <size>", "bytes a second to all its devices together, such as 2MB", parseBytes)
     .option("--priority <n>", "of open rollouts of a line the highest goes first (default: 0)", parseNumber)
+    .addOption(new Option("--only-on <condition>", "send nothing to devices otherwise").choices(["power"]))
+    .option("--link <kinds>", "send nothing over another link: kinds such as wifi,ethernet", (text) =>
+      text.split(",").map((kind) => kind.trim()),
+    )
     .option("--deadline <duration>", "after its start, when it ends (default: never)", parseMinutes)
     .option("--supersedes <rollout>", "of the same line, which it ends when it starts")
     .option("--approval", "start only after another person has approved it")
@@ -165,6 +171,8 @@ function bodyOf(
     maxMoreMemory,
     deadline,
     maxRate,
+    onlyOn,
+    link,
     supersedes,
     window: windows,
     start: _,
@@ -180,6 +188,8 @@ function bodyOf(
     policy: {
       ...policy,
       ...(windows === undefined ? {} : { windows: [...windows] }),
+      ...(onlyOn === undefined ? {} : { onlyOnPower: true }),
+      ...(link === undefined ? {} : { links: [...link] }),
       ...(maxRate === undefined ? {} : { maxBytesPerSecond: maxRate }),
       ...(deadline === undefined ? {} : { deadlineMinutes: deadline }),
       ...(policy.waves === undefined ? {} : { waves: [...policy.waves] }),
@@ -225,6 +235,7 @@ function describePlan({
   waves,
   notReached,
   excluded,
+  deferring,
   takes,
   noModel,
   offline,
@@ -253,6 +264,8 @@ function describePlan({
       : describeTransfers(transfers, expectedMs ?? null)),
     ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
+    ...deferring.slice(0, 20).map(({ device, because }) => `would wait: ${device}, ${because}`),
+    ...(deferring.length > 20 ? [`would wait: ${deferring.length - 20} more`] : []),
     ...[...new Set(takes.map(({ rollout }) => rollout))].map((loser) => {
       const devices = takes.filter(({ rollout }) => rollout === loser).map(({ device }) => device);
       return `goes before the rollout ${loser}: ${someOf(devices)}`;

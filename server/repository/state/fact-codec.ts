@@ -70,6 +70,8 @@ const rolloutPolicy = z.looseObject({
   windows: z.array(text).max(64).optional(),
   maxBytesPerSecond: count.min(1).optional(),
   priority: count.optional(),
+  onlyOnPower: z.boolean().optional(),
+  links: z.array(text).max(16).optional(),
 });
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;

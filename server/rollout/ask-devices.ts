@@ -1,0 +1,52 @@
+/** Asks devices whether their power and their link are such as a rollout wants before anything is sent. */
+import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError } from "../../shared/errors.js";
+import type { RolloutPolicy } from "../../shared/journal/fact.js";
+import { conditionAnswer, type ConditionNeeds } from "../../shared/wire/device-conditions.js";
+import type { LiveFleet } from "../context/operations-context.js";
+
+/** Devices that a plan asks, and how many at a time. */
+const plannedAsks = { most: 200, atOnce: 16 };
+const answerMs = 5_000;
+
+/** Undefined: the rollout asks for nothing. */
+export function needsOf({
+  onlyOnPower = false,
+  links = [],
+}: Pick<RolloutPolicy, "onlyOnPower" | "links">): ConditionNeeds | undefined {
+  return onlyOnPower || links.length > 0 ? { power: onlyOnPower, links: [...links] } : undefined;
+}
+
+/** Why a connected device has to wait, in its own words; undefined: it need not. What it does not tell counts as no. */
+export async function whyDeferred(
+  live: Pick<LiveFleet, "command">,
+  device: string,
+  needs: ConditionNeeds | undefined,
+): Promise<string | undefined> {
+  if (needs === undefined) return undefined;
+  try {
+    const { code, result } = await live.command(device, "conditions", needs, answerMs);
+    const answer = conditionAnswer.safeParse(result);
+    if (code !== "" || !answer.success) return "its agent does not tell of its power and link";
+    return answer.data.allowed ? undefined : answer.data.because.slice(0, 500);
+  } catch (error) {
+    if (!isStemmaError(error)) throw error;
+    return messageOf(error);
+  }
+}
+
+/** Which of these devices would wait now, and why; of many only the first are asked. */
+export async function deferredNow(
+  live: Pick<LiveFleet, "command" | "isOnline">,
+  devices: readonly string[],
+  needs: ConditionNeeds | undefined,
+): Promise<readonly { readonly device: string; readonly because: string }[]> {
+  if (needs === undefined) return [];
+  const asked = devices.filter((device) => live.isOnline(device)).slice(0, plannedAsks.most);
+  const answers = await mapConcurrent(asked, plannedAsks.atOnce, async (device) => ({
+    device,
+    because: await whyDeferred(live, device, needs),
+  }));
+  return answers.flatMap(({ device, because }) => (because === undefined ? [] : [{ device, because }]));
+}
