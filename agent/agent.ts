@@ -27,6 +27,7 @@ import { runServerCommand } from "./server-commands.js";
 import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
+import { answerableGates } from "./trainer/answerable-gates.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -261,6 +262,12 @@ export class Agent {
           recentEvents: (query) => this.parts.recent.page(query),
           namedRecipes: () => this.#services.recipes.named(),
           receiveRecipe: (body) => this.#services.recipes.receive(body),
+          gates: async (line) => {
+            const { outbox, activator, intakes } = this.#services;
+            const settings = this.parts.config.lines[this.#requireLine(line)];
+            const samples = await intakes.get(line)?.status();
+            return answerableGates(line, { settings, outbox, activator, samples });
+          },
           conditions: async (needs) => {
             const { files, clock, config } = this.parts;
             const answer = judgeConditions(needs, await readConditions(files, clock, config.conditions));

@@ -14,6 +14,7 @@ import {
   type ConditionAnswer,
   type ConditionNeeds,
 } from "../shared/wire/device-conditions.js";
+import type { GateAnswers } from "../shared/wire/gate-answers.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "./logs/recent-log.js";
@@ -39,6 +40,8 @@ export interface CommandTarget {
   receiveRecipe(body: unknown): Promise<NamedRecipes>;
   /** Whether the device's power and link are such as a rollout asks for. */
   conditions(needs: ConditionNeeds): Promise<ConditionAnswer>;
+  /** Which gates of a rollout the device can answer. @throws LINE_UNKNOWN */
+  gates(line: string): Promise<GateAnswers>;
   /** Resolves with the end of the new certificate. @throws NOT_ALLOWED where this device has a token */
   renewCertificate(): Promise<number>;
 }
@@ -97,6 +100,8 @@ export async function runServerCommand(command: Command, target: CommandTarget):
       return resultOf(await target.namedRecipes());
     case "recipe":
       return resultOf(await target.receiveRecipe(body));
+    case "gates":
+      return resultOf(await target.gates(line));
     case "conditions": {
       const needs = conditionNeeds.safeParse(body);
       if (!needs.success)

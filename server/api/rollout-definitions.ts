@@ -187,6 +187,15 @@ const rolloutPlan = z
     excluded: z
       .array(z.object({ device: text, because: text }))
       .describe("Selected devices that cannot take part"),
+    gates: z
+      .array(
+        z.object({
+          device: text,
+          losses: text.describe("Whether it can tell which model is better by labels: empty, or why not"),
+          outputs: text.describe("The same of the change of the outputs, of time and of memory"),
+        }),
+      )
+      .describe("Which gates connected devices can answer, of the first 200 asked"),
     deferring: z
       .array(z.object({ device: text, because: text }))
       .describe("Connected devices that would wait for external power or a link, of the first 200 asked"),

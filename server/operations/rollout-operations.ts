@@ -10,7 +10,7 @@ import type { FleetRepository, VersionSummary } from "../repository/fleet-reposi
 import { isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
-import { deferredNow, needsOf } from "../rollout/device-conditions.js";
+import { deferredNow, gatesNow, needsOf } from "../rollout/ask-devices.js";
 import { evidenceOnFleet } from "../rollout/evidence.js";
 import { familyOf } from "../rollout/family.js";
 import { nextWave } from "../rollout/next-step.js";
@@ -84,6 +84,7 @@ export function rolloutOperations(
       waves,
       notReached: candidates.length - joined.size,
       excluded: [...excluded],
+      gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, [...joined], line))],
       deferring:
         liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, [...joined], needsOf(policy)))],
       takes: takes.filter(({ device }) => joined.has(device)),

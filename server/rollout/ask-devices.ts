@@ -1,9 +1,10 @@
-/** Asks devices whether their power and their link are such as a rollout wants before anything is sent. */
+/** Asks devices whether their power and their link are such as a rollout wants, and which gates they can answer. */
 import { mapConcurrent } from "../../shared/concurrency/map-concurrent.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { RolloutPolicy } from "../../shared/journal/fact.js";
 import { conditionAnswer, type ConditionNeeds } from "../../shared/wire/device-conditions.js";
+import { gateAnswers, type GateAnswers } from "../../shared/wire/gate-answers.js";
 import type { LiveFleet } from "../context/operations-context.js";
 
 /** Devices that a plan asks, and how many at a time. */
@@ -43,10 +44,35 @@ export async function deferredNow(
   needs: ConditionNeeds | undefined,
 ): Promise<readonly { readonly device: string; readonly because: string }[]> {
   if (needs === undefined) return [];
+  const answers = await askEach(live, devices, (device) => whyDeferred(live, device, needs));
+  return answers.flatMap(({ device, answer }) => (answer === undefined ? [] : [{ device, because: answer }]));
+}
+
+/** Which gates these devices can answer for a line; of many only the first are asked. */
+export async function gatesNow(
+  live: Pick<LiveFleet, "command" | "isOnline">,
+  devices: readonly string[],
+  line: string,
+): Promise<readonly ({ readonly device: string } & GateAnswers)[]> {
+  const answers = await askEach(live, devices, async (device): Promise<GateAnswers> => {
+    const untold = "its agent does not tell";
+    try {
+      const { code, result } = await live.command(device, "gates", { line }, answerMs);
+      const told = gateAnswers.safeParse(result);
+      return code === "" && told.success ? told.data : { losses: untold, outputs: untold };
+    } catch (error) {
+      if (!isStemmaError(error)) throw error;
+      return { losses: messageOf(error), outputs: messageOf(error) };
+    }
+  });
+  return answers.map(({ device, answer }) => ({ device, ...answer }));
+}
+
+async function askEach<Answer>(
+  live: Pick<LiveFleet, "isOnline">,
+  devices: readonly string[],
+  ask: (device: string) => Promise<Answer>,
+): Promise<readonly { readonly device: string; readonly answer: Answer }[]> {
   const asked = devices.filter((device) => live.isOnline(device)).slice(0, plannedAsks.most);
-  const answers = await mapConcurrent(asked, plannedAsks.atOnce, async (device) => ({
-    device,
-    because: await whyDeferred(live, device, needs),
-  }));
-  return answers.flatMap(({ device, because }) => (because === undefined ? [] : [{ device, because }]));
+  return mapConcurrent(asked, plannedAsks.atOnce, async (device) => ({ device, answer: await ask(device) }));
 }

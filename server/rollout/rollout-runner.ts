@@ -17,7 +17,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
 import { firstBefore, lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
-import { needsOf, whyDeferred } from "./device-conditions.js";
+import { needsOf, whyDeferred } from "./ask-devices.js";
 import { familyOf } from "./family.js";
 import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";

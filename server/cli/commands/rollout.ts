@@ -1,11 +1,12 @@
 /** `stemma rollout plan|create|start|status|watch|report|pause|resume|abort|undo`: a version for many devices. */
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { formatBytes, formatDuration, formatTime, type Column } from "../../../shared/cli/output.js";
-import type { RolloutAnswer, RolloutPlanAnswer } from "../../api/rollout-definitions.js";
+import { formatTime, type Column } from "../../../shared/cli/output.js";
+import type { RolloutAnswer } from "../../api/rollout-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { parseBytes, parseDuration } from "../quantities.js";
 import { describeMember, headOfRollout } from "../../rollout/rollout-text.js";
+import { describePlan } from "./rollout-plan-text.js";
 import { addRolloutReportCommand } from "./rollout-report.js";
 import { addRolloutWatchCommand } from "./rollout-watch.js";
 
@@ -218,100 +219,12 @@ function parseNumber(text: string): number {
   return value;
 }
 
-/** Devices of a wave that are named in a plan. */
-const namedDevices = 6;
-
 async function planCommand(
   body: Omit<OperationInput<"planRollout">, "fleet">,
   { output, operations, options: { fleet } }: CommandContext,
 ): Promise<void> {
   const plan = await (await operations()).planRollout({ fleet, ...body });
   output.print({ data: plan, names: plan.waves.flat(), text: describePlan(plan) });
-}
-
-function describePlan({
-  model,
-  line,
-  waves,
-  notReached,
-  excluded,
-  deferring,
-  takes,
-  noModel,
-  offline,
-  refusing,
-  bytes,
-  storageBytes,
-  transfers,
-  expectedMs,
-  policy,
-  fleetBytesPerSecond,
-}: RolloutPlanAnswer): string {
-  const devices = waves.flat().length;
-  return [
-    `${model} to ${line} of ${plural(devices)}`,
-    ...waves.map(
-      (wave, index) => `wave ${index + 1}: ${wave.length === 0 ? "no device is left" : someOf(wave)}`,
-    ),
-    ...(notReached > 0 ? [`in no wave: ${plural(notReached)}; end the waves with rest to reach all`] : []),
-    ...(noModel > 0 ? [`without a comparison, since they run nothing: ${plural(noModel)}`] : []),
-    ...(refusing.length > 0
-      ? [`would refuse it, since it is not a valid release: ${someOf(refusing)}; see stemma release list`]
-      : []),
-    ...(offline > 0 ? [`not connected now: ${offline}`] : []),
-    ...(transfers === undefined
-      ? [`at most ${formatBytes(bytes)} to each device, less what it has already`]
-      : describeTransfers(transfers, expectedMs ?? null)),
-    ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
-    `needs ${formatBytes(storageBytes)} free on each device`,
-    ...deferring.slice(0, 20).map(({ device, because }) => `would wait: ${device}, ${because}`),
-    ...(deferring.length > 20 ? [`would wait: ${deferring.length - 20} more`] : []),
-    ...[...new Set(takes.map(({ rollout }) => rollout))].map((loser) => {
-      const devices = takes.filter(({ rollout }) => rollout === loser).map(({ device }) => device);
-      return `goes before the rollout ${loser}: ${someOf(devices)}`;
-    }),
-    ...excluded.slice(0, 20).map(({ device, because }) => `not: ${device} ${because}`),
-    ...(excluded.length > 20 ? [`not: ${excluded.length - 20} more`] : []),
-  ].join("\n");
-}
-
-function describeRates(ofRollout: number | undefined, ofFleet: number | undefined): readonly string[] {
-  const limits = [
-    ...(ofRollout === undefined ? [] : [`${formatBytes(ofRollout)}/s to all its devices together`]),
-    ...(ofFleet === undefined ? [] : [`${formatBytes(ofFleet)}/s to the fleet`]),
-  ];
-  return limits.length === 0 ? [] : [`sends at most ${limits.join(", and ")}`];
-}
-
-/** In all and by link; the devices with the most bytes by name. */
-function describeTransfers(
-  transfers: NonNullable<RolloutPlanAnswer["transfers"]>,
-  expectedMs: number | null,
-): readonly string[] {
-  const sum = (some: typeof transfers): number => some.reduce((total, { bytes }) => total + bytes, 0);
-  const metered = transfers.filter((one) => one.metered);
-  const largest = [...transfers].sort((a, b) => b.bytes - a.bytes).slice(0, namedDevices);
-  const shown = largest.map(({ device, bytes, ms }) => {
-    const time = ms === null ? "" : ` in ${formatDuration(ms)}`;
-    return `${device} ${formatBytes(bytes)}${time}`;
-  });
-  const isRough = transfers.some(({ isEstimated }) => isEstimated);
-  return [
-    `${isRough ? "about " : ""}${formatBytes(sum(transfers))} in all, ${formatBytes(sum(metered))} of it on metered links`,
-    ...(shown.length === 0 ? [] : [`most: ${shown.join(", ")}`]),
-    expectedMs === null
-      ? "time: not known before a transfer was measured"
-      : `time: ${formatDuration(expectedMs)} of transfers and soak, of devices that are connected`,
-  ];
-}
-
-function someOf(devices: readonly string[]): string {
-  const named = devices.slice(0, namedDevices).join(", ");
-  return devices.length > namedDevices ? `${plural(devices.length)}: ${named} …` : named;
-}
-
-function plural(devices: number): string {
-  return devices === 1 ? "1 device" : `${devices} devices`;
 }
 
 function addPhaseCommand(

@@ -8,6 +8,7 @@ const untouched: CommandTarget = {
   status: () => assert.fail("no status was requested"),
   train: () => assert.fail("no training was requested"),
   activate: () => assert.fail("no activation was requested"),
+  gates: () => assert.fail("no gates were asked for"),
   conditions: () => assert.fail("no conditions were asked for"),
   renewCertificate: () => assert.fail("no renewal was requested"),
   evaluate: () => assert.fail("no evaluation was requested"),

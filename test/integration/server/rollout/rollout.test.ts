@@ -303,8 +303,9 @@ describe("a rollout", { timeout: 120_000 }, () => {
     const policy = { waves: ["rest"], onlyOnPower: true, links: ["wifi"] };
     const body = { fleet, name: "spring", model: good, line, select: "name=v2", policy };
     const because = "it waits for external power: it runs on battery";
-    const { deferring } = await operations.planRollout(body);
+    const { deferring, gates } = await operations.planRollout(body);
     assert.deepEqual(deferring, [{ device: "v2", because }]);
+    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "" }]);
     await operations.createRollout({ ...body, start: true });
     await vehicles.until("spring", ({ members }) => members[0]?.because === because);
     // Nor when it connects again.

@@ -1,0 +1,35 @@
+/** Which gates of a rollout this device can answer for a line, before a version is there to be measured. */
+import { parseTargets } from "../../shared/train/datasets/target-form.js";
+import type { GateAnswers } from "../../shared/wire/gate-answers.js";
+import type { IntakeStatus } from "../intake/intake-answers.js";
+import type { Activator } from "../lines/activator.js";
+import type { Outbox } from "../outbox/outbox.js";
+import type { LineConfig } from "../settings/config.js";
+import { isOwnSamples } from "./training-job.js";
+
+export interface GateSubject {
+  readonly settings: LineConfig | undefined;
+  readonly outbox: Pick<Outbox, "record" | "entry">;
+  readonly activator: Pick<Activator, "base">;
+  readonly samples: Pick<IntakeStatus, "heldOut"> | undefined;
+}
+
+export async function answerableGates(
+  line: string,
+  { settings, outbox, activator, samples }: GateSubject,
+): Promise<GateAnswers> {
+  const runs = activator.base(line)?.versionId;
+  const both = (because: string): GateAnswers => ({ losses: because, outputs: because });
+  // Without the entry its record was deleted here.
+  if (runs === undefined || outbox.entry(runs) === undefined)
+    return both("it runs nothing that a version could be compared with");
+  if ((await outbox.record(runs)).record.kind === "opaque")
+    return both("its model has no architecture, so only the device's own software can run it");
+  if (isOwnSamples(settings?.dataset) && (samples?.heldOut ?? 0) === 0)
+    return both("it has no held-out samples");
+  const targets = settings?.dataset?.parameters["targets"];
+  const several =
+    targets !== undefined &&
+    parseTargets(typeof targets === "object" ? targets : String(targets).split(",")).length > 1;
+  return { losses: several ? "its samples have several targets" : "", outputs: "" };
+}

@@ -1,0 +1,13 @@
+/** Which gates of a rollout a device can answer for a line (command `gates`). */
+import * as z from "zod";
+
+/** Empty: it can; else why it cannot. */
+const reason = z.string().max(500);
+
+export const gateAnswers = z.object({
+  /** Which of two models is the better one, by labels of samples that no training has seen. */
+  losses: reason,
+  /** How far their outputs lie apart, and what an inference takes. */
+  outputs: reason,
+});
+export type GateAnswers = z.infer<typeof gateAnswers>;
