@@ -88,6 +88,7 @@ const recoverCodes = {
   LAYER_NOT_FOUND: notFound,
   MODEL_AMBIGUOUS: usage,
   MODEL_RETIRED: notFound,
+  MODEL_ERASED: notFound,
   MODEL_CLAIMED: notFound,
   MODEL_DROPPED: failed,
   DROP_REFUSED: failed,

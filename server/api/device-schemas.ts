@@ -21,6 +21,7 @@ const deviceMembers = {
   batch: text.exactOptional().describe("The batch with whose invitation it enrolled"),
   waits: z.literal(true).exactOptional().describe("It is quarantined until a person accepts it"),
   removed: ended.exactOptional(),
+  erased: ended.exactOptional().describe("When what it had given was erased, the last time"),
   settings: settingsSummary.exactOptional().describe("Absent: nobody has set anything on it"),
   assigned: z
     .record(

@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { logLevels } from "../../shared/adapters/log-forms.js";
 import { shownDevice } from "./device-schemas.js";
-import { logPage, setDevice, settingValue } from "./device-upkeep-schemas.js";
+import { erasure, logPage, setDevice, settingValue } from "./device-upkeep-schemas.js";
 import {
   count,
   deviceParams,
@@ -77,6 +77,19 @@ export const deviceUpkeepOperations = {
       because: reasonText.optional(),
     },
     output: shownDevice,
+  }),
+  eraseDevice: call({
+    summary: "Erase everything that a revoked device gave; facts, records and what others share stay",
+    method: "POST",
+    role: "admin",
+    path: `${devicePath}/erase`,
+    params: deviceParams,
+    body: {
+      because: reasonText.optional(),
+      dryRun: z.boolean().optional().describe("Answer what would go and what would stay, change nothing"),
+    },
+    output: erasure,
+    isLong: true,
   }),
   removeDevice: call({
     summary: "Take a revoked device out of the lists; its models and facts stay",

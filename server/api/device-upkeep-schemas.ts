@@ -22,6 +22,29 @@ export const setDevice = z
   .object({ device: text, settings: settingsSummary, online: z.boolean() })
   .meta({ id: "SetDevice" });
 
+export const erasure = z
+  .object({
+    device: text,
+    versions: count.describe("Versions that it made and that are not retired yet"),
+    versionsInAll: count,
+    claims: count.describe("Models that it reported without their parameters"),
+    objects: count.describe("Objects of its versions that nothing else needs"),
+    bytes: count.describe("That they take"),
+    sharedTensors: count.describe("Tensors that versions of others have too: they stay, as theirs"),
+    sharedBytes: count,
+    recodedTensors: count.describe("Tensors of others that are coded against its own: they are stored anew"),
+    recodedBytes: count.describe("Of them, raw"),
+    descendants: count.describe("Versions of others that were trained from its versions; they stay"),
+    leased: count.describe("Its objects that running transfers use: they go with a later collection"),
+    backups: z
+      .array(z.object({ location: text, atMs: timeMs }))
+      .describe("Made since its first version: they keep what they have"),
+    setAside: count.describe("Damaged packs in packs/damaged, whose content nobody knows"),
+    freedBytes: count.exactOptional().describe("By the collection, of everything that nothing needs"),
+    left: count.exactOptional().describe("Of its objects, still stored"),
+  })
+  .meta({ id: "Erasure" });
+
 export const loggedEvent = z
   .object({
     number: count.describe("Counts the events since the agent was started, from 1"),

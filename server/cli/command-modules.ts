@@ -98,6 +98,7 @@ const deviceModules: readonly CommandModule[] = [
     names: ["quarantine", "rm"],
     load: async () => (await import("./commands/device-standing.js")).addStandingCommands,
   },
+  { names: ["erase"], load: async () => (await import("./commands/device-erase.js")).addEraseCommand },
   {
     names: ["rollback"],
     load: async () => (await import("./commands/device-rollback.js")).addRollbackCommand,

@@ -49,6 +49,8 @@ export interface LiveFleet {
   restoreApproved(): Promise<void>;
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void;
+  /** Removes what is here of uploads that the device, or one that is not known any more, did not finish. */
+  forgetUploads(device: string): Promise<void>;
   /** Ends the device's connection. */
   cutOff(device: string): Promise<void>;
   command(

@@ -13,6 +13,7 @@ const statusOfCode: Partial<Record<ErrorCode, number>> = {
   MODEL_HELD: 409,
   MODEL_IN_USE: 409,
   MODEL_RETIRED: 410,
+  MODEL_ERASED: 410,
   MODEL_CLAIMED: 409,
   CLAIMS_OPEN: 409,
   SIZE_OVER_LIMIT: 413,

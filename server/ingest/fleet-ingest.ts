@@ -149,6 +149,11 @@ export class FleetIngest {
     this.services.offers.ended(device);
   }
 
+  /** See LiveFleet. */
+  async forgetUploads(device: string): Promise<void> {
+    await this.services.spools.forget(device);
+  }
+
   /** Ends a device's connection immediately (revoked, quarantined). */
   async cutOff(device: string): Promise<void> {
     await this.parts.broker.disconnect({ fleet: this.parts.repository.fleet, device });

@@ -41,6 +41,11 @@ export interface SpoolFolder {
   create(versionId: Hash, byteLength: number, device: string): Promise<Spool | undefined>;
   /** What an earlier run of the server left of this version's transfer, which this device goes on with. */
   resume(versionId: Hash, maxBytes: number, device: string): Promise<Resumed | undefined>;
+  /**
+   * Removes the spools of a device that nobody uses now, and those of which a restart has forgotten the device: that
+   * costs a transfer, never a model.
+   */
+  forget(device: string): Promise<void>;
   /** Removes spools that were not used for too long, and files that do not belong here. */
   expire(): Promise<void>;
   readonly bytes: number;
@@ -171,6 +176,11 @@ class BoundedSpoolFolder implements SpoolFolder {
         byteLength: this.#bytesOf(versionId),
         usedMs: this.#usedMs.get(versionId) ?? this.#inMemory.get(versionId)?.touchedMs ?? 0,
       }));
+  }
+
+  async forget(device: string): Promise<void> {
+    const gone = this.#unused().filter((spool) => spool.device === undefined || spool.device === device);
+    await this.#evict(gone.map(({ versionId }) => versionId));
   }
 
   async #evict(versionIds: readonly string[]): Promise<void> {

@@ -9,7 +9,7 @@ import { refusedBy, requireDevice } from "./required-device.js";
 
 type DeviceUpkeep = Pick<
   ServerOperations,
-  "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "removeDevice"
+  "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "eraseDevice" | "removeDevice"
 >;
 
 export function deviceUpkeep(
@@ -53,6 +53,13 @@ export function deviceUpkeep(
       await repository.append({ type, atMs: clock.now(), device, because });
       if (quarantined) await (await live?.fleet(fleet))?.cutOff(device);
       return devices.device({ fleet, device });
+    },
+    eraseDevice: async ({ fleet, device, because = "", dryRun = false }) => {
+      const repository = await fleets.get(fleet);
+      const plan = await repository.planErasure(device);
+      if (dryRun) return plan;
+      await (await live?.fleet(fleet))?.forgetUploads(device);
+      return await repository.eraseDevice(device, because);
     },
     removeDevice: async ({ fleet, device, because = "", dryRun = false }) => {
       const repository = await fleets.get(fleet);

@@ -93,8 +93,9 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...onUse(["createBatch", "batches", "revokeBatch", "acceptDevices"], async () =>
       (await import("./batch-enrolment.js")).batchOperations(context),
     ),
-    ...onUse(["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "removeDevice"], async () =>
-      (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
+    ...onUse(
+      ["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "eraseDevice", "removeDevice"],
+      async () => (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
     ),
     ...onUse(
       [

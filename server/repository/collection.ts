@@ -58,14 +58,21 @@ export async function planCollection(context: RepositoryContext): Promise<Collec
   return context.objects.planCollection(await liveObjects(context));
 }
 
+/** The objects that would stay if these versions were retired. @throws COLLECTION_REFUSED */
+export async function liveWithoutVersions(
+  context: RepositoryContext,
+  retired: readonly Hash[],
+): Promise<ReadonlySet<Hash>> {
+  refuseUnknownFacts(context);
+  return liveNow(context, await context.references.liveWithout(retired));
+}
+
 /** Plans a collection as if these versions were retired. @throws COLLECTION_REFUSED */
 export async function planCollectionWithout(
   context: RepositoryContext,
   retired: readonly Hash[],
 ): Promise<CollectionPlan> {
-  refuseUnknownFacts(context);
-  const live = await context.references.liveWithout(retired);
-  return context.objects.planCollection(liveNow(context, live));
+  return context.objects.planCollection(await liveWithoutVersions(context, retired));
 }
 
 /** Collects, and then removes low files that no pack names. @throws COLLECTION_REFUSED, PLAN_STALE */

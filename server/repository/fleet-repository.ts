@@ -43,6 +43,7 @@ import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import type { StoredEvaluation } from "../../shared/provenance/stored-evaluation.js";
 import type { SaveUses } from "../../shared/save/save-uses.js";
+import type { Erased, ErasurePlan } from "./erasure/erasure.js";
 
 /** One version, as listings show it. */
 export interface VersionSummary {
@@ -204,6 +205,7 @@ export interface DeviceSummary {
   readonly quarantined?: Ended;
   /** Revoked, and not listed any more. */
   readonly removed?: Ended;
+  readonly erased?: Ended;
   /** Absent: nobody has set anything on it. */
   readonly settings?: SettingsSummary;
   /** The version that each line was given last, where it was given one. */
@@ -440,6 +442,10 @@ export interface FleetRepository {
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE where the version is assigned to, or active on, a device */
   retire(versionId: Hash, because: string): Promise<void>;
+  /** What an erasure of a device would do (erasure/erase-device.ts). */
+  planErasure(device: string): Promise<ErasurePlan>;
+  /** Erases what a revoked device gave; again to go on after a kill. */
+  eraseDevice(device: string, because: string): Promise<Erased>;
   /** Throws the error that `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
   /**

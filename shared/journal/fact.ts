@@ -273,6 +273,8 @@ export type Fact =
   | (Caused & { readonly type: "unquarantined"; readonly device: string; readonly because: string })
   /** A revoked device is not listed any more; its models and facts stay, and its name may be enrolled again. */
   | (Caused & { readonly type: "device-removed"; readonly device: string; readonly because: string })
+  /** A person had everything erased that a revoked device gave; `retired` of its versions follows. */
+  | (Caused & { readonly type: "device-erased"; readonly device: string; readonly because: string })
   /** Settings that a device is to have, by key (shared/wire/device-settings.ts); null removes one. */
   | (Caused & {
       readonly type: "settings";

@@ -30,6 +30,7 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "batch-revoked",
   "unquarantined",
   "device-removed",
+  "device-erased",
   "succeeded",
   "rollout",
   "rollout-approved",
@@ -132,7 +133,7 @@ function requireDevice(state: FleetState, device: string): void {
 /** A device leaves quarantine only from there, and is removed only after it was revoked. @throws NOT_ALLOWED */
 function requireStatus(
   state: FleetState,
-  { type, device }: FactOf<"unquarantined" | "device-removed">,
+  { type, device }: FactOf<"unquarantined" | "device-removed" | "device-erased">,
 ): void {
   const { status } = state.devices.get(device) ?? {};
   const needed = type === "unquarantined" ? "quarantined" : "revoked";
@@ -141,7 +142,7 @@ function requireStatus(
     "NOT_ALLOWED",
     type === "unquarantined"
       ? `${device} is not quarantined; it is ${status}. Nothing was changed.`
-      : `${device} is ${status}, and only a revoked device can be removed. Revoke it first: stemma device revoke ${device} --because TEXT.`,
+      : `${device} is ${status}, and only a revoked device can be ${type === "device-removed" ? "removed" : "erased"}. Revoke it first: stemma device revoke ${device} --because TEXT.`,
     { device },
   );
 }
@@ -216,6 +217,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
       return checkRollout(state.rollouts, fact);
     case "unquarantined":
     case "device-removed":
+    case "device-erased":
       requireDevice(state, fact.device);
       return requireStatus(state, fact);
     case "settings":

@@ -71,6 +71,8 @@ export interface DeviceState {
   quarantined: Ended | undefined;
   /** Revoked, and not listed any more. */
   removed: Ended | undefined;
+  /** When what it had given until then was erased, the last time. */
+  erased: Ended | undefined;
   /** What it is to have, whatever the generation; undefined: nobody has set anything. */
   settings: DesiredSettings | undefined;
   /** What this generation says it has; undefined: it has not said. */
@@ -161,6 +163,7 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
     batch: fact.batch,
     waits: false,
     removed: undefined,
+    erased: known?.erased,
     reportedSettings: undefined,
     session: 0,
     given: new Set<Hash>(),
@@ -203,7 +206,7 @@ export function applySession(device: DeviceState, { session, atMs }: FactOf<"ses
   device.seenAtMs = Math.max(device.seenAtMs ?? atMs, atMs);
 }
 
-type StandingFact = FactOf<"revoked" | "quarantined" | "unquarantined" | "device-removed">;
+type StandingFact = FactOf<"revoked" | "quarantined" | "unquarantined" | "device-removed" | "device-erased">;
 
 /** Whether the device is served, and why not. */
 export function applyStanding(device: DeviceState, fact: StandingFact): void {
@@ -224,6 +227,12 @@ export function applyStanding(device: DeviceState, fact: StandingFact): void {
       device.status = "enrolled";
       device.waits = false;
       device.quarantined = undefined;
+      return;
+    case "device-erased":
+      device.erased = ended;
+      device.labels = {};
+      device.settings = undefined;
+      device.reportedSettings = undefined;
       return;
     case "device-removed":
       if (device.status !== "revoked") return;

@@ -26,6 +26,7 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     ...(device.batch === undefined ? {} : { batch: device.batch }),
     ...(device.waits ? { waits: true } : {}),
     ...(device.removed === undefined ? {} : { removed: device.removed }),
+    ...(device.erased === undefined ? {} : { erased: device.erased }),
     ...settingsOf(device),
     ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),
     ...(Object.keys(device.labels).length === 0 ? {} : { labels: device.labels }),

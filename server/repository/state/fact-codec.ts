@@ -165,6 +165,7 @@ const factSchemas = {
   quarantined: { ...at, device: text, because: text, ...by },
   unquarantined: { ...at, device: text, because: text, ...by },
   "device-removed": { ...at, device: text, because: text, ...by },
+  "device-erased": { ...at, device: text, because: text, ...by },
   settings: { ...at, device: text, settings: z.record(text, settingValue.nullable()), ...by },
   "settings-reported": { ...at, device: text, generation, settings: z.record(text, settingValue) },
   session: { ...at, device: text, session: count },

@@ -247,6 +247,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "quarantined":
     case "unquarantined":
     case "device-removed":
+    case "device-erased":
     case "settings":
     case "settings-reported":
     case "certified":
@@ -396,6 +397,7 @@ function applyToDevice(
     | "quarantined"
     | "unquarantined"
     | "device-removed"
+    | "device-erased"
     | "settings"
     | "settings-reported"
     | "certified"
@@ -412,6 +414,7 @@ function applyToDevice(
       case "quarantined":
       case "unquarantined":
       case "device-removed":
+      case "device-erased":
         applyStanding(device, fact);
         return;
       case "settings":

@@ -8,6 +8,7 @@ import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { UnreadableVersion, VersionSummary } from "../fleet-repository.js";
 import { currentGeneration } from "./device-state.js";
+import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
 import type { FleetState, VersionState } from "./state.js";
 
@@ -166,19 +167,25 @@ export function resolveReference(table: VersionTable, reference: string): Versio
   return requireVersion(table, only);
 }
 
-function resolveByName({ state }: VersionTable, reference: string): Hash | undefined {
+function resolveByName(table: VersionTable, reference: string): Hash | undefined {
+  const { state } = table;
   const parsed = parseModelReference(reference);
   const versions = state.names.get(parsed.name);
   if (versions === undefined) return undefined;
   if (parsed.kind === "tag") return state.tags.get(parsed.name)?.get(parsed.tag);
   if (parsed.kind === "version") return versions.find(({ version }) => version === parsed.version)?.versionId;
   const newest = versions.findLast(({ retired }) => retired === undefined);
-  if (newest === undefined)
-    throw new StemmaError(
-      "MODEL_RETIRED",
-      `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show NAME:VERSION\` shows what is still known about one.`,
-      { name: parsed.name },
+  if (newest === undefined) {
+    const erased = versions.map(({ versionId }) => erasedError(table, versionId)).findLast(Boolean);
+    throw (
+      erased ??
+      new StemmaError(
+        "MODEL_RETIRED",
+        `All ${versions.length} versions of ${JSON.stringify(parsed.name)} are retired. \`stemma model show NAME:VERSION\` shows what is still known about one.`,
+        { name: parsed.name },
+      )
     );
+  }
   return newest.versionId;
 }
 

@@ -13,6 +13,7 @@ import type { ModelDiff, VersionSummary } from "../fleet-repository.js";
 import { readLeaves } from "../state/references.js";
 import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";
+import { erasedError } from "../state/erased.js";
 
 /** See FleetRepository.diff. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
 export async function diffVersions(context: RepositoryContext, a: Hash, b: Hash): Promise<ModelDiff> {
@@ -58,11 +59,13 @@ async function sideOf(context: RepositoryContext, versionId: Hash): Promise<Mode
   return { architecture: record.architecture, leaves, names: names.leaves };
 }
 
-/** A version that is not retired, so that its objects are in the store. @throws MODEL_NOT_FOUND, MODEL_RETIRED */
+/** A version that is not retired: its objects are stored. @throws MODEL_NOT_FOUND, MODEL_RETIRED, MODEL_ERASED */
 export function requireKept(context: RepositoryContext, versionId: Hash): VersionSummary {
   const version = requireVersion(context, versionId);
   const retired = context.state.versions.get(versionId)?.retired;
   if (retired !== undefined) {
+    const erased = erasedError(context, versionId);
+    if (erased !== undefined) throw erased;
     throw new StemmaError(
       "MODEL_RETIRED",
       `${version.name}:${version.version} was retired on ${new Date(retired.atMs).toISOString()} (${retired.because}): its name, parents and times are kept, its tensors are not. Choose another version, or restore a backup from before.`,

@@ -82,6 +82,7 @@ const factsOfOperations = [
   "assigned",
   "backup",
   "data",
+  "device-erased",
   "device-removed",
   "drop-policy",
   "engine-approved",

@@ -521,6 +521,8 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "asOf", ask: (at) => at.asOf({ fleet, at: 4e12 }) },
     { name: "revoke", ask: (at) => at.revoke({ ...car, because: "sold" }) },
+    { name: "eraseDevice", shows: "what would go", ask: (at) => at.eraseDevice({ ...car, dryRun: true }) },
+    { name: "eraseDevice", ask: (at) => at.eraseDevice({ ...car, because: "sold" }) },
     { name: "removeDevice", ask: (at) => at.removeDevice({ ...car, because: "sold" }) },
     { name: "device", shows: "a removed one", ask: (at) => at.device(car), fails: "DEVICE_UNKNOWN" },
     {

@@ -99,6 +99,7 @@ const inputs = {
   deviceLogs: { ...car, before: 7, limit: 3, level: "warn", timeoutMs: 4 },
   quarantineDevice: { ...car, quarantined: true, because: "odd" },
   removeDevice: { ...car, because: "sold", dryRun: true },
+  eraseDevice: { ...car, because: "sold", dryRun: true },
   invite: {
     ...car,
     lines: ["a", "b"],
