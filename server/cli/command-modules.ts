@@ -49,6 +49,10 @@ const modelModules: readonly CommandModule[] = [
     names: ["recover", "export"],
     load: async () => (await import("./commands/model-recover.js")).addModelRecoverCommands,
   },
+  {
+    names: ["pipeline"],
+    load: async () => (await import("./commands/model-pipeline.js")).addModelPipelineCommand,
+  },
   { names: ["story"], load: async () => (await import("./commands/model-story.js")).addModelStoryCommand },
   { names: ["verify"], load: async () => (await import("./commands/model-verify.js")).addModelVerifyCommand },
   { names: ["import"], load: async () => (await import("./commands/model-import.js")).addModelImportCommand },
