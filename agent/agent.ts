@@ -274,9 +274,10 @@ export class Agent {
             if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
             return answer;
           },
-          renewCertificate: async () => {
+          requestCertificate: () => this.#services.credentials.request(),
+          takeCertificate: async (answer) => {
             const { credentials } = this.#services;
-            await credentials.renew();
+            await credentials.take(answer);
             return credentials.notAfterMs ?? 0;
           },
         }),

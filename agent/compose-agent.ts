@@ -10,6 +10,7 @@ import { chooseBackend } from "../shared/train/backends/choose.js";
 import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
+import { certificateDue } from "../shared/wire/device-events.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
 import { CurrentStore } from "./current/current-store.js";
@@ -158,7 +159,14 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
       trainer.wake();
     },
   });
-  const credentials = new Credentials({ ...parts, path: parts.enrolmentPath });
+  const credentials = new Credentials({
+    ...parts,
+    path: parts.enrolmentPath,
+    askOverMqtt: (why) => {
+      if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
+      return conversation.isWelcomed;
+    },
+  });
   const link = composeLink(
     parts,
     { counter: stores.counter, credentials },

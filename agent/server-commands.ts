@@ -1,6 +1,6 @@
 /**
- * The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, renew, and those
- * that bring recipes of the fleet's own.
+ * The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, those that renew
+ * its certificate, and those that bring recipes of the fleet's own.
  */
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
@@ -42,8 +42,10 @@ export interface CommandTarget {
   conditions(needs: ConditionNeeds): Promise<ConditionAnswer>;
   /** Which gates of a rollout the device can answer. @throws LINE_UNKNOWN */
   gates(line: string): Promise<GateAnswers>;
-  /** Resolves with the end of the new certificate. @throws NOT_ALLOWED where this device has a token */
-  renewCertificate(): Promise<number>;
+  /** A request for a new certificate. @throws NOT_ALLOWED where this device has a token */
+  requestCertificate(): Promise<object>;
+  /** Takes the answer to it; resolves with the end of the new certificate. @throws ENROLMENT_INVALID */
+  takeCertificate(answer: unknown): Promise<number>;
 }
 
 /** A report has to fit into one message: it names this many of the newest versions of each line. */
@@ -111,14 +113,16 @@ export async function runServerCommand(command: Command, target: CommandTarget):
         );
       return resultOf(await target.conditions(needs.data));
     }
-    case "renew":
-      return resultOf({ notAfterMs: await target.renewCertificate() });
+    case "certificate-request":
+      return resultOf(await target.requestCertificate());
+    case "certificate":
+      return resultOf({ notAfterMs: await target.takeCertificate(body["answer"]) });
     default:
       return {
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, recipes, recipe and renew, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, conditions, recipes, recipe, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }

@@ -36,6 +36,7 @@ import { brokerTls, openBroker, readEnrolmentCa } from "./configuration/open-bro
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
 import { startMergeSchedule } from "./operations/merge-schedule.js";
+import { renewWhenDue } from "./operations/renew-certificate.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
 import type { ClaimReplays } from "./ingest/claims.js";
 import { ClaimRules } from "./replay/claim-rules.js";
@@ -298,6 +299,7 @@ async function startHttp(
   replays.wake();
   rollouts.start();
   webhooks.start();
+  void renewWhenDue({ events, operations: operationsAs(), clock, log }, stopping.signal);
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);
   closing.add(

@@ -39,6 +39,8 @@ export interface CredentialsParts {
   readonly enrolment: Enrolment;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
+  /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
+  askOverMqtt?(why: string): boolean;
 }
 
 const waitingSchema = z.strictObject({ key: z.string(), request: z.string() });
@@ -56,6 +58,7 @@ export class Credentials {
   #time: { readonly serverMs: number; readonly atMs: number };
   #renewing: Promise<Enrolment> | undefined;
   #failedAtMs: number | undefined;
+  #askedAtMs: number | undefined;
 
   constructor(parts: CredentialsParts) {
     this.#parts = parts;
@@ -106,22 +109,29 @@ export class Credentials {
 
   /**
    * Renews the certificate where a third of its time or less is left, or where the server has refused the device, which
-   * an expired one may be the reason for. Never throws: without a renewal the present one is tried.
+   * an expired one may be the reason for. Where HTTPS does not give one, the server is asked over MQTT. Never throws:
+   * without a renewal the present one is tried.
    */
   async renewIfDue(wasRefused = false): Promise<void> {
     const { identity, http } = this.#enrolment;
     const { clock, log } = this.#parts;
     const notAfterMs = this.notAfterMs;
-    if (identity === undefined || notAfterMs === undefined || http?.startsWith("https:") !== true) return;
+    if (identity === undefined || notAfterMs === undefined) return;
     const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
-    if (!(isDue || wasRefused) || nowMs - (this.#failedAtMs ?? -Infinity) < retryMs) return;
-    try {
-      await this.renew();
-    } catch (error) {
-      this.#failedAtMs = nowMs;
-      log.warn("certificate-not-renewed", { text: messageOf(error) });
-    }
+    if (!(isDue || wasRefused)) return;
+    const isHttps = http?.startsWith("https:") === true;
+    if (isHttps && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
+      try {
+        await this.renew();
+        return;
+      } catch (error) {
+        this.#failedAtMs = nowMs;
+        log.warn("certificate-not-renewed", { text: messageOf(error) });
+      }
+    if (!isDue || nowMs - (this.#askedAtMs ?? -Infinity) < retryMs) return;
+    const why = `the certificate of this device is valid until ${new Date(notAfterMs).toISOString()} and was not renewed over HTTPS: the server is asked to renew it over MQTT`;
+    if (this.#parts.askOverMqtt?.(why) === true) this.#askedAtMs = nowMs;
   }
 
   /** Gets a new certificate for a new key over HTTPS. @throws NOT_ALLOWED, CERTIFICATE_REFUSED, SERVER_UNREACHABLE */

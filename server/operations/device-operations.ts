@@ -143,8 +143,10 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
           `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
           { device },
         );
-      const { code, result } = await command({ fleet, device, name: "renew", timeoutMs: renewalTimeoutMs });
-      if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
+      const { renewByCommands } = await import("./renew-certificate.js");
+      await renewByCommands(context, device, (name, body) =>
+        command({ fleet, device, name, body, timeoutMs: renewalTimeoutMs }),
+      );
       const [newest] = requireDevice(await fleets.get(fleet), device).certificates?.slice(-1) ?? certificates;
       if (newest === undefined) throw new StemmaError("INTERNAL", "A certified device has no certificate.");
       return { device, ...newest };

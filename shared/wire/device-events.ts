@@ -6,3 +6,5 @@ export const serverDoubted = "server-history-rewritten";
 export const switchRefused = "switch-refused";
 /** It has proven that since. */
 export const serverBelieved = "server-believed";
+/** The device's certificate ends soon, and it does not reach the server over HTTPS: the server renews it over MQTT. */
+export const certificateDue = "certificate-due";

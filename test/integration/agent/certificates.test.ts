@@ -1,5 +1,6 @@
 // A real agent with a certificate: whatever its clock shows, and when its certificate has to be renewed.
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -85,6 +86,23 @@ for (const [clock, startMs] of [
     assert.notEqual(after.identity?.key, before.identity?.key);
     assert.equal(after.deviceSeed, before.deviceSeed);
   });
+
+test("an agent that does not reach its server over HTTPS has its certificate renewed over MQTT", async (t) => {
+  const one = await enrolled(t);
+  const { identity } = await withEnd(one, Date.now() + 3_600_000);
+  const { http: _, ...withoutHttp } = await loadEnrolment(files, one.path);
+  const issued = { ...identity, issuedAtMs: Date.now() - 86_400_000 };
+  await writeFile(one.path, JSON.stringify(sealEnrolment({ ...withoutHttp, identity: issued })));
+  const log = await one.start();
+  await log.until("certificate-due");
+  await log.until("certificate-renewed");
+  const renewed = await loadEnrolment(files, one.path);
+  assert.notEqual(renewed.identity?.key, identity?.key);
+  const { certificates } = await one.server.handle.operations.device({ fleet: testFleet, device });
+  assert.equal(certificates?.length, 2);
+  const { serialNumber } = new X509Certificate(renewed.identity?.certificate ?? "");
+  assert.equal(serialNumber.toLowerCase(), certificates[1]?.serial);
+});
 
 test("an agent that was parked past the end of its certificate renews it and connects", async (t) => {
   const one = await enrolled(t);

@@ -212,6 +212,31 @@ describe("certificates of devices", () => {
     await assert.rejects(credentialsOf(second).renew(), { code: "QUOTA_EXCEEDED" });
   });
 
+  it("are not given over MQTT to a device that states the request of another", async () => {
+    const [liar, other] = [await enrol("liar"), await enrol("other")];
+    const stolen = await credentialsOf(other).request();
+    const device = await ScriptedDevice.connect(liar, { session: 1 });
+    await device.birth();
+    const { operations } = server.handle;
+    const own = await credentialsOf(liar).request();
+    for (const lie of [stolen, { ...own, renewal: { ...own.renewal, device: "other" } }, {}, null]) {
+      const answered = (async () => {
+        const command = await device.next("command");
+        const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
+        await device.send({ type: "commandResult", code: "", json: JSON.stringify(lie) }, correlation);
+      })();
+      await assert.rejects(operations.renewDevice({ fleet: testFleet, device: "liar" }), (error) =>
+        ["CERTIFICATE_REFUSED", "ENROLMENT_INVALID"].includes((error as { code: string }).code),
+      );
+      await answered;
+    }
+    await device.close();
+    for (const name of ["liar", "other"]) {
+      const { certificates } = await operations.device({ fleet: testFleet, device: name });
+      assert.equal(certificates?.length, 1);
+    }
+  });
+
   it("that have expired renew, and open nothing else", async () => {
     const expired = await endingAt(await enrol("parked"), Date.now() - 1000);
     await assert.rejects(ScriptedDevice.connect(expired, { session: 1 }), refusedByBroker);
