@@ -13,12 +13,12 @@ import {
   type NamedRecipes,
   type RecipeCommandBody,
 } from "../../shared/wire/recipe-commands.js";
-import type { FleetRepository, RecipeSummary } from "../repository/fleet-repository.js";
+import type { FleetRepository, KnownRecipe } from "../repository/fleet-repository.js";
 import type { CommandRelay } from "./commands.js";
 import type { RefusalDetails } from "./device-sender.js";
 
 export interface RecipeSyncParts {
-  readonly repository: Pick<FleetRepository, "recipes" | "readRecipe" | "giveRecipe" | "wasGivenRecipe">;
+  readonly repository: Pick<FleetRepository, "knownRecipes" | "readRecipe" | "giveRecipe" | "wasGivenRecipe">;
   readonly commands: Pick<CommandRelay, "send">;
   readonly log: Log;
 }
@@ -35,7 +35,7 @@ export class RecipeSync {
   /** Brings a connected device what it lacks; resolves when it has answered, or has not. */
   async bring(device: string): Promise<void> {
     // Most fleets never had a recipe of their own.
-    if (this.parts.repository.recipes().length === 0) return;
+    if (this.parts.repository.knownRecipes().length === 0) return;
     if (this.#running.has(device)) {
       this.#running.set(device, true);
       return;
@@ -72,7 +72,7 @@ export class RecipeSync {
 
   async #bringOne(device: string, { name, recipe: held }: NamedRecipes["recipes"][number]): Promise<void> {
     const { repository, log } = this.parts;
-    const known = repository.recipes().filter((each) => each.name === name);
+    const known = repository.knownRecipes().filter((each) => each.name === name);
     const approved = known.filter(({ revoked, isStored }) => revoked === undefined && isStored).at(-1);
     if (approved === undefined) {
       if (held !== null) await this.#takeBack(device, name, known.at(-1));
@@ -92,7 +92,7 @@ export class RecipeSync {
     });
   }
 
-  async #takeBack(device: string, name: string, known: RecipeSummary | undefined): Promise<void> {
+  async #takeBack(device: string, name: string, known: KnownRecipe | undefined): Promise<void> {
     const because = known?.revoked?.because ?? "no recipe of this name is approved";
     await this.#ask(device, "recipe", { name, recipe: null, because: because.slice(0, 1000) });
   }
@@ -122,13 +122,14 @@ export class RecipeSync {
  * those that it was given. Its bundle is never wanted of a device.
  */
 export function refusalOfRecipe(
-  repository: Pick<FleetRepository, "recipes" | "wasGivenRecipe">,
+  repository: Pick<FleetRepository, "knownRecipes" | "wasGivenRecipe">,
   device: string,
   { uses }: Pick<SaveRecord, "uses">,
 ): Pick<RefusalDetails, "code" | "message"> | undefined {
   const recipe = uses?.recipe;
   if (recipe === undefined) return undefined;
-  const isHere = (): boolean => repository.recipes().some((one) => one.recipe === recipe && one.isStored);
+  const isHere = (): boolean =>
+    repository.knownRecipes().some((one) => one.recipe === recipe && one.isStored);
   if (repository.wasGivenRecipe(device, recipe) && isHere()) return undefined;
   return {
     code: "RECIPE_NOT_APPROVED",

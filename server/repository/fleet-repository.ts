@@ -320,13 +320,16 @@ export interface EngineSummary extends EngineState {
 }
 
 /** A fleet's own recipe that was approved. */
-export interface RecipeSummary extends RecipeState {
+export interface KnownRecipe extends RecipeState {
+  /** False: the store lost it; approve it again. */
+  readonly isStored: boolean;
+}
+
+export interface RecipeSummary extends KnownRecipe {
   /** Kept versions that were trained by it. */
   readonly versions: number;
   /** Devices that were given it. */
   readonly devices: number;
-  /** False: the store lost it; approve it again. */
-  readonly isStored: boolean;
 }
 
 export interface FleetRepository {
@@ -548,8 +551,10 @@ export interface FleetRepository {
   removeEngine(engine: Hash, because: string): Promise<void>;
   /** The fleet's own recipes, in the order of their approvals; revoked ones too. */
   recipes(): readonly RecipeSummary[];
+  /** The same without what has to be counted. */
+  knownRecipes(): readonly KnownRecipe[];
   /** Stores a bundle and states that it may be run. */
-  approveRecipe(bundle: Uint8Array, approval: RecipeApproval): Promise<RecipeSummary>;
+  approveRecipe(bundle: Uint8Array, approval: RecipeApproval): Promise<KnownRecipe>;
   /** @throws RECIPE_NOT_APPROVED where it is not approved */
   revokeRecipe(recipe: Hash, because: string): Promise<void>;
   /** The bytes of a recipe that may be run. @throws RECIPE_NOT_APPROVED */

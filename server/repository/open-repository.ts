@@ -37,6 +37,7 @@ import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./
 import {
   approveRecipe,
   giveRecipe,
+  knownRecipes,
   readApprovedRecipe,
   recipeSummaries,
   revokeRecipe,
@@ -277,6 +278,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     storeEngine: (archive, approval) => storeEngine(context, archive, approval),
     removeEngine: (engine, because) => removeEngine(context, engine, because),
     recipes: () => recipeSummaries(context),
+    knownRecipes: () => knownRecipes(context),
     approveRecipe: (bundle, approval) => approveRecipe(context, bundle, approval),
     revokeRecipe: (recipe, because) => revokeRecipe(context, recipe, because),
     readRecipe: (recipe) => readApprovedRecipe(context, recipe),

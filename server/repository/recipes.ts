@@ -7,7 +7,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { bundleId } from "../../shared/train/own-recipes/bundle.js";
 import type { RepositoryContext } from "./context.js";
-import type { RecipeSummary } from "./fleet-repository.js";
+import type { KnownRecipe, RecipeSummary } from "./fleet-repository.js";
 
 /** What an approval states beside the bundle. */
 export interface RecipeApproval {
@@ -22,7 +22,7 @@ export async function approveRecipe(
   context: RepositoryContext,
   bundle: Uint8Array,
   { name, version, because }: RecipeApproval,
-): Promise<RecipeSummary> {
+): Promise<KnownRecipe> {
   const recipe = bundleId(bundle);
   const isApproved = (): boolean => {
     const known = context.state.recipes.get(recipe);
@@ -70,19 +70,27 @@ export async function revokeRecipe(context: RepositoryContext, recipe: Hash, bec
   });
 }
 
-/** Every recipe that was approved, in the order of the approvals; revoked ones too. */
-export function recipeSummaries({ state, records, objects }: RepositoryContext): readonly RecipeSummary[] {
+/** Every recipe that was approved, in the order of the approvals; revoked ones too. Looks at no version. */
+export function knownRecipes({
+  state,
+  objects,
+}: Pick<RepositoryContext, "state" | "objects">): readonly KnownRecipe[] {
+  return [...state.recipes.values()].map((recipe) => ({ ...recipe, isStored: objects.has(recipe.recipe) }));
+}
+
+/** As `knownRecipes`, with the versions and devices that have each. Looks at every version. */
+export function recipeSummaries(context: RepositoryContext): readonly RecipeSummary[] {
+  const { state, records } = context;
   if (state.recipes.size === 0) return [];
   const counts = new Map<Hash, number>();
   for (const { versionId, retired } of state.versions.values()) {
     const used = retired === undefined ? records.get(versionId)?.uses?.recipe : undefined;
     if (used !== undefined) counts.set(used, (counts.get(used) ?? 0) + 1);
   }
-  return [...state.recipes.values()].map((recipe) => ({
+  return knownRecipes(context).map((recipe) => ({
     ...recipe,
     versions: counts.get(recipe.recipe) ?? 0,
     devices: [...state.devices.values()].filter(({ recipes }) => recipes.has(recipe.recipe)).length,
-    isStored: objects.has(recipe.recipe),
   }));
 }
 
@@ -130,8 +138,8 @@ export async function readApprovedRecipe(context: RepositoryContext, recipe: Has
   return Buffer.concat(chunks);
 }
 
-function requireRecipe(context: RepositoryContext, recipe: Hash): RecipeSummary {
-  const found = recipeSummaries(context).find((each) => each.recipe === recipe);
+function requireRecipe(context: RepositoryContext, recipe: Hash): KnownRecipe {
+  const found = knownRecipes(context).find((each) => each.recipe === recipe);
   if (found !== undefined) return found;
   throw new StemmaError(
     "RECIPE_NOT_APPROVED",
