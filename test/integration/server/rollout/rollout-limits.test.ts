@@ -1,0 +1,102 @@
+/** Rollouts that are held back: by another one of the line, by the power of a device, by its hooks. */
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { testLine as line } from "../../../helpers/agent-test-environment.js";
+import { testFleet as fleet } from "../../../helpers/test-server.js";
+import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
+
+describe("a rollout that is held back", { timeout: 240_000 }, () => {
+  it("of the highest priority goes first, within its limit of bytes, and the other leaves the device to it", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2] = devices as [Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    const better = await train(vehicles, v1);
+    const rollout = (name: string, model: string) => ({ fleet, name, model, line, select: "name=v2" });
+    await v2.agent.close();
+    const low = { ...rollout("low", good), policy: { waves: ["rest"] } };
+    await operations.createRollout({ ...low, start: true });
+    await vehicles.until("low", ({ wave }) => wave === 1);
+
+    const policy = { waves: ["rest"], priority: 1, maxBytesPerSecond: 1024 };
+    const plan = await operations.planRollout({ ...rollout("high", better), policy });
+    assert.deepEqual(plan.takes, [{ device: "v2", rollout: "low" }]);
+    const bytes = plan.transfers?.[0]?.bytes ?? 0;
+    assert.equal(plan.transfers?.[0]?.ms, Math.round(bytes / 1.024));
+    await operations.createRollout({ ...rollout("high", better), policy, start: true });
+    await vehicles.until("high", ({ wave }) => wave === 1);
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
+    await vehicles.until("high", ({ phase }) => phase === "done");
+    assert.equal(await v2.runs(), better);
+    const { devices: sent } = await operations.rolloutReport({ fleet, rollout: "high" });
+    assert.ok((sent[0]?.actual?.ms ?? 0) > 0);
+    const left = await vehicles.until("low", ({ phase }) => phase === "done");
+    assert.deepEqual(verdicts(left), { v2: "left" });
+    assert.equal(await v2.runs(), better);
+  });
+
+  it("sends nothing to a device that runs on battery, until it does not any more", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2] = devices as [Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    await v2.agent.close();
+    const file = join(v2.home, "conditions.json");
+    const conditions = { conditions: { file } };
+    await writeFile(file, JSON.stringify({ power: "battery", link: "wifi" }));
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
+    await v2.log.until("welcomed", 2);
+    const policy = { waves: ["rest"], onlyOnPower: true, links: ["wifi"] };
+    const body = { fleet, name: "spring", model: good, line, select: "name=v2", policy };
+    const because = "it waits for external power: it runs on battery";
+    const { deferring, gates } = await operations.planRollout(body);
+    assert.deepEqual(deferring, [{ device: "v2", because }]);
+    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "" }]);
+    await operations.createRollout({ ...body, start: true });
+    await vehicles.until("spring", ({ members }) => members[0]?.because === because);
+    // Nor when it connects again.
+    await v2.agent.close();
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
+    await v2.log.until("rollout-deferred", 3);
+    assert.equal(
+      v2.log.count("offered", ({ version }) => version === good),
+      0,
+    );
+    await writeFile(file, JSON.stringify({ power: "external", link: "wifi" }));
+    await vehicles.until("spring", ({ phase }) => phase === "done");
+    assert.equal(await v2.runs(), good);
+  });
+
+  it("counts a device as failed whose hook refuses the version, and leaves it on what it ran", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2] = devices as [Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    const base = await v2.runs();
+    await v2.agent.close();
+    const hooks = {
+      afterSwitch: [{ exec: [process.execPath, "-e", "console.error('dark'); process.exit(1)"] }],
+    };
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, { hooks });
+    const body = { fleet, name: "spring", model: good, line, select: "name=v2", start: true };
+    await operations.createRollout({ ...body, policy: { waves: ["rest"] } });
+    const stopped = await vehicles.until("spring", ({ phase }) => phase === "paused");
+    assert.match(
+      stopped.because,
+      /v2 failed: .*hooks\.afterSwitch\.0 of agent\.json ended with status 1.*dark/u,
+    );
+    assert.equal(await v2.runs(), base);
+    assert.equal((await operations.device({ fleet, device: "v2" })).active[line]?.versionId, base);
+    // It is not tried again when the device connects again.
+    await v2.agent.close();
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, { hooks });
+    await v2.log.until("welcomed", 3);
+    assert.deepEqual(await operations.undoRollout({ fleet, rollout: "spring" }), []);
+    assert.equal(await v2.runs(), base);
+  });
+});
