@@ -19,7 +19,7 @@ import type { RecentEvents } from "./logs/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
-import { Credentials } from "./identity/credentials.js";
+import { Credentials, withPresentKeys } from "./identity/credentials.js";
 import { Link, type LinkIdentity } from "./link/link.js";
 import { mqttOptionsOf } from "./link/mqtt-options.js";
 import { Pacer } from "./link/pacer.js";
@@ -131,7 +131,16 @@ export function backendOf({ profile }: Pick<AgentParts, "profile">): string {
 }
 
 /** Opens what is on the disk and connects the parts. Nothing runs yet. */
-export async function composeAgent(parts: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
+export async function composeAgent(given: AgentParts, reactions: AgentReactions): Promise<AgentServices> {
+  const credentials = new Credentials({
+    ...given,
+    path: given.enrolmentPath,
+    askOverMqtt: (why) => {
+      if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
+      return conversation.isWelcomed;
+    },
+  });
+  const parts: AgentParts = { ...given, enrolment: withPresentKeys(given.enrolment, credentials) };
   const { files, home, profile, enrolment, clock, log } = parts;
   const stores = await openStores(parts);
   const { outbox, current, intakes } = stores;
@@ -157,14 +166,6 @@ export async function composeAgent(parts: AgentParts, reactions: AgentReactions)
     releases,
     onChange: () => {
       trainer.wake();
-    },
-  });
-  const credentials = new Credentials({
-    ...parts,
-    path: parts.enrolmentPath,
-    askOverMqtt: (why) => {
-      if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
-      return conversation.isWelcomed;
     },
   });
   const link = composeLink(

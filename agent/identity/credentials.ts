@@ -27,7 +27,7 @@ import {
   type ChainVerdict,
   type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
-import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { keyOfSeed, parseJson } from "../../shared/trust/keys.js";
 import { postRequest } from "./post-request.js";
 import { openVerifiedSocket } from "./verified-socket.js";
@@ -93,18 +93,57 @@ export class Credentials {
     return verifyChain(chain, { authorities, atMs: this.#latestMs(), purpose: "server" });
   }
 
-  /** A connection to an address of the server. @throws CERTIFICATE_REFUSED */
+  /** The server's key, and those that it had before: renewals follow its changes. */
+  get serverKeys(): Pick<Enrolment, "serverPublicKey" | "formerServerKeys"> {
+    const { serverPublicKey, formerServerKeys } = this.#enrolment;
+    return { serverPublicKey, ...(formerServerKeys === undefined ? {} : { formerServerKeys }) };
+  }
+
+  /**
+   * A connection to an address of the server. Where the server's authority has changed, which its certificate shows,
+   * the change is followed first: what the server signs now would not be believed.
+   * @throws CERTIFICATE_REFUSED
+   */
   async dial(address: string): Promise<TLSSocket> {
+    const first = await this.#open(address);
+    if (!first.hasNewAuthority) return first.socket;
+    first.socket.destroy();
+    const { log } = this.#parts;
+    const { identity, device } = this.#enrolment;
+    if (identity === undefined)
+      throw new StemmaError(
+        "CERTIFICATE_REFUSED",
+        `The server's key has changed, and this device has a token, so it cannot follow by itself. Write its file again at the server, and start the agent with that: \`stemma device enroll ${device} --readdress FILE\`.`,
+      );
+    log.info("server-key-changed", {
+      text: "the server's key has changed; a certificate of the new one is asked for",
+    });
+    try {
+      await this.renew();
+    } catch (cause) {
+      throw new StemmaError(
+        "CERTIFICATE_REFUSED",
+        `The server's key has changed, and the new one could not be asked for over HTTPS (${messageOf(cause)}). It is tried again with the next connection. Where HTTPS does not reach the server, carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
+        { cause },
+      );
+    }
+    return (await this.#open(address)).socket;
+  }
+
+  async #open(address: string): Promise<{ readonly socket: TLSSocket; readonly hasNewAuthority: boolean }> {
+    let found: ChainVerdict | undefined;
     // Other schemes than http are not normalised by URL.
     const { hostname, port } = new URL(address.replace(/^mqtts:/, "https:"));
     const scheme = address.slice(0, address.indexOf(":") + 1);
-    return openVerifiedSocket({
+    const socket = await openVerifiedSocket({
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
       port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
       identity: this.#enrolment.identity,
-      judge: (chain) => this.judgeServer(chain),
+      judge: (chain) => (found = this.judgeServer(chain)),
       timeoutMs: connectMs,
     });
+    const hasNewAuthority = found?.verdict === "trusted" && found.certificate.pathLength > 1;
+    return { socket, hasNewAuthority };
   }
 
   /**
@@ -152,7 +191,7 @@ export class Credentials {
         "NOT_ALLOWED",
         "This device knows no HTTPS address of its server. Renew by files: `stemma agent renew --request FILE`.",
       );
-    return postRequest(new URL(http), await this.dial(http), request);
+    return postRequest(new URL(http), (await this.#open(http)).socket, request);
   }
 
   /** A request for a renewal; its key waits on the disk. @throws NOT_ALLOWED where this device has a token */
@@ -191,6 +230,7 @@ export class Credentials {
     checkCertificate(answer, key, this.#enrolment);
     const renewed = sealEnrolment({
       ...this.#enrolment,
+      ...pinnedKeys(answer.serverKey, this.#enrolment.formerServerKeys),
       authorities: answer.authorities,
       identity: { certificate: answer.certificate, key, issuedAtMs: answer.issuedAtMs },
     });
@@ -223,6 +263,19 @@ export class Credentials {
     await writeDurably(this.#parts.files, this.#waitingPath, Buffer.from(`${JSON.stringify(waiting)}\n`));
     return waiting;
   }
+}
+
+/** The enrolment whose members of the server's key are those of now: a renewal follows a change of that key. */
+export function withPresentKeys(enrolment: Enrolment, credentials: Credentials): Enrolment {
+  return {
+    ...enrolment,
+    get serverPublicKey() {
+      return credentials.serverKeys.serverPublicKey;
+    },
+    get formerServerKeys() {
+      return credentials.serverKeys.formerServerKeys;
+    },
+  };
 }
 
 export function certificateEnd({ identity }: Pick<Enrolment, "identity">): number | undefined {

@@ -16,7 +16,7 @@ import {
 import { makeRequest } from "../../shared/trust/certificates/certificate-request.js";
 import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
 import type { Invitation } from "../../shared/trust/certificates/invitation.js";
-import { loadEnrolment, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
+import { loadEnrolment, pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateKey, keyOfSeed, parseJson } from "../../shared/trust/keys.js";
 import { checkCertificate } from "./credentials.js";
 
@@ -76,13 +76,14 @@ export async function takeEnrolment(
       "No keys wait here for this invitation's certificate. Make the request on this device first: `stemma agent enroll INVITATION --request FILE`.",
     );
   const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
-  const { fleet, device, lines, profile, mqtt, http, root, serverPublicKey } = invitation;
+  const { fleet, device, lines, profile, mqtt, http, root } = invitation;
   const generation = invitation.generation || (answer.generation ?? 0);
   checkCertificate(answer, keys.connectionKey, { fleet, device, generation });
   const enrolment = sealEnrolment({
     kind: "stemma-enrolment",
     format: 1,
-    ...{ fleet, device, generation, lines, profile, mqtt, root, serverPublicKey },
+    ...{ fleet, device, generation, lines, profile, mqtt, root },
+    ...pinnedKeys(answer.serverKey),
     ...(http === undefined ? {} : { http }),
     ...(invitation.releases === undefined ? {} : { releases: invitation.releases }),
     authorities: answer.authorities,

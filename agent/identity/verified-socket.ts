@@ -43,7 +43,7 @@ export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSS
         fail(
           new StemmaError(
             "CERTIFICATE_REFUSED",
-            `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS.`,
+            `The certificate of the server at ${host}:${port} is not trusted (${why}); nothing was sent to it. It may be another server, or the address leads through something that ends TLS. If the server's key was replaced more than once while this device was away, or longer ago than both keys were good, renew by files (\`stemma agent renew --request FILE\`); if the one before was withdrawn, enrol it again (\`stemma device enroll\` at the server).`,
             { host, port },
           ),
         );

@@ -15,7 +15,7 @@ import { lostByRestore, type Distrust } from "../outbox/outbox-state.js";
 import { judgeHistory, judgeReceipt, nothingShown, type ReceiptHistory } from "./server-history.js";
 
 export interface ServerTrustOptions {
-  readonly enrolment: Pick<Enrolment, "serverPublicKey">;
+  readonly enrolment: Pick<Enrolment, "serverPublicKey" | "formerServerKeys">;
   readonly outbox: Pick<Outbox, "state" | "append">;
   readonly clock: Pick<Clock, "now">;
   /** Whose signature a restore needs here; undefined: nobody's but the server's. */
@@ -139,7 +139,9 @@ export class ServerTrust {
   /** The device was enrolled with another server since the newest head. */
   get #isOtherServer(): boolean {
     const { enrolment, outbox } = this.options;
-    return outbox.state.server !== undefined && outbox.state.server !== enrolment.serverPublicKey;
+    const { serverPublicKey, formerServerKeys = [] } = enrolment;
+    const { server } = outbox.state;
+    return server !== undefined && server !== serverPublicKey && !formerServerKeys.includes(server);
   }
 
   /** Nothing that the server before has recorded counts at this one. */

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { certificateAnswerSchema } from "../../shared/trust/certificates/certificate-exchange.js";
+import { keyChangesSchema } from "../../shared/trust/key-change.js";
 import { invitationSchema } from "../../shared/trust/certificates/invitation.js";
 import type { DeviceSummary } from "../repository/fleet-repository.js";
 import { settingsSummary } from "./device-upkeep-schemas.js";
@@ -194,6 +195,9 @@ export const serverAddresses = z
       .describe("PEM of the server's own authorities; devices judge its certificate by these alone"),
     root: text.describe("First levels of every topic"),
     serverPublicKey: text,
+    keyChanges: keyChangesSchema
+      .exactOptional()
+      .describe("How the server's key changed, oldest first, for devices that know an earlier one"),
   })
   .meta({ id: "ServerAddresses" });
 

@@ -1,8 +1,9 @@
 /** Operations on the journal of a fleet: its facts, its signed head, and proofs about it (RFC 9162). */
 import * as z from "zod";
 import type { LogRoot } from "../../shared/journal/merkle-log.js";
-import type { SignedHead } from "../../shared/journal/journal.js";
 import type { FactProof } from "../../shared/journal/fact-proof.js";
+import { keyChangesSchema } from "../../shared/trust/key-change.js";
+import type { ShownHead } from "../../shared/trust/signatures.js";
 import { count, fleetParams, fleetPath, hash, modelText } from "./fields.js";
 import { journalPage, maxListedFacts } from "./journal-schemas.js";
 import { call } from "./operation.js";
@@ -21,7 +22,14 @@ const signedHead = z
     publicKey: z.string().describe("The server's key: Ed25519, in hex"),
     signature: z.string().describe("Of length, chain and root by this key (docs/formats.md, Signatures)"),
   })
-  .meta({ id: "SignedJournalHead" }) satisfies z.ZodType<SignedHead>;
+  .extend({
+    keyChanges: keyChangesSchema
+      .exactOptional()
+      .describe(
+        "How the server's key changed, oldest first: who trusts an earlier one can go on to this one",
+      ),
+  })
+  .meta({ id: "SignedJournalHead" }) satisfies z.ZodType<ShownHead>;
 
 const logRoot = z.object({ length: count, root: hash }) satisfies z.ZodType<LogRoot>;
 

@@ -156,6 +156,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: false,
   },
   {
+    name: "server-key",
+    about: "replace the key that devices know this server by, and its certificate authority",
+
+    load: async () => (await import("./commands/server-key.js")).addServerKeyCommands,
+    isGroup: true,
+  },
+  {
     name: "agent",
     about: "run the agent on a device, send it samples, query it (see: stemma agent --help)",
     takes: "[arguments...]",

@@ -6,7 +6,7 @@ import { createReadStream } from "node:fs";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
 import { maxEntryBytes } from "../../shared/journal/frame.js";
-import type { SignedHead } from "../../shared/journal/journal.js";
+import type { ShownHead } from "../../shared/trust/signatures.js";
 import { headSchema } from "./witness-file.js";
 
 const firstLine = z.object({
@@ -17,7 +17,7 @@ const firstLine = z.object({
 });
 export type ExportedJournal = Pick<z.infer<typeof firstLine>, "fleet" | "head">;
 
-export function firstLineOf(fleet: string, head: SignedHead): string {
+export function firstLineOf(fleet: string, head: ShownHead): string {
   const line: z.infer<typeof firstLine> = { kind: "stemma-journal", format: 1, fleet, head };
   return `${JSON.stringify(line)}\n`;
 }

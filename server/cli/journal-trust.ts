@@ -3,10 +3,9 @@ import { open, readFile } from "node:fs/promises";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import { differs } from "../../shared/journal/fact-proof.js";
-import type { SignedHead } from "../../shared/journal/journal.js";
 import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
-import { verifyHead } from "../../shared/trust/signatures.js";
+import { verifyHead, type ShownHead } from "../../shared/trust/signatures.js";
 
 export interface KeyChoices {
   readonly key?: string;
@@ -26,13 +25,13 @@ export async function pinnedKey({ key, enrolment }: KeyChoices): Promise<string 
 }
 
 /** The same head as the server sent it, which this key signed. @throws HEAD_SIGNATURE_INVALID */
-export function signedBy(key: string, head: SignedHead): SignedHead {
+export function signedBy(key: string, head: ShownHead): ShownHead {
   verifyHead(key, head);
   return head;
 }
 
 /** The error for a server with fewer facts than a kept head has. */
-export function shorter({ length }: SignedHead, kept: number): StemmaError {
+export function shorter({ length }: ShownHead, kept: number): StemmaError {
   return differs(
     `the server has ${length} facts, and a head of ${kept} was kept. If it was put back to an older state and you ` +
       "know why, begin anew with `journal head --witness FILE --after-restore`",

@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
-import { loadEnrolment, sealEnrolment } from "../../shared/trust/enrolment.js";
+import { loadEnrolment, pinnedKeys, sealEnrolment } from "../../shared/trust/enrolment.js";
+import { followKeyChanges } from "../../shared/trust/key-change.js";
 import { publicUrlHint, unreachableAddresses } from "../context/public-addresses.js";
 import type { CommandContext } from "./context.js";
 
@@ -28,12 +29,13 @@ export async function readdressEnrolment(
   const path = resolve(to ?? from);
   const present = await loadEnrolment(files, resolve(from));
   const opened = await operations();
-  const { serverPublicKey, mqtt, http, ca, authorities, root } = await opened.addresses();
+  const { serverPublicKey, keyChanges = [], mqtt, http, ca, authorities, root } = await opened.addresses();
+  const followed = followKeyChanges(present.serverPublicKey, keyChanges);
   const known = await opened.device({ fleet: options.fleet, device });
   if (
     present.device !== device ||
     present.fleet !== options.fleet ||
-    present.serverPublicKey !== serverPublicKey ||
+    followed.publicKey !== serverPublicKey ||
     present.devicePublicKey !== known.publicKey
   )
     throw new StemmaError(
@@ -43,6 +45,7 @@ export async function readdressEnrolment(
   const { http: _http, ca: _ca, authorities: _authorities, ...kept } = present;
   const enrolment = sealEnrolment({
     ...kept,
+    ...pinnedKeys(followed, kept.formerServerKeys),
     mqtt: [...mqtt],
     root,
     ...(http === undefined ? {} : { http }),

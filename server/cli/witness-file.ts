@@ -6,11 +6,11 @@
 import { dirname } from "node:path";
 import * as z from "zod";
 import { StemmaError } from "../../shared/errors.js";
-import type { SignedHead } from "../../shared/journal/journal.js";
 import type { Files } from "../../shared/ports.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { verifyHead } from "../../shared/trust/signatures.js";
+import { keyChangesSchema } from "../../shared/trust/key-change.js";
+import { verifyHead, type ShownHead } from "../../shared/trust/signatures.js";
 
 const hash = z.custom<Hash>(isHash, "not a hash");
 export const headSchema = z.object({
@@ -19,7 +19,8 @@ export const headSchema = z.object({
   root: hash,
   publicKey: z.string(),
   signature: z.string(),
-}) satisfies z.ZodType<SignedHead>;
+  keyChanges: keyChangesSchema.exactOptional(),
+}) satisfies z.ZodType<ShownHead>;
 
 const witnessed = headSchema.extend({
   kind: z.literal("stemma-journal-head"),
@@ -43,7 +44,7 @@ export interface WitnessFile {
 const maxBytes = 64 * 1024 * 1024;
 
 /**
- * Empty where there is no file yet. Each head is signed by the key of the first one.
+ * Empty where there is no file yet. Each head is signed by the key of the first one, or by one that it leads to.
  * @throws HEAD_SIGNATURE_INVALID, JOURNAL_DIFFERS where a line is not what was written, or of another fleet
  */
 export async function readWitness(files: Files, path: string, fleet?: string): Promise<WitnessFile> {

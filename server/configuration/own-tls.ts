@@ -22,6 +22,7 @@ export async function openOwnTls(config: ServerConfig, home: Home, log: Log): Pr
   );
   const tls = await openServerTls({
     serverKey: home.signer,
+    keyChanges: home.keyChanges,
     clock: home.ports.clock,
     random: home.ports.random,
     hosts: [config.host, ...hosts],

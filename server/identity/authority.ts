@@ -59,6 +59,8 @@ export interface Authority {
     publicKey: Uint8Array,
     when: { readonly atMs: number } | Pick<IssuedCertificate, "serial" | "notAfterMs">,
   ): Promise<IssuedCertificate>;
+  /** PEM: another authority's key, certified by this one until then. What that one issues leads to this one, too. */
+  issueForAuthority(other: Authority, notAfterMs: number): Promise<string>;
   /** A new key and certificate for the server's addresses. @param hosts names and IP addresses */
   issueForServer(hosts: readonly string[], atMs: number): Promise<ServerIdentity>;
 }
@@ -136,6 +138,27 @@ export async function openAuthority(serverKey: PrivateKey, random: Random): Prom
           usage: "clientAuth",
         }),
       };
+    },
+    issueForAuthority: async (other, notAfterMs) => {
+      const authority = new x509.X509Certificate(other.certificate);
+      const bridge = await x509.X509CertificateGenerator.create({
+        serialNumber: newSerial(random),
+        subject: authority.subject,
+        issuer: root.subject,
+        notBefore: beginning,
+        notAfter: new Date(Math.floor(notAfterMs / 1000) * 1000),
+        publicKey: authority.publicKey,
+        signingKey: keys.privateKey,
+        signingAlgorithm,
+        extensions: [
+          // Below it are certificates of servers and devices alone.
+          new x509.BasicConstraintsExtension(true, 0, true),
+          new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+          await x509.SubjectKeyIdentifierExtension.create(authority.publicKey),
+          await x509.AuthorityKeyIdentifierExtension.create(keys.publicKey),
+        ],
+      });
+      return bridge.toString("pem");
     },
     issueForServer: async (hosts, atMs) => {
       const key = generateConnectionKey();

@@ -2,6 +2,7 @@
  * The server's side of TLS with its own authority: its certificate for the addresses that devices use, made at each
  * start and again in time, and the judgement of devices' certificates. The key of the certificate is only in memory.
  */
+import { X509Certificate } from "node:crypto";
 import { hostname } from "node:os";
 import type { Clock, Random } from "../../shared/ports.js";
 import {
@@ -10,10 +11,13 @@ import {
   type ChainVerdict,
 } from "../../shared/trust/certificates/verify-chain.js";
 import type { PrivateKey } from "../../shared/trust/keys.js";
+import { authoritiesBefore, overlapOf, type KeptKeyChange } from "./key-changes.js";
 import { openAuthority, serverCertificateMs, type Authority, type ServerIdentity } from "./authority.js";
 
 export interface ServerTlsParts {
   readonly serverKey: PrivateKey;
+  /** How that key changed before. */
+  readonly keyChanges: readonly KeptKeyChange[];
   readonly clock: Clock;
   readonly random: Random;
   /** Where devices and people reach the server: names, IP addresses. */
@@ -33,14 +37,24 @@ export interface ServerTls {
 const checkMs = 60_000;
 
 export async function openServerTls(parts: ServerTlsParts): Promise<ServerTls> {
-  const { serverKey, clock, random, onRenewFailed } = parts;
+  const { serverKey, keyChanges, clock, random, onRenewFailed } = parts;
   const authority = await openAuthority(serverKey, random);
+  const authorities = [
+    authority.parsed,
+    ...authoritiesBefore(keyChanges).map((pem) => new X509Certificate(pem)),
+  ];
+  /** Devices that trust only the authority before find the bridge to it in the chain, while that one is good. */
+  const issue = async (): Promise<ServerIdentity> => {
+    const issued = await authority.issueForServer(hosts, clock.now());
+    const bridge = overlapOf(keyChanges, clock.now())?.bridge;
+    return bridge === undefined ? issued : { ...issued, cert: `${issued.cert}\n${bridge}\n` };
+  };
   const hosts = certificateHosts(parts.hosts);
   const users: ((renewed: ServerIdentity) => void)[] = [];
-  let identity = await authority.issueForServer(hosts, clock.now());
+  let identity = await issue();
   const renew = async (): Promise<void> => {
     if (identity.notAfterMs - clock.now() > (serverCertificateMs * 2) / 3) return;
-    identity = await authority.issueForServer(hosts, clock.now());
+    identity = await issue();
     for (const use of users) use(identity);
   };
   let isClosed = false;
@@ -62,7 +76,7 @@ export async function openServerTls(parts: ServerTlsParts): Promise<ServerTls> {
     },
     judgeDevice: (chain) =>
       verifyChain(chain, {
-        authorities: [authority.parsed],
+        authorities,
         atMs: Math.max(clock.now(), certificatesBeginMs),
         purpose: "device",
       }),

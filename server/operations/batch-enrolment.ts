@@ -19,7 +19,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { Authority, IssuedCertificate } from "../identity/authority.js";
 import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../repository/state/batch-state.js";
-import { certificateOf, giveInitial } from "./certificates.js";
+import { certificateOf, giveInitial, whyNotOfServer } from "./certificates.js";
 import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";
@@ -166,8 +166,8 @@ export async function enrolOfBatch(
   const { terms, device } = use;
   const { fleet } = terms;
   checkBatchTerms(terms);
-  if (terms.serverPublicKey !== home.signer.publicKey)
-    throw batchRefused(device, "its invitation is of another server");
+  const foreign = whyNotOfServer(home, terms.serverPublicKey);
+  if (foreign !== undefined) throw batchRefused(device, foreign);
   if (!isBatchUse(use, request)) throw batchRefused(device, "the key of its batch did not sign this request");
   const opened = await fleets.get(fleet);
   const batch = opened

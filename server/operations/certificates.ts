@@ -21,6 +21,7 @@ import {
 import {
   certificatesBeginMs,
   verifyChain,
+  type ChainVerdict,
   type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
 import type { OperationInput } from "../api/server-operations.js";
@@ -32,6 +33,7 @@ import {
   type IssuedCertificate,
 } from "../identity/authority.js";
 import { whyNotCertificate } from "../identity/device-certificate.js";
+import { authoritiesBefore, changesToShow, keysBefore, overlapOf } from "../identity/key-changes.js";
 import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
 import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
@@ -97,11 +99,13 @@ export async function invite(
 export async function certify(context: OperationsContext, value: unknown): Promise<CertificateAnswer> {
   const request = parseCertificateRequest(value);
   const { certificate, generation } = await certificateFor(context, request);
-  const { signer, ports } = context.home;
+  const { signer, keyChanges, ports } = context.home;
+  const changes = changesToShow(keyChanges);
   return signAnswer(signer, request.request, {
     certificate,
     ...(generation === undefined ? {} : { generation }),
     authorities: [(await authorityOf(context)).certificate],
+    ...(changes.length === 0 ? {} : { keyChanges: [...changes] }),
     issuedAtMs: ports.clock.now(),
   });
 }
@@ -125,8 +129,8 @@ async function enrolInvited(
 ): Promise<IssuedCertificate> {
   const { fleets, home, live } = context;
   const { fleet, device, generation } = invitation;
-  if (invitation.serverPublicKey !== home.signer.publicKey)
-    throw refused(device, "its invitation is of another server");
+  const foreign = whyNotOfServer(home, invitation.serverPublicKey);
+  if (foreign !== undefined) throw refused(device, foreign);
   const asked = await readRequest(request, invitation);
   const opened = await fleets.get(fleet, { create: true });
   // Caused by who invited the device, not by who carries its request.
@@ -163,6 +167,18 @@ async function enrolInvited(
   await (await live?.fleet(fleet))?.cutOff(device);
   await giveInitial(repository, invitation, atMs);
   return issued;
+}
+
+/** Why an invitation that this key signed is not taken; undefined: it is one of this server that is good. */
+export function whyNotOfServer(
+  { signer, keyChanges, ports }: OperationsContext["home"],
+  serverPublicKey: string,
+): string | undefined {
+  if (serverPublicKey === signer.publicKey) return undefined;
+  if (serverPublicKey === overlapOf(keyChanges, ports.clock.now())?.change.from) return undefined;
+  return keysBefore(keyChanges).includes(serverPublicKey)
+    ? "its invitation is signed by a key that this server has replaced. Invite it again"
+    : "its invitation is of another server";
 }
 
 /** The certificate that this enrolment's keys have already. */
@@ -207,11 +223,14 @@ async function renew(
   if (known?.state !== "enrolled" || known.generation !== generation)
     throw refused(device, `it is ${known === undefined ? "unknown" : known.state}, or was enrolled again`);
   const authority = await authorityOf(context);
-  const found = verifyChain([derOf(certificate)], {
-    authorities: [authority.parsed],
-    atMs: Math.max(atMs, certificatesBeginMs),
-    purpose: "device",
-  });
+  const judge = (authorities: readonly X509Certificate[]): ChainVerdict =>
+    verifyChain([derOf(certificate)], {
+      authorities,
+      atMs: Math.max(atMs, certificatesBeginMs),
+      purpose: "device",
+    });
+  const before = authoritiesBefore(home.keyChanges).map((pem) => new X509Certificate(pem));
+  const found = judge([authority.parsed, ...before]);
   const why = whyNotCertificate(found, { fleet, ...known }, { mayBeExpired: true });
   if (why !== undefined) throw refused(device, `the certificate that it has is not accepted: ${why}`);
   if (!isRenewalSigned(request, certificate, signature))
@@ -221,7 +240,8 @@ async function renew(
     throw refused(device, "the request is of another device's key");
   const repeated = certificateOf(known, renewal, asked);
   if (repeated !== undefined) return authority.issueForDevice(renewal, asked.connectionKey, repeated);
-  refuseOftenRenewed(known, atMs);
+  // Of the authority before: the device has to follow the change of the server's key now.
+  if (judge([authority.parsed]).verdict !== "refused") refuseOftenRenewed(known, atMs);
   const issued = await authority.issueForDevice(renewal, asked.connectionKey, { atMs });
   const { serial, notAfterMs } = issued;
   await repository.append({

@@ -4,6 +4,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { changesToShow } from "../identity/key-changes.js";
 import { versionOrRelease } from "./version-or-release.js";
 import { assignable, enroll, enrolmentAddresses } from "./enrol-device.js";
 import { claimsOf, refuseOpenClaims } from "./open-claims.js";
@@ -151,10 +152,14 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       if (newest === undefined) throw new StemmaError("INTERNAL", "A certified device has no certificate.");
       return { device, ...newest };
     },
-    addresses: async () => ({
-      ...(await enrolmentAddresses(context)),
-      serverPublicKey: home.signer.publicKey,
-    }),
+    addresses: async () => {
+      const keyChanges = changesToShow(home.keyChanges);
+      return {
+        ...(await enrolmentAddresses(context)),
+        serverPublicKey: home.signer.publicKey,
+        ...(keyChanges.length === 0 ? {} : { keyChanges }),
+      };
+    },
     revoke: async ({ fleet, device, because = "", evenIfClaimed }) => {
       const repository = await fleets.get(fleet);
       requireDevice(repository, device);

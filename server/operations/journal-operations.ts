@@ -1,9 +1,12 @@
 /** Operations on the journal of a fleet: its facts, its signed head, proofs about it. */
 import { StemmaError } from "../../shared/errors.js";
+import type { SignedHead } from "../../shared/journal/journal.js";
 import { logLeaf, toHash } from "../../shared/journal/merkle-log.js";
+import type { ShownHead } from "../../shared/trust/signatures.js";
 import type { ListedFact } from "../api/journal-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { changesToShow } from "../identity/key-changes.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
 
@@ -13,7 +16,9 @@ const entryPage = { defaultLimit: 1000, bytes: 8 * 1024 * 1024 };
 
 type JournalOperations = Pick<ServerOperations, "journal" | "journalHead" | "proveFact" | "journalEntries">;
 
-export function journalOperations({ fleets }: OperationsContext): JournalOperations {
+export function journalOperations({ fleets, home }: OperationsContext): JournalOperations {
+  const keyChanges = changesToShow(home.keyChanges);
+  const shown = (head: SignedHead): ShownHead => (keyChanges.length === 0 ? head : { ...head, keyChanges });
   return {
     journal: async ({ fleet, from, limit = defaultLimit }) => {
       const { journal } = await fleets.get(fleet);
@@ -28,7 +33,7 @@ export function journalOperations({ fleets }: OperationsContext): JournalOperati
     },
     journalHead: async ({ fleet, from }) => {
       const { journal } = await fleets.get(fleet);
-      const head = journal.signedHead();
+      const head = shown(journal.signedHead());
       if (from === undefined) return { head, consistency: null };
       requireLength(head.length, from);
       return { head, consistency: [...journal.proveStart(from, head.length)] };
@@ -37,7 +42,7 @@ export function journalOperations({ fleets }: OperationsContext): JournalOperati
       const repository = await fleets.get(fleet);
       const { journal } = repository;
       const position = positionOf(repository, asked, model);
-      const head = journal.signedHead();
+      const head = shown(journal.signedHead());
       const length = askedLength ?? head.length;
       requireLength(head.length, length);
       if (position >= length)
@@ -59,7 +64,7 @@ export function journalOperations({ fleets }: OperationsContext): JournalOperati
     },
     journalEntries: async ({ fleet, from, limit = entryPage.defaultLimit }) => {
       const { journal } = await fleets.get(fleet);
-      const head = journal.signedHead();
+      const head = shown(journal.signedHead());
       const facts: string[] = [];
       let bytes = 0;
       for (let at = from; at < head.length && facts.length < limit && bytes < entryPage.bytes; at++) {

@@ -4,7 +4,7 @@
  *
  *     format.json             {"kind":"stemma-home","format":1}
  *     lock                    held by the one process that writes the home
- *     server-key.json         Ed25519, made with the home; signs journal heads and receipts
+ *     server-key.json         Ed25519, made with the home; signs journal heads and receipts; how it changed since
  *     authority.pem           certificate of the server's own authority, for other programs; made at each start
  *     run.json                the run folder's path (short, for socket paths under 100 bytes)
  *     tiers.json              the storage tiers, where there are any
@@ -18,9 +18,11 @@ import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Environment } from "../../shared/model/environment.js";
-import { loadOrMakeKey, parseJson, type PrivateKey, type Signer } from "../../shared/trust/keys.js";
+import { parseJson, type PrivateKey, type Signer } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
+import type { KeptKeyChange } from "../identity/key-changes.js";
 import { checkName } from "./state/naming.js";
+import { keyPath, loadOrMakeServerKey } from "./server-key.js";
 import { openHomeTiers, type HomeTiers } from "./tiers/home-tiers.js";
 
 export interface HomePorts {
@@ -55,6 +57,8 @@ export interface Home {
   readonly ports: HomePorts;
   /** The server's key: journal heads, receipts and offers are signed with it. */
   readonly signer: PrivateKey;
+  /** How that key changed, oldest first. */
+  readonly keyChanges: readonly KeptKeyChange[];
   /** Short folder for sockets, private to this user; recorded in run.json. */
   readonly runFolder: string;
   /** Path of the server's local socket, under 100 bytes. */
@@ -92,12 +96,13 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
         formatPath(path),
         Buffer.from(`${JSON.stringify({ kind, format: homeFormat })}\n`),
       );
-    const signer = await loadOrMakeKey(files, keyPath(path), ports.random);
+    const { key: signer, changes } = await loadOrMakeServerKey(files, keyPath(path), ports.random);
     const runFolder = await findRunFolder(ports, path);
     return {
       path,
       ports,
       signer,
+      keyChanges: changes,
       runFolder,
       socketPath: join(runFolder, socketName),
       tiers: await openHomeTiers(path, ports),
@@ -113,9 +118,6 @@ export async function openHome(path: string, ports: HomePorts): Promise<Home> {
   }
 }
 
-export function keyPath(home: string): string {
-  return join(home, "server-key.json");
-}
 function formatPath(home: string): string {
   return join(home, "format.json");
 }

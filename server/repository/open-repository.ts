@@ -8,11 +8,9 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { FileJournal } from "../../shared/journal/file-journal.js";
-import type { HeadSigner } from "../../shared/journal/journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import type { Files } from "../../shared/ports.js";
-import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry.js";
 import { predecessorsOf, successorsOf } from "./state/successors.js";
@@ -47,6 +45,7 @@ import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import { evaluationsOf, storeEvaluation } from "./evaluations.js";
 import { publishReleases, readReleases } from "./releases.js";
 import type { Home } from "./home.js";
+import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
 import { loadRecords } from "./state/record-cache.js";
@@ -110,21 +109,19 @@ export async function openRepositoryIn(
   rebuild?: RebuildTensors,
 ): Promise<FleetRepository> {
   const context = await openContext(home, { fleet, folder, rebuild });
-  return repositoryOf(context, home);
+  const repository = repositoryOf(context, home);
+  await noteKeyChanges(context.state, home, repository);
+  return repository;
 }
 
-export function headSigner(signer: Signer): HeadSigner {
-  return {
-    publicKey: signer.publicKey,
-    sign: (message) => Buffer.from(signer.sign(message)).toString("hex"),
-    verify: (message, signature) => isSignatureValid(signer.publicKey, message, signature),
-  };
-}
-
-async function openFleetJournal(files: Files, folder: string, signer: Signer): Promise<FileJournal> {
+async function openFleetJournal(
+  files: Files,
+  folder: string,
+  home: Pick<Home, "signer" | "keyChanges">,
+): Promise<FileJournal> {
   try {
     return await openJournal<Fact>(files, journalFolderOf(folder), {
-      signer: headSigner(signer),
+      signer: headSigner(home),
       codec: factCodec,
     });
   } catch (error) {
@@ -138,13 +135,14 @@ async function openFleetJournal(files: Files, folder: string, signer: Signer): P
 }
 
 async function openContext(
-  { ports, signer, tiers }: Home,
+  home: Home,
   {
     fleet,
     folder,
     rebuild,
   }: { readonly fleet: string; readonly folder: string; readonly rebuild: RebuildTensors | undefined },
 ): Promise<RepositoryContext> {
+  const { ports, tiers } = home;
   const { files, clock, random, log } = ports;
   await makeFolderDurably(files, folder);
   const objects = await openPackStore(files, join(folder, "packs"), {
@@ -157,7 +155,7 @@ async function openContext(
   try {
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
-    const journal = await openFleetJournal(files, folder, signer);
+    const journal = await openFleetJournal(files, folder, home);
     const state = emptyState();
     for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
     const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());

@@ -26,7 +26,8 @@ import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { FleetRepository } from "./fleet-repository.js";
 import type { Home } from "./home.js";
-import { headSigner, openRepositoryIn } from "./open-repository.js";
+import { headSigner } from "./journal-key.js";
+import { openRepositoryIn } from "./open-repository.js";
 import { restoredFact } from "./restored-fact.js";
 import { factCodec } from "./state/fact-codec.js";
 import { journalFolderOf, nextJournalFolderOf, setJournalAside, unrecordedVersions } from "./lost-journal.js";
@@ -136,15 +137,14 @@ export function stateOf(facts: readonly Fact[]): ReturnType<typeof emptyState> {
 }
 
 /** The head that this home's key signed; any other proves nothing. */
-async function trustedHead(
-  { ports: { files }, signer }: Home,
-  folder: string,
-): Promise<KeptHead | undefined> {
+async function trustedHead(home: Home, folder: string): Promise<KeptHead | undefined> {
+  const { files } = home.ports;
   const path = join(journalFolderOf(folder), headName);
   if ((await files.stat(path)) === undefined) return undefined;
   const head = newestHead(await files.read(path));
-  const own = headSigner(signer);
-  return head !== undefined && own.verify?.(headMessage(head), head.signature) === true ? head : undefined;
+  if (head === undefined) return undefined;
+  const isOwn = headSigner(home).verify?.(headMessage(head), head.signature, head.publicKey);
+  return isOwn === true ? head : undefined;
 }
 
 /** The versions in the order in which they were saved. Unreadable records come last and are refused later. */
@@ -172,15 +172,16 @@ async function inOrder(
 
 /** Writes the new journal beside the old one and exchanges them. Returns the old one's new place. */
 async function replaceJournal(
-  { ports: { files, clock }, signer }: Home,
+  home: Home,
   folder: string,
   { verified, later }: SalvagedEntries,
   restored: Fact | undefined,
 ): Promise<string | null> {
+  const { files, clock } = home.ports;
   const temporary = `${nextJournalFolderOf(folder)}.tmp`;
   await files.remove(temporary);
   const journal = await openJournal<Uint8Array>(files, temporary, {
-    signer: headSigner(signer),
+    signer: headSigner(home),
     codec: bytesCodec,
   });
   try {

@@ -485,6 +485,15 @@ export type Fact =
       /** The next fact that it gets; null where it was removed. */
       readonly from: number | null;
     })
+  /** The server has another key since then: what it signs from here on is signed by that one. */
+  | (Caused & {
+      readonly type: "server-key";
+      /** Ed25519, hex. */
+      readonly publicKey: string;
+      readonly before: string;
+      /** The key before was withdrawn: what it signs from now on counts for nothing. */
+      readonly revoked: boolean;
+    })
   | (Caused & { readonly type: "backup"; readonly position: number; readonly location: string })
   /**
    * This store was restored to an older state: devices announce everything from `position` on again. `lostFrom`

@@ -30,8 +30,8 @@ export interface SignedHead extends JournalHead {
 export interface HeadSigner {
   readonly publicKey: string;
   sign(message: Uint8Array): string;
-  /** When given, the head found on disk is checked on opening (HEAD_SIGNATURE_INVALID). */
-  verify?(message: Uint8Array, signature: string): boolean;
+  /** When given, the head found on disk is checked on opening (HEAD_SIGNATURE_INVALID): is this key its server's? */
+  verify?(message: Uint8Array, signature: string, publicKey: string): boolean;
 }
 
 /** Encodes facts as entry bytes and back. */

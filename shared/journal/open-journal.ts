@@ -37,10 +37,10 @@ async function readHead(
       ? undefined
       : newestHead((await files.read(path)).subarray(0, 2 * headSlotBytes));
   if (kept === undefined || signer?.verify === undefined) return kept;
-  if (kept.publicKey === signer.publicKey && signer.verify(headMessage(kept), kept.signature)) return kept;
+  if (signer.verify(headMessage(kept), kept.signature, kept.publicKey)) return kept;
   throw new StemmaError(
     "HEAD_SIGNATURE_INVALID",
-    `The journal head in ${path} is not signed with this server's key. If the key was replaced on purpose, remove that file (it is written again); else restore the journal from a backup.`,
+    `The journal head in ${path} is not signed with this server's key. If the key was replaced by hand, remove that file (it is written again); else restore the journal from a backup.`,
     { path },
   );
 }

@@ -9,6 +9,7 @@ import { StemmaError } from "../errors.js";
 import { encodeCanonical } from "../model/canonical-json.js";
 import type { Files } from "../ports.js";
 import { connectionSchema, hexKey, name, pinnedReleasesSchema } from "./enrolment-fields.js";
+import type { FollowedKey } from "./key-change.js";
 import { keyOfSeed, parseJson } from "./keys.js";
 
 const pem = z.string().max(16 * 1024);
@@ -51,6 +52,8 @@ const enrolmentSchema = z.strictObject({
   deviceSeed: hexKey,
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
+  /** Keys that the same server had before, oldest first; absent: this one is the first that the device knew. */
+  formerServerKeys: z.array(hexKey).max(64).optional(),
   profile: z.string().min(1).max(64),
   /** The fleet's first root of releases, which the device pins at first use, and what is asked of it. */
   releases: pinnedReleasesSchema.optional(),
@@ -107,6 +110,15 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
         "`stemma device enroll DEVICE --readdress FILE` changes its addresses.",
     );
   return parsed.data;
+}
+
+/** What a device keeps of its server's key. @param former keys that it had before */
+export function pinnedKeys(
+  { publicKey, before }: FollowedKey,
+  former: readonly string[] = [],
+): Pick<Enrolment, "serverPublicKey" | "formerServerKeys"> {
+  const formerServerKeys = [...new Set([...former, ...before])];
+  return { serverPublicKey: publicKey, ...(formerServerKeys.length === 0 ? {} : { formerServerKeys }) };
 }
 
 /** @throws ENROLMENT_INVALID, FILE_MISSING */

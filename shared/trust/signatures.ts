@@ -8,6 +8,7 @@ import { headMessage } from "../journal/head-message.js";
 import type { SignedHead } from "../journal/journal.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Receipt } from "../wire/messages.js";
+import { followKeyChanges, type KeyChange } from "./key-change.js";
 import { isSignatureValid, type Signer } from "./keys.js";
 
 const domains = {
@@ -148,9 +149,16 @@ export function verifyOffer(publicKey: string, subject: OfferSubject, signature:
 
 // Journal heads.
 
-/** @throws HEAD_SIGNATURE_INVALID */
-export function verifyHead(publicKey: string, head: SignedHead): void {
-  if (head.publicKey === publicKey && isSignatureValid(publicKey, headMessage(head), head.signature)) return;
+/** A head as it is shown to whoever may trust an earlier key of the server: with the changes of that key since. */
+export interface ShownHead extends SignedHead {
+  /** Oldest first; absent: the key never changed. */
+  readonly keyChanges?: readonly KeyChange[];
+}
+
+/** @throws HEAD_SIGNATURE_INVALID where neither this key signed it nor one that its changes lead to */
+export function verifyHead(publicKey: string, head: ShownHead): void {
+  const { publicKey: present } = followKeyChanges(publicKey, head.keyChanges ?? []);
+  if (head.publicKey === present && isSignatureValid(present, headMessage(head), head.signature)) return;
   throw new StemmaError(
     "HEAD_SIGNATURE_INVALID",
     `A journal head of length ${head.length} is not signed by the server's key ${publicKey.slice(0, 16)}…. It was altered, or comes from another server; it is ignored.`,

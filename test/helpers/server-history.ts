@@ -10,7 +10,7 @@ import type { PrivateKey } from "../../shared/trust/keys.js";
 import { signReceipt } from "../../shared/trust/signatures.js";
 import type { Birth, Receipt, Welcome } from "../../shared/wire/messages.js";
 import { HistoryProofs } from "../../server/ingest/history-proofs.js";
-import { headSigner } from "../../server/repository/open-repository.js";
+import { headSigner } from "../../server/repository/journal-key.js";
 import { restoredFact } from "../../server/repository/restored-fact.js";
 import { factCodec } from "../../server/repository/state/fact-codec.js";
 import { applyFact, emptyState, type RestoreState } from "../../server/repository/state/state.js";
@@ -37,7 +37,7 @@ export class TestHistory {
 
   static async start(key: PrivateKey, facts: readonly Fact[] = []): Promise<TestHistory> {
     const journal = await openJournal<Fact>(memoryFiles(), "/journal", {
-      signer: headSigner(key),
+      signer: headSigner({ signer: key, keyChanges: [] }),
       codec: factCodec,
     });
     const history = new TestHistory(key, journal);

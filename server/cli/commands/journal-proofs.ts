@@ -9,8 +9,8 @@ import { StemmaError } from "../../../shared/errors.js";
 import { replaceDurably, writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { checkFactProof, differs } from "../../../shared/journal/fact-proof.js";
-import type { SignedHead } from "../../../shared/journal/journal.js";
 import { verifyConsistency } from "../../../shared/journal/merkle-log.js";
+import type { ShownHead } from "../../../shared/trust/signatures.js";
 import type { CallOutput, ServerOperations } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { firstLineOf } from "../exported-journal.js";
@@ -123,7 +123,7 @@ async function provenHead(
     readonly key: string | undefined;
     readonly witness: WitnessFile | undefined;
   },
-): Promise<{ readonly head: SignedHead; readonly since: WitnessFile["heads"][number] | undefined }> {
+): Promise<{ readonly head: ShownHead; readonly since: WitnessFile["heads"][number] | undefined }> {
   const since = witness?.heads.at(-1);
   let answer: CallOutput<"journalHead">;
   try {

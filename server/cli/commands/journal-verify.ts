@@ -7,10 +7,10 @@ import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { checkFactProof, differs } from "../../../shared/journal/fact-proof.js";
 import { JournalCheck } from "../../../shared/journal/journal-check.js";
-import type { SignedHead } from "../../../shared/journal/journal.js";
 import { verifyConsistency } from "../../../shared/journal/merkle-log.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { ShownHead } from "../../../shared/trust/signatures.js";
 import { withContext, type CommandContext } from "../context.js";
 import { readExported } from "../exported-journal.js";
 import { jsonFile, pinnedKey, shorter, signedBy, type KeyChoices } from "../journal-trust.js";
@@ -103,8 +103,8 @@ async function verifyLog(
   const witness =
     choices.witness === undefined ? undefined : await readWitness(nodeFiles(), resolve(choices.witness));
   const key = (await pinnedKey(choices)) ?? witness?.heads[0]?.publicKey;
-  let check: JournalCheck<SignedHead> | undefined;
-  let stated: { readonly fleet: string; readonly head: SignedHead } | undefined;
+  let check: JournalCheck<ShownHead> | undefined;
+  let stated: { readonly fleet: string; readonly head: ShownHead } | undefined;
   const facts = await readExported(resolve(path), (journal) => {
     stated = journal;
     signedBy(key ?? journal.head.publicKey, journal.head);

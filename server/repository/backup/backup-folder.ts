@@ -6,19 +6,23 @@ import { join } from "node:path";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Files } from "../../../shared/ports.js";
 import { isName } from "../../../shared/wire/topics.js";
-import { publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
+import { keyChangesName, publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
 import { fleetBackupFolder } from "./backup-manifest.js";
 
 /** `lost+found` is in the top folder of every ext file system, so also in an empty disk for backups. */
-const backupNames = new Set(["server-key.json", sealedKeyName, "fleets", "lost+found"]);
+const backupNames = new Set(["server-key.json", sealedKeyName, keyChangesName, "fleets", "lost+found"]);
 const fleetNames = /^(backup\.json|packs|journal-[0-9]+)$/;
 const temporaryName = /\.tmp$/;
 
 /**
- * @param publicKey of the server that makes the backup
+ * @param publicKeys of the server that makes the backup, those before its present one too
  * @throws BACKUP_INVALID
  */
-export async function refuseForeignFolder(files: Files, folder: string, publicKey: string): Promise<void> {
+export async function refuseForeignFolder(
+  files: Files,
+  folder: string,
+  publicKeys: readonly string[],
+): Promise<void> {
   const stat = await files.stat(folder);
   if (stat === undefined) return;
   if (stat.kind === "file") throw foreign(folder, "is a file");
@@ -28,7 +32,7 @@ export async function refuseForeignFolder(files: Files, folder: string, publicKe
     (await strayInFleets(files, folder));
   if (stray !== undefined) throw foreign(folder, `is not empty and is not a backup (it contains ${stray})`);
   const backedUp = await publicKeyOfBackup(files, folder);
-  if (backedUp !== undefined && backedUp !== publicKey)
+  if (backedUp !== undefined && !publicKeys.includes(backedUp))
     throw foreign(folder, "is the backup of another server, which has another key");
 }
 

@@ -5,6 +5,7 @@
  * same folder copies only new packs.
  *
  *     server-key.sealed.json                 signs heads and receipts: encrypted (backup-key.ts)
+ *     server-key-changes.json                how that key changed
  *     fleets/<fleet>/backup.json             manifest
  *     fleets/<fleet>/journal-<position>/     fleets/<fleet>/packs/: packs, and low files of tiers
  */
@@ -15,7 +16,6 @@ import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { lowFileSuffix } from "../../../shared/objects/tiers/folder-tier-files.js";
 import type { Files } from "../../../shared/ports.js";
 import { sha256 } from "../../../shared/tensor/hash.js";
-import type { PrivateKey } from "../../../shared/trust/keys.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import {
   fleetBackupFolder,
@@ -24,6 +24,8 @@ import {
   type BackedUpPack,
   type BackupManifest,
 } from "./backup-manifest.js";
+import { keysBefore } from "../../identity/key-changes.js";
+import type { Home } from "../home.js";
 import { findMissing, objectProblem } from "../check-fleet.js";
 import type { RepositoryContext } from "../context.js";
 import type { BackupReport } from "../fleet-repository.js";
@@ -39,7 +41,7 @@ import { copyFile, maxConcurrentCopies } from "./copy-file.js";
  */
 export async function backupFleet(
   context: RepositoryContext,
-  home: { readonly path: string; readonly signer: PrivateKey },
+  home: Pick<Home, "path" | "signer" | "keyChanges">,
   folder: string,
   passphrase?: string,
 ): Promise<BackupReport> {
@@ -50,14 +52,15 @@ export async function backupFleet(
       `${folder} is inside the home that is to be backed up. Choose a folder elsewhere, best on another disk.`,
       { folder },
     );
-  await refuseForeignFolder(context.files, folder, home.signer.publicKey);
+  const { signer, keyChanges } = home;
+  await refuseForeignFolder(context.files, folder, [signer.publicKey, ...keysBefore(keyChanges)]);
   return await context.maintenanceQueue.run(async () => {
     const { files } = context;
     const target = fleetBackupFolder(folder, context.fleet);
     await makeFolderDurably(files, join(target, "packs"));
     const earlier = await readManifest(files, target);
     if (earlier !== undefined) await refuseOtherHistory(context, earlier, target);
-    await saveBackupKey(context, folder, home.signer, passphrase);
+    await saveBackupKey(context, folder, { key: signer, changes: keyChanges }, passphrase);
     const head = context.journal.signedHead();
     const journal = `journal-${head.length}`;
     await files.remove(join(target, journal));

@@ -15,12 +15,11 @@ import { loadSegments } from "../../../shared/journal/load-segments.js";
 import { readDamagedJournal, type SalvagedEntries } from "../../../shared/journal/salvage.js";
 import { headName } from "../../../shared/journal/open-journal.js";
 import type { Files } from "../../../shared/ports.js";
-import { saveKey } from "../../../shared/trust/keys.js";
 import { verifyHead } from "../../../shared/trust/signatures.js";
 import { isName } from "../../../shared/wire/topics.js";
 import { mapConcurrent } from "../../../shared/concurrency/map-concurrent.js";
 import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-manifest.js";
-import { loadBackupKey, publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
+import { keyChangesOfBackup, loadBackupKey, publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { problemOf } from "../check-fleet.js";
 import type { CheckReport } from "../fleet-repository.js";
@@ -28,7 +27,9 @@ import { salvageFolder, stateOf } from "../salvage-journal.js";
 import { factCodec } from "../state/fact-codec.js";
 import type { FleetState } from "../state/state.js";
 import { changedPack, inspectBackup } from "./inspect-backup.js";
-import { keyPath, openHome, findForeignName, type Home, type HomePorts } from "../home.js";
+import { keysBefore } from "../../identity/key-changes.js";
+import { keyPath, saveServerKey } from "../server-key.js";
+import { openHome, findForeignName, type Home, type HomePorts } from "../home.js";
 import { openRepositoryIn } from "../open-repository.js";
 import { restoredFact } from "../restored-fact.js";
 
@@ -92,7 +93,10 @@ async function verifyFleet(
   from: string,
   { head, journal }: BackupManifest,
 ): Promise<SalvagedEntries | undefined> {
-  verifyHead(await requirePublicKey(files, folder), head);
+  const publicKey = await requirePublicKey(files, folder);
+  const before = keysBefore(await keyChangesOfBackup(files, folder, publicKey));
+  // A fleet that was not backed up again since the key was changed has a head of the key before.
+  verifyHead(before.includes(head.publicKey) ? head.publicKey : publicKey, head);
   const journalFolder = join(from, journal);
   let length: number;
   try {
@@ -144,7 +148,8 @@ export async function restoreBackup(
       return reportOf(verified, versions, [...journalProblems(verified), ...problems]);
     });
   await makeFolderDurably(files, homePath);
-  await saveKey(files, keyPath(homePath), key);
+  const changes = await keyChangesOfBackup(files, folder, key.publicKey);
+  await saveServerKey(files, keyPath(homePath), { key, changes });
   const home = await openHome(homePath, ports);
   try {
     const restored: RestoredFleet[] = [];

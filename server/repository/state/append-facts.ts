@@ -255,6 +255,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "engine-removed":
     case "recipe-approved":
     case "recipe-revoked":
+    case "server-key":
     case "redacted":
     case "webhook":
     case "backup":

@@ -292,6 +292,7 @@ const factSchemas = {
     from: count.nullable(),
     ...by,
   },
+  "server-key": { ...at, publicKey: text, before: text, revoked: z.boolean(), ...by },
   backup: { ...at, position: count, location: text, ...by },
   restored: {
     ...at,

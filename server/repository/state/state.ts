@@ -171,6 +171,8 @@ export interface FleetState {
   readonly removedEngines: Set<Hash>;
   /** Object of the owner's signed releases; undefined: none were published. */
   releases: Hash | undefined;
+  /** The server's key by the last change of it that is a fact; undefined: it never changed. */
+  serverKey: { readonly publicKey: string; readonly revoked: boolean } | undefined;
   /** Own recipes by their bundles, in the order of their approvals. */
   readonly recipes: Map<Hash, RecipeState>;
   ignoredFacts: number;
@@ -201,6 +203,7 @@ export function emptyState(): FleetState {
     engines: new Map(),
     removedEngines: new Set(),
     releases: undefined,
+    serverKey: undefined,
     recipes: new Map(),
     ignoredFacts: 0,
     unknownFacts: 0,
@@ -303,6 +306,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return applyRecipe(state.recipes, fact);
     case "webhook":
       // Which there are is in the home's own files: a backup is of what was told, not of whom it is told.
+      return;
+    case "server-key":
+      state.serverKey = { publicKey: fact.publicKey, revoked: fact.revoked };
       return;
     case "backup":
       state.backups.push({ position: fact.position, location: fact.location, atMs: fact.atMs });

@@ -10,6 +10,7 @@ import * as z from "zod";
 import { StemmaError } from "../../errors.js";
 import { sha256 } from "../../tensor/hash.js";
 import { name } from "../enrolment-fields.js";
+import { followKeyChanges, keyChangesSchema, type FollowedKey } from "../key-change.js";
 import type { Signer } from "../keys.js";
 import { batchUseSchema } from "./batch-invitation.js";
 import { invitationSchema, pem } from "./invitation.js";
@@ -50,6 +51,8 @@ export const certificateAnswerSchema = z.strictObject({
   /** That the enrolment started, where the device did not know it. */
   generation: z.number().int().min(1).max(0xffff_ffff).optional(),
   authorities: z.array(pem).min(1).max(4),
+  /** How the server's key changed, oldest first; absent: it never did. */
+  keyChanges: keyChangesSchema.optional(),
   /** The server's time. */
   issuedAtMs: z.number().int().min(0),
   signature: z.string().regex(/^[0-9a-f]{128}$/),
@@ -97,8 +100,11 @@ export function signAnswer(
   return { ...answer, signature: signStatement(signer, "certificate", answer) };
 }
 
+/** An answer, and the server's key that made it: the one that is trusted, or one that it leads to. */
+export type VerifiedAnswer = CertificateAnswer & { readonly serverKey: FollowedKey };
+
 /** @throws ENROLMENT_INVALID where it is not the server's answer to this request */
-export function parseAnswer(value: unknown, serverPublicKey: string, request: string): CertificateAnswer {
+export function parseAnswer(value: unknown, serverPublicKey: string, request: string): VerifiedAnswer {
   const invalid = (why: string, cause?: unknown): StemmaError =>
     new StemmaError(
       "ENROLMENT_INVALID",
@@ -108,9 +114,12 @@ export function parseAnswer(value: unknown, serverPublicKey: string, request: st
   const parsed = certificateAnswerSchema.safeParse(value);
   if (!parsed.success) throw invalid("it is malformed", parsed.error);
   const { signature, ...members } = parsed.data;
-  if (!isStatementSigned(serverPublicKey, "certificate", members, signature))
-    throw invalid("the server that this device trusts did not sign it, or it was changed on its way");
+  const serverKey = followKeyChanges(serverPublicKey, members.keyChanges ?? []);
+  if (!isStatementSigned(serverKey.publicKey, "certificate", members, signature))
+    throw invalid(
+      "the server that this device trusts did not sign it, or it was changed on its way. If the server's key was replaced and the one before withdrawn, this device has to be enrolled again (`stemma device enroll` at the server)",
+    );
   if (members.request !== sha256("stemma-certificate-request-1\0", request))
     throw invalid("it answers another request");
-  return parsed.data;
+  return { ...parsed.data, serverKey };
 }

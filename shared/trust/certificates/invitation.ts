@@ -16,11 +16,12 @@ const signature = z.string().regex(/^[0-9a-f]{128}$/, "must be 128 lower-case he
 export const pem = z.string().max(16 * 1024);
 
 const callerText = z.string().min(1).max(maxCallerText);
-const callerSchema = z.strictObject({
+/** Who caused something, as files state it. */
+export const callerSchema = z.strictObject({
   who: callerText,
   through: z.enum(callerPaths),
-  role: callerText.optional(),
-  claims: callerText.optional(),
+  role: callerText.exactOptional(),
+  claims: callerText.exactOptional(),
 });
 
 export const invitationSchema = z.strictObject({

@@ -16,6 +16,10 @@ const domains = {
   deviceKey: "stemma-device-key-1\0",
   /** The server answers a request for a certificate. */
   certificate: "stemma-certificate-1\0",
+  /** A server's key states the key that follows it. */
+  keyChange: "stemma-key-change-1\0",
+  /** The key that follows states the same. */
+  keyProof: "stemma-key-proof-1\0",
 } as const;
 export type StatementKind = keyof typeof domains;
 

@@ -26,6 +26,8 @@ export interface VerifiedCertificate {
   readonly subject: string;
   readonly keyHash: string;
   readonly notAfterMs: number;
+  /** Certificates from this one to the trusted authority, that one not counted: 1 where it issued this one itself. */
+  readonly pathLength: number;
 }
 
 export type ChainVerdict =
@@ -89,6 +91,7 @@ export function verifyChain(chain: readonly Uint8Array[], rules: ChainRules): Ch
       subject: leaf.subject,
       keyHash: connectionKeyHash(leaf.publicKey.export({ type: "spki", format: "der" })),
       notAfterMs: Date.parse(leaf.validTo),
+      pathLength: path.length,
     },
   };
 }
