@@ -236,7 +236,9 @@ test("keys are kept in a file that only this user can read; a damaged one is ref
     "{",
     "{}",
     readFileSync(path, "utf8").replace(/"seed":"../, '"seed":"zz'),
-    readFileSync(path, "utf8").replace(/"publicKey":"../, '"publicKey":"00'),
+    readFileSync(path, "utf8").replace(/"publicKey":"(..)/, (_, digits) =>
+      digits === "00" ? '"publicKey":"01' : '"publicKey":"00',
+    ),
   ]) {
     writeFileSync(path, text);
     await assert.rejects(loadKey(files, path), (error) => isStemmaError(error, "KEY_INVALID"), text);
