@@ -20,7 +20,7 @@ import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
 import { startTestServer, testFleet, type TestServer } from "../../helpers/test-server.js";
 
-const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 4));
+const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 2));
 const killsPerTraining = 2;
 const rounds = Math.ceil(kills / killsPerTraining);
 const line = "pack";

@@ -7,6 +7,10 @@ import { testLine as line } from "../../../helpers/agent-test-environment.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
 
+const takesLong = {
+  skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
+};
+
 describe("a rollout that is held back", { timeout: 240_000 }, () => {
   it("of the highest priority goes first, within its limit of bytes, and the other leaves the device to it", async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2"]);
@@ -38,7 +42,7 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     assert.equal(await v2.runs(), better);
   });
 
-  it("sends nothing to a device that runs on battery, until it does not any more", async (t) => {
+  it("sends nothing to a device that runs on battery, until it does not any more", takesLong, async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2"]);
     const { operations, devices } = vehicles;
     const [v1, v2] = devices as [Device, Device];

@@ -8,6 +8,10 @@ import { testLine as line } from "../../../helpers/agent-test-environment.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
 
+const takesLong = {
+  skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
+};
+
 describe("a rollout", { timeout: 240_000 }, () => {
   it("stops at the device on whose samples the version is worse, and is undone", async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2", "v3", "v4"]);
@@ -108,7 +112,7 @@ describe("a rollout", { timeout: 240_000 }, () => {
     assert.equal(await v3.runs(), good);
   });
 
-  it("gives the version to a device that was silent until it had ended", async (t) => {
+  it("gives the version to a device that was silent until it had ended", takesLong, async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2", "v3"]);
     const { operations, devices } = vehicles;
     const [v1, v2, v3] = devices as [Device, Device, Device];
@@ -142,7 +146,9 @@ describe("a rollout", { timeout: 240_000 }, () => {
       ({ phase, devices: of }) => phase === "done" && of.switched === 1,
     );
     assert.deepEqual(verdicts(done), { v2: "passed", v3: null });
-    await assert.rejects(operations.retire({ fleet, model: good, because: "old" }), { code: "MODEL_IN_USE" });
+    await assert.rejects(operations.retire({ fleet, model: good, because: "old" }), {
+      code: "MODEL_IN_USE",
+    });
 
     v3.agent = await vehicles.start(v3.home, v3.enrolment, v3.log);
     const late = await vehicles.until("spring", ({ devices: of }) => of.switched === 2);
