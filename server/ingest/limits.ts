@@ -106,7 +106,7 @@ export const ingestLimitsSchema = z.strictObject({
       "Milliseconds without progress after which a transfer no longer protects the tensors it relies on from garbage collection.",
     ),
   windowBytes: count()
-    .default(16 * MiB)
+    .default(8 * MiB)
     .describe("Bytes of blocks that all uploads to this server may have in flight together."),
   blockBytes: count()
     .min(minBlockBytes)

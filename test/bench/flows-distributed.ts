@@ -330,7 +330,7 @@ function medianUseCase(all: readonly DistributedUseCase[]): DistributedUseCase {
 const memoryOfServices = {
   MALLOC_ARENA_MAX: "2",
   MALLOC_TRIM_THRESHOLD_: "131072",
-  NODE_OPTIONS: "--max-semi-space-size=4",
+  NODE_OPTIONS: "--max-semi-space-size=2",
 };
 
 /** The figures of several runs: medians over the runs; of loss and memory the worst. */
