@@ -120,14 +120,6 @@ export async function loadKey(files: Files, path: string): Promise<PrivateKey> {
   return key;
 }
 
-/** The key at `path`; generates and saves one where there is none. */
-export async function loadOrMakeKey(files: Files, path: string, random: Random): Promise<PrivateKey> {
-  if ((await files.stat(path)) !== undefined) return await loadKey(files, path);
-  const key = generateKey(random);
-  await saveKey(files, path, key);
-  return key;
-}
-
 /** Parses the JSON of a small file; undefined where it is malformed or larger than 1 MiB. */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length > 1024 * 1024) return undefined;
