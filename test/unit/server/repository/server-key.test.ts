@@ -15,7 +15,7 @@ test("a key is made once, and a damaged one is never replaced by a new one", asy
   const random = nodeRandom();
   const path = keyPath(home);
   const made = await loadOrMakeServerKey(files, path, random);
-  assert.deepEqual(await loadOrMakeServerKey(files, path, random), made);
+  assert.equal((await loadOrMakeServerKey(files, path, random)).key.publicKey, made.key.publicKey);
   const text = await readFile(path, "utf8");
   for (const damaged of ["", "{", text.slice(0, -3), text.replace('"format":1', '"format":2')]) {
     await writeFile(path, damaged);
