@@ -302,7 +302,7 @@ export class Agent {
     return after;
   }
 
-  /** What is tried again later is no reason to leave other work undone. */
+  /** A switch that fails is tried again later, so the work after it goes on. */
   async #activateNewest(line: string): Promise<void> {
     await this.#services.activator.activateNewest(line).catch((error: unknown) => {
       if (!isStemmaError(error, "INTERRUPTED")) this.#report("activation-failed", messageOf(error), line);

@@ -5,7 +5,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
-import { allocatorOfServices } from "./allocator.js";
+import { memoryOfServices } from "./memory-of-services.js";
 import type { DeviceOrder, HostOrder, HostReport } from "../../shared/simulation/simulation-messages.js";
 
 const hostProgram = fileURLToPath(new URL("../../agent/simulation/main.js", import.meta.url));
@@ -31,7 +31,7 @@ class DeviceHost {
     // Its own group: Ctrl-C in the terminal is for the command, which ends it.
     this.#child = fork(hostProgram, [], {
       stdio: ["ignore", "ignore", "inherit", "ipc"],
-      env: { ...process.env, ...allocatorOfServices },
+      env: { ...process.env, ...memoryOfServices },
       detached: true,
     });
     this.#child.on("message", (message) => {

@@ -12,7 +12,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { connectOperations } from "../http/client.js";
 import { findLocalServer } from "../http/local-server.js";
-import { allocatorOfServices } from "./allocator.js";
+import { memoryOfServices } from "./memory-of-services.js";
 
 const serverProgram = fileURLToPath(new URL("../cli/main.js", import.meta.url));
 const prefix = "stemma-simulation-";
@@ -50,7 +50,7 @@ export async function startSimulationServer(fleet: string, tls: "own" | "none"):
     {
       // Its standard input is a pipe from this process: where this one is killed, it ends too.
       stdio: ["pipe", "ignore", "pipe"],
-      env: { ...process.env, ...allocatorOfServices, STEMMA_EXIT_WITH_STDIN: "1" },
+      env: { ...process.env, ...memoryOfServices, STEMMA_EXIT_WITH_STDIN: "1" },
       detached: true,
     },
   );

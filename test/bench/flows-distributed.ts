@@ -6,6 +6,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { memoryOfServices } from "../../server/simulation/memory-of-services.js";
 import { openNodeHome } from "../../server/repository/node-home.js";
 import { openRepository } from "../../server/repository/open-repository.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
@@ -325,13 +326,6 @@ function medianUseCase(all: readonly DistributedUseCase[]): DistributedUseCase {
     recoverFloorMs: middle(({ recoverFloorMs }) => recoverFloorMs),
   };
 }
-
-/** As examples/systemd/stemma-server.service and examples/docker/Dockerfile set them. */
-const memoryOfServices = {
-  MALLOC_ARENA_MAX: "2",
-  MALLOC_TRIM_THRESHOLD_: "131072",
-  NODE_OPTIONS: "--max-semi-space-size=2",
-};
 
 /** The figures of several runs: medians over the runs; of loss and memory the worst. */
 export function medianOfRuns(runs: readonly DistributedFigures[]): DistributedFigures {

@@ -191,7 +191,10 @@ async function showCommand(name: string, { output, operations, options }: Comman
     (one) => one.batch === name,
   );
   if (found === undefined)
-    throw new StemmaError("NOT_FOUND", `There is no batch ${name}. \`stemma device batch list\` shows them.`);
+    throw new StemmaError(
+      "NOT_FOUND",
+      `${name} is not the name of a batch. \`stemma device batch list\` shows the names.`,
+    );
   const { revoked, devices, waiting } = found;
   output.print({
     data: found,

@@ -46,7 +46,7 @@ interface SimulateChoices {
   readonly remove: boolean;
 }
 
-/** Between two lines of progress where there is no terminal that shows it as it changes. */
+/** Milliseconds between two lines of progress where stderr is not a terminal. */
 const plainProgressMs = 30_000;
 const maxDevices = 5_000;
 /** Devices of one process: more would wait for each other. */

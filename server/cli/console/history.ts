@@ -8,7 +8,7 @@ export const maxHistory = 1000;
 
 export const historyPath = (): string => join(dirname(contextsPath()), "console-history");
 
-/** Newest first, as readline has it; none where there is no file, or it cannot be read. */
+/** Newest first, as readline has it. Without a file that can be read the history is empty. */
 export async function readHistory(path = historyPath()): Promise<string[]> {
   const text = await readFile(path, "utf8").catch(() => "");
   return text
