@@ -19,10 +19,9 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { Authority, IssuedCertificate } from "../identity/authority.js";
 import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../repository/state/batch-state.js";
-import { certificateOf, giveInitial, whyNotOfServer } from "./certificates.js";
+import { certificateOf, enrolWithCertificate, giveInitial, whyNotOfServer } from "./certificates.js";
 import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
-import { refuseOpenClaims } from "./open-claims.js";
 import { requireDevice } from "./required-device.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -196,20 +195,9 @@ export async function enrolOfBatch(
   if (why !== undefined) throw batchRefused(device, why);
   if (present?.state === "enrolled" && (await live?.fleet(fleet))?.isOnline(device) === true)
     throw batchRefused(device, "a device of this name is connected now");
-  await refuseOpenClaims(context, repository, { device, evenIfClaimed: false });
   const generation = repository.nextGeneration(device);
-  const issued = await authority.issueForDevice({ fleet, device, generation }, asked.connectionKey, { atMs });
-  const { serial, notAfterMs } = issued;
-  await repository.append({
-    type: "enrolled",
-    atMs,
-    ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "" },
-    profile: terms.profile,
-    lines: terms.lines,
-    certificate: { serial, keyHash: asked.keyHash, notAfterMs },
-    batch: terms.batch,
-  });
-  await (await live?.fleet(fleet))?.cutOff(device);
-  await giveInitial(repository, { device, ...(initial && { initial }) }, atMs);
-  return { ...issued, generation };
+  const { profile, lines, batch: name } = terms;
+  const enrolled = { fleet, device, generation, profile, lines, batch: name, ...(initial && { initial }) };
+  const enrolment = { terms: enrolled, asked, authority, atMs };
+  return { ...(await enrolWithCertificate(context, repository, enrolment)), generation };
 }

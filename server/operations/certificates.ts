@@ -127,7 +127,7 @@ async function enrolInvited(
   { request }: CertificateRequest,
   invitation: Invitation,
 ): Promise<IssuedCertificate> {
-  const { fleets, home, live } = context;
+  const { fleets, home } = context;
   const { fleet, device, generation } = invitation;
   const foreign = whyNotOfServer(home, invitation.serverPublicKey);
   if (foreign !== undefined) throw refused(device, foreign);
@@ -152,20 +152,42 @@ async function enrolInvited(
       device,
       `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again`,
     );
+  return enrolWithCertificate(context, repository, { terms: invitation, asked, authority, atMs });
+}
+
+export interface CertificateEnrolment {
+  readonly terms: Pick<Invitation, "fleet" | "device" | "generation" | "profile" | "lines" | "initial"> & {
+    /** The batch whose invitation it was. */
+    readonly batch?: string;
+  };
+  readonly asked: RequestedIdentity;
+  readonly authority: Authority;
+  readonly atMs: number;
+}
+
+/**
+ * Issues a device's first certificate of a generation and records the enrolment.
+ * @throws CLAIMS_OPEN
+ */
+export async function enrolWithCertificate(
+  context: OperationsContext,
+  repository: FleetRepository,
+  { terms, asked, authority, atMs }: CertificateEnrolment,
+): Promise<IssuedCertificate> {
+  const { fleet, device, generation, profile, lines, batch } = terms;
   await refuseOpenClaims(context, repository, { device, evenIfClaimed: false });
-  const issued = await authority.issueForDevice(invitation, asked.connectionKey, { atMs });
+  const issued = await authority.issueForDevice(terms, asked.connectionKey, { atMs });
   const { serial, notAfterMs } = issued;
   await repository.append({
     type: "enrolled",
     atMs,
-    ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "" },
-    profile: invitation.profile,
-    lines: invitation.lines,
+    ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "", profile, lines },
     certificate: { serial, keyHash: asked.keyHash, notAfterMs },
+    ...(batch === undefined ? {} : { batch }),
   });
   // A connection of the generation before.
-  await (await live?.fleet(fleet))?.cutOff(device);
-  await giveInitial(repository, invitation, atMs);
+  await (await context.live?.fleet(fleet))?.cutOff(device);
+  await giveInitial(repository, terms, atMs);
   return issued;
 }
 
