@@ -23,7 +23,7 @@ import { takeFolderIn } from "./intake/watch-folder.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { judgeConditions, readConditions } from "./resources/conditions.js";
 import { usedBytes } from "./resources/disk-budget.js";
-import { runServerCommand } from "./server-commands.js";
+import { runServerCommand, type CommandTarget } from "./server-commands.js";
 import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.js";
 import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
@@ -248,44 +248,48 @@ export class Agent {
         this.#newestOffers.set(offerKey(offer), offer);
         this.#tasks.run(() => this.#onOffer(offer));
       },
-      onCommand: (command) =>
-        runServerCommand(command, {
-          status: () => this.status(),
-          train: (line, request) => {
-            this.#requireLine(line);
-            this.#services.trainer.recipeOf(line, request);
-            this.train(line, request).catch(() => undefined); // A failure is reported as an event.
-          },
-          activate: (line, versionId) => this.activate(line, versionId),
-          evaluate: (line, request) => this.evaluate(line, request),
-          setSettings: (settings) => this.#setSettings(settings),
-          recentEvents: (query) => this.parts.recent.page(query),
-          namedRecipes: () => this.#services.recipes.named(),
-          receiveRecipe: (body) => this.#services.recipes.receive(body),
-          gates: async (line) => {
-            const { outbox, activator, intakes } = this.#services;
-            const settings = this.parts.config.lines[this.#requireLine(line)];
-            const samples = await intakes.get(line)?.status();
-            return answerableGates(line, { settings, outbox, activator, samples });
-          },
-          conditions: async (needs) => {
-            const { files, clock, config } = this.parts;
-            const answer = judgeConditions(needs, await readConditions(files, clock, config.conditions));
-            if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
-            return answer;
-          },
-          requestCertificate: () => this.#services.credentials.request(),
-          takeCertificate: async (answer) => {
-            const { credentials } = this.#services;
-            await credentials.take(answer);
-            return credentials.notAfterMs ?? 0;
-          },
-        }),
+      onCommand: (command, request) => runServerCommand(command, this.#commandTarget(), request),
       onTrained: (line) => {
         this.#tasks.run(() => this.#activateNewest(line));
       },
       report: (name, text, line) => {
         this.#report(name, text, line);
+      },
+    };
+  }
+
+  /** What commands of the server work on. */
+  #commandTarget(): CommandTarget {
+    return {
+      status: () => this.status(),
+      train: (line, request) => {
+        this.#requireLine(line);
+        this.#services.trainer.recipeOf(line, request);
+        this.train(line, request).catch(() => undefined); // A failure is reported as an event.
+      },
+      activate: (line, versionId) => this.activate(line, versionId),
+      evaluate: (line, request) => this.evaluate(line, request),
+      setSettings: (settings) => this.#setSettings(settings),
+      recentEvents: (query) => this.parts.recent.page(query),
+      namedRecipes: () => this.#services.recipes.named(),
+      receiveRecipe: (body) => this.#services.recipes.receive(body),
+      gates: async (line) => {
+        const { outbox, activator, intakes } = this.#services;
+        const settings = this.parts.config.lines[this.#requireLine(line)];
+        const samples = await intakes.get(line)?.status();
+        return answerableGates(line, { settings, outbox, activator, samples });
+      },
+      conditions: async (needs) => {
+        const { files, clock, config } = this.parts;
+        const answer = judgeConditions(needs, await readConditions(files, clock, config.conditions));
+        if (!answer.allowed) this.parts.log.info("rollout-deferred", { text: answer.because });
+        return answer;
+      },
+      requestCertificate: () => this.#services.credentials.request(),
+      takeCertificate: async (answer) => {
+        const { credentials } = this.#services;
+        await credentials.take(answer);
+        return credentials.notAfterMs ?? 0;
       },
     };
   }

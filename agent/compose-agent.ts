@@ -15,7 +15,7 @@ import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
 import { CurrentStore } from "./current/current-store.js";
 import { Intake } from "./intake/intake.js";
-import type { RecentEvents } from "./logs/recent-log.js";
+import type { RecentEvents } from "../shared/adapters/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
@@ -82,7 +82,7 @@ export interface AgentReactions {
   /** A receipt of one of this line's versions is in the outbox. */
   onReceipt(line: string, kind: Receipt["kind"]): void;
   onOffer(offer: Offer): void;
-  onCommand(command: Command): Promise<CommandResult>;
+  onCommand(command: Command, request: string | undefined): Promise<CommandResult>;
   /** A fine-tuned model of this line is in the outbox. */
   onTrained(line: string): void;
   /** Reports an event in the local log and to the server. */
@@ -449,7 +449,7 @@ function composeConversation(
         downloads.onManifest(part);
       },
       onTransferRefused: (transfer, error) => downloads.onRefused(transfer, error),
-      onCommand: (command) => reactions.onCommand(command),
+      onCommand: (command, request) => reactions.onCommand(command, request),
       onEvent: (name, text, line) => {
         reactions.report(name, text, line);
       },

@@ -25,7 +25,7 @@ import { JsonLineServer } from "./control/json-line-server.js";
 import { hooksOf } from "./settings/hooks.js";
 import { checkCommand, checkSettingsFile } from "./programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
-import { RecentEvents, recentLog } from "./logs/recent-log.js";
+import { RecentEvents, recentLog } from "../shared/adapters/recent-log.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
 import { loadConfig, parseConfig, type AgentConfig } from "./settings/config.js";
 import { loadProfile, parseProfile, profileOfDevice, type Profile } from "./settings/profile.js";

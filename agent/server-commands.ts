@@ -17,7 +17,7 @@ import {
 import type { GateAnswers } from "../shared/wire/gate-answers.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
-import type { LogPage, LogQuery } from "./logs/recent-log.js";
+import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
 import type { AgentStatus } from "./status.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -54,8 +54,15 @@ const reportedVersions = 8;
 const maxLogBytes = 40 * 1024;
 const maxLogEvents = 500;
 
-/** Runs a command. A training is answered when it is requested, not when it is done. */
-export async function runServerCommand(command: Command, target: CommandTarget): Promise<CommandResult> {
+/**
+ * Runs a command. A training is answered when it is requested, not when it is done.
+ * @param request the server's request that it belongs to
+ */
+export async function runServerCommand(
+  command: Command,
+  target: CommandTarget,
+  request?: string,
+): Promise<CommandResult> {
   const body = parseBody(command);
   const line = textOf(body["line"]);
   switch (command.name) {
@@ -69,6 +76,7 @@ export async function runServerCommand(command: Command, target: CommandTarget):
         recipe: body["recipe"] as string | undefined,
         parameters: body["parameters"] as TrainingRequest["parameters"],
         by: { who: callerText(textOf(body["by"])) ?? "server", through: "server" },
+        request,
       });
       return resultOf({ line, message: `${line} trains as soon as it can` });
     case "activate": {
@@ -129,12 +137,13 @@ export async function runServerCommand(command: Command, target: CommandTarget):
 }
 
 /** What is asked for, within what one answer can contain. */
-function logQueryOf({ before, limit, level }: Readonly<Record<string, unknown>>): LogQuery {
+function logQueryOf({ before, limit, level, about }: Readonly<Record<string, unknown>>): LogQuery {
   const most = typeof limit === "number" && limit >= 1 ? Math.floor(limit) : maxLogEvents;
   return {
     before: typeof before === "number" ? before : undefined,
     limit: Math.min(most, maxLogEvents),
     level: logLevels.find((known) => known === level),
+    about: typeof about === "string" ? about : undefined,
     maxBytes: maxLogBytes,
   };
 }

@@ -10,6 +10,7 @@ import { currentUser } from "../shared/adapters/current-user.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import { writeDurably } from "../shared/files/durable-write.js";
 import type { Log } from "../shared/ports.js";
+import type { RecentEvents } from "../shared/adapters/recent-log.js";
 import type { OpenedLog } from "../shared/adapters/log.js";
 import { urlHost } from "../shared/url-host.js";
 import type { ServerTls } from "./identity/server-tls.js";
@@ -21,6 +22,8 @@ import { hasDiskSpace } from "./context/disk-space.js";
 import { publicUrlHint, unreachableAddresses } from "./context/public-addresses.js";
 import { clearWorkFolder } from "./context/work-folder.js";
 import { eventHub, type EventHub } from "./events/event-hub.js";
+import { logEvents } from "./events/log-events.js";
+import { rememberedLog } from "./events/server-log.js";
 import { FleetIngests } from "./fleet-ingests.js";
 import { createArchiveJobs } from "./http/archive-jobs.js";
 import { buildHttpApp } from "./http/app.js";
@@ -64,13 +67,18 @@ export interface ServerHandle {
 }
 
 /** A log, which may count the lines that it could not write. */
-export type ServerLog = Log & Partial<OpenedLog>;
+export type ServerLog = Log & Partial<Pick<OpenedLog, "droppedLines">>;
 
-/** What the steps of the start share. */
-interface Parts {
+interface GivenParts {
   readonly config: ServerConfig;
   readonly home: Home;
   readonly log: ServerLog;
+  /** The newest lines of the log. */
+  readonly recent: RecentEvents;
+}
+
+/** What the steps of the start share. */
+interface Parts extends GivenParts {
   readonly fleets: OpenFleets;
   readonly events: EventHub;
   readonly ingests: FleetIngests;
@@ -83,14 +91,17 @@ interface Parts {
 }
 
 /** @throws HOME_LOCKED (names the holder), CONFIG_INVALID, PORT_TAKEN, FILE_MISSING, SERVER_UNREACHABLE */
-export async function startServer(options: ServerOptions, log: ServerLog): Promise<ServerHandle> {
+export async function startServer(options: ServerOptions, base: ServerLog): Promise<ServerHandle> {
   const config = serverConfig(options);
-  const home = await openNodeHome(config.home, log);
+  const home = await openNodeHome(config.home, base);
+  const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
+  const { droppedLines } = base;
+  const log = { ...remembered.log, ...(droppedLines === undefined ? {} : { droppedLines }) };
   const closing = new ClosingSteps();
   closing.add(() => home.close());
   try {
     await publishStarting(home, closing);
-    return await start(config, home, log, closing);
+    return await start({ config, home, log, recent }, closing);
   } catch (error) {
     await closing.run();
     throw error;
@@ -109,14 +120,11 @@ class ClosingSteps {
   }
 }
 
-async function start(
-  config: ServerConfig,
-  home: Home,
-  log: ServerLog,
-  closing: ClosingSteps,
-): Promise<ServerHandle> {
+async function start(given: GivenParts, closing: ClosingSteps): Promise<ServerHandle> {
+  const { config, home, log } = given;
   await clearWorkFolder(home);
-  const parts = await openParts(config, home, log, closing);
+  const parts = await openParts(given, closing);
+  void logEvents(parts.events.listen(parts.stopping.signal), log);
   const broker = await startBroker(parts);
   const { operations, httpUrl } = await startHttp(parts, broker);
   const running: RunningServer = {
@@ -158,12 +166,8 @@ function warnOfAddresses({ config, log }: Parts, mqttUrl: string): void {
     });
 }
 
-async function openParts(
-  config: ServerConfig,
-  home: Home,
-  log: ServerLog,
-  closing: ClosingSteps,
-): Promise<Parts> {
+async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Parts> {
+  const { config, home, log } = given;
   const fleets = openFleets(home, rebuildVersion);
   closing.add(() => fleets.close());
   for (const fleet of config.fleets) await fleets.get(fleet, { create: true });
@@ -193,7 +197,7 @@ async function openParts(
     judgeChain: tls && ((chain) => tls.judgeDevice(chain)),
   });
   const stopping = new AbortController();
-  return { config, home, log, fleets, events, ingests, replays, tls, closing, stopping };
+  return { ...given, fleets, events, ingests, replays, tls, closing, stopping };
 }
 
 /** Opens the broker and attaches an ingest per fleet to it. */
@@ -228,7 +232,7 @@ async function startHttp(
   parts: Parts,
   broker: RunningBroker,
 ): Promise<{ readonly operations: ServerOperations; readonly httpUrl: string }> {
-  const { config, home, log, fleets, events, ingests, replays, tls, closing, stopping } = parts;
+  const { config, home, log, recent, fleets, events, ingests, replays, tls, closing, stopping } = parts;
   const { clock, random } = home.ports;
   const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
   const listening: { url?: string } = {};
@@ -268,15 +272,17 @@ async function startHttp(
     replays,
     rollouts,
     webhooks,
+    recentLog: recent,
     fleet: (fleet: string) => ingests.get(fleet),
   };
-  const operationsAs = (caller?: Caller): ServerOperations =>
+  const operationsAs = (caller?: Caller, request?: string): ServerOperations =>
     localOperations({
       home,
       fleets,
       version: programVersion(),
       live,
       caller,
+      request,
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });

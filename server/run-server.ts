@@ -1,9 +1,7 @@
 /** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
 import { StemmaError } from "../shared/errors.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
-import type { Log } from "../shared/ports.js";
 import type { ServerOptions } from "./configuration/config.js";
-import type { ServerEvent } from "./api/event-schemas.js";
 import { startServer } from "./main.js";
 
 export interface RunServerOptions extends ServerOptions {
@@ -31,15 +29,12 @@ export async function runServer(
 ): Promise<void> {
   const log = openLog(logOptions);
   const server = await startServer(options, log);
-  const following = new AbortController();
-  void logEvents(server.operations.events(following.signal), log);
   const { mqttUrl, httpUrl, socketPath, home, authorityFile } = server;
   ready({
     ...{ mqttUrl, httpUrl, socketPath, home, pid: process.pid },
     ...(authorityFile === undefined ? {} : { authorityFile }),
   });
   const failure = await Promise.race([aborted(signal), server.failed]);
-  following.abort();
   await server.close();
   if (failure !== undefined)
     throw new StemmaError(
@@ -57,52 +52,4 @@ function aborted(signal: AbortSignal): Promise<undefined> {
     if (signal.aborted) done();
     signal.addEventListener("abort", done, { once: true });
   });
-}
-
-/** Logs what happens in the fleets; the steps of single transfers only at level debug. */
-async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): Promise<void> {
-  for await (const event of events) {
-    const { event: name, atMs: _atMs, ...fields } = event;
-    switch (event.event) {
-      case "device-connected":
-      case "device-disconnected":
-      case "offered":
-      case "activated":
-      case "parked":
-        log.info(name, fields);
-        break;
-      case "recorded":
-        log.info(name, {
-          fleet: event.fleet,
-          device: event.device,
-          line: event.line,
-          versionId: event.versionId,
-          text: `${event.name}:${event.version}, ${event.wireBytes} bytes on the wire of ${event.tensorBytes}`,
-        });
-        break;
-      case "retention":
-        if (event.retired > 0)
-          log.info(name, {
-            ...fields,
-            text: `${event.retired} versions retired by rule, ${event.kept} kept`,
-          });
-        break;
-      case "device-quarantined":
-      case "refused":
-      case "guard":
-        log.warn(name, fields);
-        break;
-      case "device-event":
-        log.info(name, {
-          fleet: event.fleet,
-          device: event.device,
-          line: event.line,
-          kind: event.name,
-          text: event.text,
-        });
-        break;
-      default:
-        log.debug(name, fields);
-    }
-  }
 }

@@ -8,6 +8,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
 import type { DataDescription } from "../../shared/provenance/provenance.js";
 import { parametersWithOrigin } from "../../shared/provenance/training-provenance.js";
+import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { BegunJob, Metric } from "../outbox/agent-fact.js";
@@ -240,7 +241,9 @@ async function saveOutput(
     const { versionId, sequence, tensorBytes, newTensorBytes } = stored;
     options.log.info("trained", {
       line,
-      version: versionId,
+      versionId,
+      invocation,
+      ...requestField(job),
       sequence,
       newBytes: newTensorBytes,
       tensorBytes,

@@ -109,7 +109,7 @@ export class Activator {
         const change = { line, versionId: wanted, previous: recorded, isChosen: wanted !== next?.versionId };
         await this.#commit(change).catch((error: unknown) => {
           if (!isStemmaError(error, "HOOK_FAILED")) throw error;
-          this.options.log.warn("switch-returned", { line, version: wanted, text: error.message });
+          this.options.log.warn("switch-returned", { line, versionId: wanted, text: error.message });
         });
       }
     });
@@ -226,7 +226,7 @@ export class Activator {
     await current.activate(line, previous);
     const back = { line, versionId: previous, previous: versionId, isChosen: true };
     await hooks.run("afterSwitch", { ...this.#switchOf(back), isReturn: true }).catch((error: unknown) => {
-      log.warn("hook-failed", { line, version: previous, text: `after the return: ${messageOf(error)}` });
+      log.warn("hook-failed", { line, versionId: previous, text: `after the return: ${messageOf(error)}` });
     });
   }
 
@@ -251,7 +251,7 @@ export class Activator {
     if (await current.has(versionId))
       log.warn("slot-damaged", {
         line,
-        version: versionId,
+        versionId,
         text: `the installed model ${versionId.slice(0, 12)} of ${line} is not as its manifest states; it is installed again. Check the disk`,
       });
     await current.discard(versionId);
@@ -303,7 +303,7 @@ export class Activator {
     });
     log.info("activated", {
       line,
-      version: versionId,
+      versionId,
       name: entry?.name,
       newest: newestVersion(outbox.state, line)?.versionId === versionId,
       text: `${line} now runs ${entry?.name ?? "a model"} (${versionId.slice(0, 12)})${passedOver}`,

@@ -107,7 +107,7 @@ export class SwitchHooks {
     log.info("hook-done", {
       line,
       hook: field,
-      version: change.to.versionId,
+      versionId: change.to.versionId,
       text: `${field} of agent.json let it pass`,
     });
   }

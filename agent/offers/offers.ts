@@ -110,7 +110,7 @@ export class Offers {
     if (known?.lines.includes(offer.line) === true) return;
     log.info("offered", {
       line: offer.line,
-      version: offer.versionId,
+      versionId: offer.versionId,
       name: `${offer.name}:${offer.version}`,
       text: `the server offers ${offer.name}:${offer.version} to ${offer.line}`,
     });
@@ -132,7 +132,7 @@ export class Offers {
     await this.#fetchTensors({ offer, leaves, carried, tensorBytes: bytes }, record);
     log.info("fetched", {
       line: offer.line,
-      version: offer.versionId,
+      versionId: offer.versionId,
       bytes,
       text: `${offer.name}:${offer.version} is complete on this device`,
     });
@@ -192,7 +192,7 @@ export class Offers {
       if (!isStemmaError(error) || !notDecodable.has(error.code)) throw error;
       this.options.log.warn("download-not-decoded", {
         line: offer.line,
-        version: offer.versionId,
+        versionId: offer.versionId,
         code: error.code,
         text: `${offer.name}:${offer.version} cannot be decoded: ${error.message} It is fetched raw.`,
       });
@@ -213,7 +213,7 @@ export class Offers {
     if (download !== undefined)
       this.options.log.debug("downloaded", {
         line: offer.line,
-        version: offer.versionId,
+        versionId: offer.versionId,
         bytes: (download.encodings.length > 0 ? download.encodings : download.refs).reduce(
           (sum, { byteLength }) => sum + byteLength,
           0,

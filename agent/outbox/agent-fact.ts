@@ -177,6 +177,8 @@ export interface BegunJob {
   readonly samples: SampleRange | null;
   /** Who asked for it; absent: a schedule. */
   readonly by?: Caller;
+  /** The server's request that asked for it. */
+  readonly request?: string;
   /** The parameters that the request named; the others are from the settings. Absent: none. */
   readonly called?: readonly string[];
 }

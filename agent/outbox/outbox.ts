@@ -306,7 +306,7 @@ export class Outbox {
         isComplete = false;
         this.options.log.error("model-damaged", {
           line: entry.line,
-          version: entry.versionId,
+          versionId: entry.versionId,
           text: `a model that the server has not released is damaged in ${this.options.folder}; nothing is deleted there until it is restored from a copy`,
         });
       }

@@ -91,7 +91,7 @@ export class UploadCoding {
       .catch((error: unknown) => {
         if (!signal.aborted)
           this.options.log.warn("upload-not-coded", {
-            version: want.versionId,
+            versionId: want.versionId,
             transfer: want.transfer,
             code: isStemmaError(error) ? error.code : undefined,
             text: `sent raw: ${messageOf(error)}`,
@@ -137,7 +137,7 @@ export class UploadCoding {
       if (want.streamBytes === undefined) {
         const decision = await this.#decide(work, seenBytesPerSecond);
         log.debug("coding-decided", {
-          version: want.versionId,
+          versionId: want.versionId,
           transfer: want.transfer,
           coded: decision.coded,
           text: `${decision.coded ? "coded" : "raw"}: ${decision.because}`,
@@ -163,7 +163,7 @@ export class UploadCoding {
     try {
       const { objects, encodings, byteLength } = await codeStream(work, spool);
       log.debug("coded", {
-        version: want.versionId,
+        versionId: want.versionId,
         transfer: want.transfer,
         rawBytes,
         bytes: byteLength,

@@ -216,7 +216,7 @@ export class Uploads {
   }
   #failed(upload: Upload, error: unknown): void {
     const { versionId, transfer } = upload.want;
-    this.options.log.error("upload-failed", { version: versionId, transfer, text: messageOf(error) });
+    this.options.log.error("upload-failed", { versionId, transfer, text: messageOf(error) });
     if (this.#running.get(transfer) === upload) this.#running.delete(transfer);
     upload.stream?.remove?.().catch(() => undefined);
   }
@@ -241,7 +241,7 @@ export class Uploads {
     if (progress.sentBytes >= minMeasuredBytes && progress.lastMs > progress.firstMs)
       this.#seenBytesPerSecond = (1000 * progress.sentBytes) / (progress.lastMs - progress.firstMs);
     this.options.log.debug("upload-ended", {
-      version: want.versionId,
+      versionId: want.versionId,
       transfer,
       sentBytes: progress.sentBytes,
       byteLength: sender?.machine.shape.byteLength ?? 0,

@@ -118,7 +118,7 @@ export class FileSaver {
       const { versionId, sequence } = stored;
       this.options.log.info("saved", {
         line,
-        version: versionId,
+        versionId,
         sequence,
         base,
         text: `${line}: a file of another program was saved as model ${sequence} (${versionId.slice(0, 12)})`,

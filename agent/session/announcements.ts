@@ -126,7 +126,7 @@ export class Announcements {
       if (this.options.send(announce) && entry?.standing === "pending")
         log.info("announced", {
           line: entry.line,
-          version: versionId,
+          versionId,
           sequence: entry.sequence,
           bytes: announce.tensorBytes,
           text: `${entry.line} announces model ${entry.sequence} (${versionId.slice(0, 12)})`,

@@ -59,7 +59,8 @@ export interface ConversationHandlers {
   onManifest(part: BodyOf<"manifest">): void;
   /** The server refuses to serve a transfer. Returns whether it was a download of this device. */
   onTransferRefused(transfer: string, error: StemmaError): boolean;
-  onCommand(command: Command): Promise<CommandResult>;
+  /** @param request the server's request that the command belongs to */
+  onCommand(command: Command, request: string | undefined): Promise<CommandResult>;
   /** Something that a person and the server should know: refused, lost, distrusted. */
   onEvent(name: string, text: string, line: string): void;
 }

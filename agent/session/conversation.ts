@@ -6,6 +6,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { stackOf } from "../../shared/error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
+import { requestOfCorrelation } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { verifyReceipt } from "../../shared/trust/signatures.js";
 import type { BodyOf, Body, Command, Offer, Receipt, Refusal, Welcome } from "../../shared/wire/messages.js";
@@ -15,7 +16,7 @@ import { Announcements } from "./announcements.js";
 import type { ConversationHandlers, ConversationOptions } from "./conversation-parts.js";
 import { birthOf } from "./birth.js";
 import { receiptFact } from "./receipt-fact.js";
-import { refuseCommand, refuseStale, runCommand } from "./run-command.js";
+import { logCommand, refuseCommand, refuseStale, runCommand } from "./run-command.js";
 import type { ServerMessage } from "./server-messages.js";
 import { isNotAdmitted, ServerTrust } from "./server-trust.js";
 import { WakeTimer } from "./wake-timer.js";
@@ -309,7 +310,7 @@ export class Conversation {
     if (after !== before)
       log.info(kind, {
         line: entry.line,
-        version: versionId,
+        versionId,
         name: `${name}:${version}`,
         text: `${name}:${version} is ${kind}`,
       });
@@ -339,7 +340,7 @@ export class Conversation {
     if (entry === undefined || entry.standing !== "pending") {
       const isWait = retry && versionId !== undefined && reportCodes.has(code);
       if (isWait && this.#announcements.reportLater(versionId, retryAfterMs)) return;
-      this.options.log.warn("server-refused", { code, version: versionId, text: message });
+      this.options.log.warn("server-refused", { code, versionId, text: message });
       return;
     }
     if (retry) {
@@ -365,7 +366,11 @@ export class Conversation {
   }
 
   async #command(command: Command, correlation: string): Promise<void> {
-    const result = await runCommand((one) => this.handlers.onCommand(one), command);
+    const request = requestOfCorrelation(correlation);
+    const startedMs = this.options.clock.monotonic();
+    const result = await runCommand((one) => this.handlers.onCommand(one, request), command);
+    const ms = Math.round(this.options.clock.monotonic() - startedMs);
+    logCommand(this.options.log, command, { request, code: result.code, ms });
     this.options.send(result, { correlation });
   }
 

@@ -1,5 +1,7 @@
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
+import type { Log } from "../../shared/ports.js";
+import { requestField } from "../../shared/request-id.js";
 import type { Command, CommandResult } from "../../shared/wire/messages.js";
 
 /** The answer to a command of a server that is not believed. */
@@ -28,4 +30,23 @@ export async function runCommand(
       json: JSON.stringify({ message: messageOf(error) }),
     };
   }
+}
+
+/** Commands by which a person only looks. */
+const lookingCommands: ReadonlySet<string> = new Set(["logs", "report"]);
+
+/** What the server asks by itself, or a person only to look, is logged at level debug alone. */
+export function logCommand(
+  log: Log,
+  { name }: Command,
+  { request, code, ms }: { readonly request: string | undefined; readonly code: string; readonly ms: number },
+): void {
+  const isOrder = request !== undefined && !lookingCommands.has(name);
+  log[isOrder ? "info" : "debug"]("command", {
+    command: name.slice(0, 40),
+    ...requestField({ request }),
+    ...(code === "" ? {} : { code }),
+    ms,
+    text: `the server's command ${name.slice(0, 40)} ${code === "" ? "was carried out" : `ended with ${code}`}`,
+  });
 }

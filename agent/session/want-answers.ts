@@ -44,7 +44,7 @@ export class WantAnswers {
       announcements.answered(want.versionId, { phase: "moving", retryInMs: movingMs });
       log.debug("wanted", {
         line: entry.line,
-        version: want.versionId,
+        versionId: want.versionId,
         reason: want.reason,
         transfer: want.transfer,
       });

@@ -18,7 +18,7 @@ import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { Agent } from "../agent.js";
 import { requestEnrolment, takeEnrolment } from "../identity/enrol-invited.js";
 import { sendInvited } from "../identity/exchanges.js";
-import { RecentEvents, recentLog } from "../logs/recent-log.js";
+import { RecentEvents, recentLog } from "../../shared/adapters/recent-log.js";
 import { parseConfig } from "../settings/config.js";
 import type { Profile } from "../settings/profile.js";
 import { ServedSettings } from "../settings/served-settings.js";

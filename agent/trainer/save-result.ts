@@ -4,6 +4,7 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
+import { requestField } from "../../shared/request-id.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
 import { usesOfResult } from "../../shared/save/result-uses.js";
 import { bytesOfSources, usedTreeSources } from "../../shared/save/save-uses.js";
@@ -142,18 +143,25 @@ export async function saveResult(
           `device: ${data.whyNot}. To send them, train with fewer (dataset.parameters.newest).`,
         line,
       );
-    logTrained(options.log, line, saved, result);
+    logTrained(options.log, { line, begun }, saved, result);
     return { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
   } finally {
     for (const close of closing) await close();
   }
 }
 
-function logTrained(log: Log, line: string, saved: SavedModel, result: TrainingOutcome["result"]): void {
+function logTrained(
+  log: Log,
+  { line, begun }: Pick<TrainingResultOf, "line" | "begun">,
+  saved: SavedModel,
+  result: TrainingOutcome["result"],
+): void {
   const { metric } = result;
   log.info("trained", {
     line,
-    version: saved.versionId,
+    versionId: saved.versionId,
+    invocation: begun.invocation,
+    ...requestField(begun.job),
     sequence: saved.record.sequence,
     ...(metric === null
       ? {}

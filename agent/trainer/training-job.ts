@@ -24,6 +24,8 @@ export interface TrainingRequest {
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** Who asks; absent: a schedule. */
   readonly by?: Caller | undefined;
+  /** The server's request that asks (shared/request-id.ts). */
+  readonly request?: string | undefined;
 }
 
 export interface JobOptions {
@@ -102,6 +104,7 @@ export async function prepareJob(
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
     samples,
     ...(request.by === undefined ? {} : { by: request.by }),
+    ...(request.request === undefined ? {} : { request: request.request }),
     ...(called.length === 0 ? {} : { called }),
   };
   return { job, skipped };

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
+import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { trainInChild } from "../../shared/train/train-in-child.js";
 import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
@@ -301,6 +302,7 @@ export class TrainingRuns {
       because,
       recipe: job.recipe,
       base: job.base,
+      ...requestField(job),
       text: `${line} trains with ${isExternalRecipe(job.recipe) ? "its own program" : job.recipe} (${because}${how})`,
     });
   }

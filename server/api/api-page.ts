@@ -9,6 +9,8 @@ The server answers on its HTTP port and on a socket in its home. Commands use th
   \`http-token\` of the server's home. The socket needs none: only the home's owner can open it.
 - Bodies are JSON unless stated otherwise. A request body may be empty where all its members are optional.
 - An error has a status of 400 or more and an [Error](#error) as body: match its \`code\`, never its text.
+- Each answer has the header \`x-request-id\`: the id that logs and facts name the request by, which a client may choose
+  ([operating.md](operating.md#follow-one-thing)).
 - Objects may get further members in later versions; ignore those that you do not know.
 - \`GET /openapi.json\` answers this description as OpenAPI 3.1.
 

@@ -62,6 +62,9 @@ export const deviceUpkeepOperations = {
       before: position.optional().describe("Only events before this number"),
       limit: z.number().int().min(1).max(500).optional().describe("How many at most; default 100"),
       level: z.enum(logLevels).optional().describe("The least level"),
+      about: shortText
+        .optional()
+        .describe("Only events that have this value in a field: a version id, a request's id"),
       timeoutMs: z.number().int().min(1).max(600_000).optional().describe("How long the device may take"),
     },
     output: logPage,

@@ -47,8 +47,8 @@ export const erasure = z
 
 export const loggedEvent = z
   .object({
-    number: count.describe("Counts the events since the agent was started, from 1"),
-    atMs: timeMs.describe("By the device's clock"),
+    number: count.describe("Counts the events since the agent, or the server, was started, from 1"),
+    atMs: timeMs.describe("By the clock of the machine that logged it"),
     level: z.enum(logLevels),
     event: text,
     fields: z.record(text, z.union([text, z.number(), z.boolean()])),

@@ -23,6 +23,7 @@ const groups = {
   server: async () => (await import("./server-definitions.js")).serverOperations,
   storage: async () => (await import("./storage-definitions.js")).storageOperations,
   tiers: async () => (await import("./tier-definitions.js")).tierOperations,
+  trace: async () => (await import("./trace-definitions.js")).traceOperations,
   webhooks: async () => (await import("./webhook-definitions.js")).webhookOperations,
   training: async () => (await import("./training-definitions.js")).trainingOperations,
 };
@@ -41,6 +42,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   journalEntries: "journal",
   restoreToSign: "journal",
   approveRestore: "journal",
+  trace: "trace",
   tokens: "server",
   addToken: "server",
   removeToken: "server",

@@ -21,13 +21,14 @@ import { rolloutOperations } from "./rollout-definitions.js";
 import { serverOperations } from "./server-definitions.js";
 import { storageOperations } from "./storage-definitions.js";
 import { tierOperations } from "./tier-definitions.js";
+import { traceOperations } from "./trace-definitions.js";
 import { trainingOperations } from "./training-definitions.js";
 import { webhookOperations } from "./webhook-definitions.js";
 
 /** The operations in the order and under the headings of the API description. */
 export const operationGroups = {
   "The server": serverOperations,
-  "The journal of a fleet": journalOperations,
+  "The journal of a fleet": { ...journalOperations, ...traceOperations },
   "Facts for other programs": webhookOperations,
   "Devices of a fleet": { ...deviceOperations, ...batchOperations, ...deviceUpkeepOperations },
   "Rollouts of a fleet": rolloutOperations,
@@ -47,6 +48,7 @@ export const operationGroups = {
 export const operationTable = {
   ...serverOperations,
   ...journalOperations,
+  ...traceOperations,
   ...webhookOperations,
   ...deviceOperations,
   ...batchOperations,

@@ -240,6 +240,14 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "trace",
+    about: "follow one report, order, rollout or request through journal and logs",
+    takes: "<id>",
+
+    load: async () => (await import("./commands/trace.js")).defineTraceCommand,
+    isGroup: false,
+  },
+  {
     name: "storage",
     about: "what is stored, whether it is intact, and how to free or save space",
 

@@ -68,10 +68,10 @@ export function openFleets(home: Home, rebuild?: RebuildVersion): OpenFleets {
   return fleets;
 }
 
-/** The same fleets; the facts that are appended through them are caused by `caller`. */
-export function fleetsAs(fleets: OpenFleets, caller: Caller): OpenFleets {
+/** The same fleets; the facts that are appended through them are caused by `caller`, with `request`. */
+export function fleetsAs(fleets: OpenFleets, caller: Caller, request?: string): OpenFleets {
   return {
     ...fleets,
-    get: async (fleet, options) => (await fleets.get(fleet, options)).as(caller),
+    get: async (fleet, options) => (await fleets.get(fleet, options)).as(caller, request),
   };
 }

@@ -1,4 +1,5 @@
 /** What the operations work on. `live` exists only in a running server. Types only. */
+import type { RecentEvents } from "../../shared/adapters/recent-log.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
@@ -16,6 +17,14 @@ export interface PredictedBytes {
   readonly isEstimated: boolean;
   /** Of the link, by the profile of the device. */
   readonly metered: boolean;
+}
+
+/** A command for a device. */
+export interface CommandToSend {
+  readonly name: string;
+  readonly body: unknown;
+  /** The request that it belongs to; absent: the server sends it by itself. */
+  readonly request?: string | undefined;
 }
 
 /** A fleet whose devices may be connected. */
@@ -55,8 +64,7 @@ export interface LiveFleet {
   cutOff(device: string): Promise<void>;
   command(
     device: string,
-    name: string,
-    body: unknown,
+    command: CommandToSend,
     timeoutMs: number,
   ): Promise<{ readonly code: string; readonly result: unknown }>;
   /** A version was saved here: it is read back, and uploads that wait for it as their base continue. */
@@ -135,6 +143,8 @@ export interface LiveServer {
   /** The server's own; undefined: it uses none. */
   readonly authority: Authority | undefined;
   readonly events: EventHub;
+  /** The newest lines of the server's log. */
+  readonly recentLog: Pick<RecentEvents, "matching" | "sinceMs">;
   readonly replays: LiveReplays;
   readonly rollouts: LiveRollouts;
   readonly webhooks: LiveWebhooks;
@@ -147,6 +157,8 @@ export interface OperationsContext {
   readonly version: string;
   /** Who uses the operations: every fact that they append carries it. Undefined: a rule or the server itself. */
   readonly caller?: Caller | undefined;
+  /** The request by which they are used: facts and commands to devices carry it too. */
+  readonly request?: string | undefined;
   readonly live?: LiveServer;
   /** The addresses for enrolment files where no server runs, from the home's server.json. */
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;

@@ -23,6 +23,7 @@ import { callerOf } from "./caller.js";
 import { addressGroupOf } from "../broker/unknown-connections.js";
 import { ConnectionGuard } from "./connection-guard.js";
 import { defaultHttpLimits, type HttpLimits } from "./http-limits.js";
+import { chooseRequestId, logRequests, noteCode, requestHeader } from "./request-log.js";
 import { RequestQuota } from "./request-quota.js";
 import { errorBodyOf, httpStatusOf } from "./error-body.js";
 import { addCallRoutes } from "./routes/calls.js";
@@ -34,8 +35,8 @@ import { requireRole, roleOf, type TokenBearer, type TokenReader } from "./token
 import type { TrainJobs } from "./train-jobs.js";
 
 export interface HttpParts extends ServiceParts {
-  /** The operations as a caller uses them. */
-  readonly operationsAs: (caller: Caller) => ServerOperations;
+  /** The operations as a caller uses them, by the request of this id. */
+  readonly operationsAs: (caller: Caller, request: string) => ServerOperations;
   readonly jobs: TrainJobs;
   readonly archiveJobs: ArchiveJobs;
   readonly log: Log;
@@ -85,6 +86,7 @@ export function buildHttpApp(
   const http = { headersTimeout: limits.headDeadlineMs, connectionsCheckingInterval: deadlineCheckMs };
   const app = Fastify({
     logger: false,
+    genReqId: chooseRequestId,
     ...(tls === undefined ? { http } : ({ https: { ...http, ...secureContextOf(tls.identity) } } as object)),
     bodyLimit: 1024 * 1024,
     connectionTimeout: 0,
@@ -94,8 +96,8 @@ export function buildHttpApp(
     routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: noCompilers },
     // Refusals before any route is found do not pass the error handler.
-    frameworkErrors: (error, _request, reply) => {
-      sendError(reply, typedErrorOf(error));
+    frameworkErrors: (error, request, reply) => {
+      sendError(request, reply, typedErrorOf(error));
     },
     clientErrorHandler: refuseConnection,
   });
@@ -116,8 +118,11 @@ export function buildHttpApp(
     const bearer = bearers.get(raw);
     return access !== "trusted" && bearer === undefined ? withoutToken : callerOf(bearer, headers);
   };
-  const operationsFor = (request: FastifyRequest): ServerOperations => parts.operationsAs(callerBy(request));
-  addServiceRoutes(app, parts, (request) => access === "trusted" || bearers.has(request.raw));
+  const isKnown = ({ raw }: FastifyRequest): boolean => access === "trusted" || bearers.has(raw);
+  logRequests(app, parts.log, (request) => (isKnown(request) ? callerBy(request) : undefined));
+  const operationsFor = (request: FastifyRequest): ServerOperations =>
+    parts.operationsAs(callerBy(request), request.id);
+  addServiceRoutes(app, parts, isKnown);
   addCallRoutes(app, operationsFor);
   addArchiveRoutes(app, parts.archiveJobs, callerBy);
   addTrainRoutes(app, parts.jobs, callerBy);
@@ -222,29 +227,32 @@ function addErrorHandlers(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
     const answered = typedErrorOf(error);
     if (httpStatusOf(answered) >= 500) logFailure(log, request, answered);
-    if (!reply.sent) sendError(reply, answered);
+    if (!reply.sent) sendError(request, reply, answered);
   });
   app.setNotFoundHandler((request, reply) => {
     const error = new StemmaError(
       "NOT_FOUND",
       `There is nothing at ${request.method} ${request.url.slice(0, 200)}. Routes begin with /v1/.`,
     );
-    sendError(reply, error);
+    sendError(request, reply, error);
   });
 }
 
 /** A typed error explains itself; the cause of any other is in its stack. */
-function logFailure(log: Log, { method, url }: FastifyRequest, error: Error): void {
+function logFailure(log: Log, { id: request, method, url }: FastifyRequest, error: Error): void {
   const { message, stack } = error;
   if (isStemmaError(error) && error.code !== "INTERNAL")
-    log.warn("http-failed", { method, url, code: error.code, message });
-  else log.error("http-failed", { method, url, message, stack });
+    log.warn("http-failed", { request, method, url, code: error.code, message });
+  else log.error("http-failed", { request, method, url, message, stack });
 }
 
-function sendError(reply: FastifyReply, error: Error): void {
+function sendError(request: FastifyRequest, reply: FastifyReply, error: Error): void {
+  const body = errorBodyOf(error);
+  noteCode(request, body.code);
+  void reply.header(requestHeader, request.id);
   const status = httpStatusOf(error);
   if (retryStatuses.has(status)) void reply.header("retry-after", retryAfterSeconds);
-  void reply.status(status).send(errorBodyOf(error));
+  void reply.status(status).send(body);
 }
 
 /** Statuses after which the same request may succeed later: too many, unavailable, disk full. */

@@ -6,7 +6,11 @@ import type { StorageApplied } from "../api/planning-schemas.js";
 import type { ArchivePlan } from "../archive/archive-plan.js";
 import { createJobs, type Jobs } from "./jobs.js";
 
-type ArchiveRequest = { readonly fleet: string; readonly caller: Caller } & (
+type ArchiveRequest = {
+  readonly fleet: string;
+  readonly caller: Caller;
+  readonly requestId?: string;
+} & (
   | { readonly name: "plan"; readonly input: OperationInput<"planStorage"> }
   | { readonly name: "apply"; readonly input: OperationInput<"applyStorage"> }
 );
@@ -14,7 +18,10 @@ type ArchiveAnswer = { readonly plan: ArchivePlan } | { readonly applied: Storag
 export type ArchiveJobs = Jobs<ArchiveRequest, string, ArchiveAnswer>;
 
 export function createArchiveJobs(
-  operationsAs: (caller: Caller) => Pick<ServerOperations, "planStorage" | "applyStorage">,
+  operationsAs: (
+    caller: Caller,
+    requestId?: string,
+  ) => Pick<ServerOperations, "planStorage" | "applyStorage">,
   clock: Pick<Clock, "now">,
   limits = { running: 4, kept: 16 },
 ): ArchiveJobs {
@@ -23,9 +30,11 @@ export function createArchiveJobs(
     hint: "What it wrote is complete; `stemma storage apply` resumes from there.",
     clock,
     limits,
-    run: async (request, options) =>
-      request.name === "plan"
-        ? { plan: await operationsAs(request.caller).planStorage(request.input, options) }
-        : { applied: await operationsAs(request.caller).applyStorage(request.input, options) },
+    run: async (request, options) => {
+      const operations = operationsAs(request.caller, request.requestId);
+      return request.name === "plan"
+        ? { plan: await operations.planStorage(request.input, options) }
+        : { applied: await operations.applyStorage(request.input, options) };
+    },
   });
 }

@@ -7,7 +7,7 @@ import { createJobs, type Jobs } from "./jobs.js";
 
 /** A job that is stopped ends as failed with TRAINING_STOPPED. */
 export type TrainJobs = Jobs<
-  OperationInput<"train"> & { readonly caller: Caller },
+  OperationInput<"train"> & { readonly caller: Caller; readonly requestId?: string },
   TrainProgress,
   TrainReport
 >;
@@ -17,14 +17,15 @@ export type TrainJobs = Jobs<
  * @param limits running jobs at a time, and jobs remembered in all
  */
 export function createTrainJobs(
-  operationsAs: (caller: Caller) => Pick<ServerOperations, "train">,
+  operationsAs: (caller: Caller, requestId?: string) => Pick<ServerOperations, "train">,
   clock: Pick<Clock, "now">,
   limits = { running: 2, kept: 100 },
 ): TrainJobs {
   return createJobs({
     noun: "training",
     hint: "Trainings that ended well are in `stemma model list`.",
-    run: ({ caller, ...request }, options) => operationsAs(caller).train(request, options),
+    run: ({ caller, requestId, ...request }, options) =>
+      operationsAs(caller, requestId).train(request, options),
     clock,
     limits,
   });

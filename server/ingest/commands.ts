@@ -1,7 +1,9 @@
 /** Sends commands to devices and matches their results by correlation, within a deadline. Knows no HTTP. */
-import { StemmaError } from "../../shared/errors.js";
-import type { Clock, Random } from "../../shared/ports.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { Clock, Log, Random } from "../../shared/ports.js";
+import { correlationOf, requestField } from "../../shared/request-id.js";
 import { maxMessageBytes } from "../../shared/wire/limits.js";
+import type { CommandToSend } from "../context/operations-context.js";
 import type { CommandResult } from "../../shared/wire/messages.js";
 import type { DeviceSender } from "./device-sender.js";
 
@@ -23,15 +25,20 @@ export class CommandRelay {
   readonly #waiting = new Map<string, Waiting>();
   constructor(
     private readonly sender: Pick<DeviceSender, "send">,
-    private readonly clock: Pick<Clock, "after">,
+    private readonly clock: Pick<Clock, "after" | "monotonic">,
     private readonly random: Random,
+    private readonly log: Pick<Log, "info" | "debug">,
   ) {}
 
   /**
    * Sends a command to a connected device and waits for its answer.
    * @throws TIMED_OUT, QUOTA_EXCEEDED, ENVELOPE_TOO_LARGE, SERVER_UNREACHABLE
    */
-  async send(device: string, name: string, body: unknown, timeoutMs: number): Promise<CommandReply> {
+  async send(
+    device: string,
+    { name, body, request }: CommandToSend,
+    timeoutMs: number,
+  ): Promise<CommandReply> {
     const json = JSON.stringify(body ?? {});
     if (Buffer.byteLength(json) > maxMessageBytes - 1024)
       throw new StemmaError(
@@ -43,11 +50,12 @@ export class CommandRelay {
         "QUOTA_EXCEEDED",
         `${maxWaiting} commands wait for their results already. Try again when some are answered.`,
       );
-    const correlation = Buffer.from(this.random.bytes(16)).toString("hex");
+    const correlation = correlationOf(request, Buffer.from(this.random.bytes(8)).toString("hex"));
     const answer = new Promise<CommandReply>((resolve, reject) =>
       this.#waiting.set(correlation, { device, settle: resolve, fail: reject }),
     );
     answer.catch(() => undefined); // It may fail before it is awaited below.
+    const startedMs = this.clock.monotonic();
     const cancel = this.clock.after(timeoutMs, () =>
       this.#waiting
         .get(correlation)
@@ -65,11 +73,34 @@ export class CommandRelay {
           "SERVER_UNREACHABLE",
           `The device ${device} is not connected, or its session has only begun. Ask again when it is there: \`stemma device show ${device}\`.`,
         );
-      return await answer;
+      const reply = await answer;
+      this.#logEnd(device, { name, request }, reply.code, startedMs);
+      return reply;
+    } catch (error) {
+      this.#logEnd(device, { name, request }, isStemmaError(error) ? error.code : "INTERNAL", startedMs);
+      throw error;
     } finally {
       cancel();
       this.#waiting.delete(correlation);
     }
+  }
+
+  /** What the server sends by itself is logged at level debug alone. */
+  #logEnd(
+    device: string,
+    { name, request }: Pick<CommandToSend, "name" | "request">,
+    code: string,
+    startedMs: number,
+  ): void {
+    const ms = Math.round(this.clock.monotonic() - startedMs);
+    const fields = {
+      device,
+      command: name,
+      ...requestField({ request }),
+      code: code === "" ? "OK" : code,
+      ms,
+    };
+    this.log[request === undefined ? "debug" : "info"]("command", fields);
   }
 
   /** A result that nobody waits for, or of another device, is ignored. */

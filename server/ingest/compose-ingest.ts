@@ -139,7 +139,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     },
   });
   const confirmations = composeConfirmations(parts, receipts);
-  const commands = new CommandRelay(sender, clock, random);
+  const commands = new CommandRelay(sender, clock, random, log);
   return {
     sessions,
     sender,

@@ -115,7 +115,8 @@ export class Downloads {
       await this.#start(device, fetch, objects);
     } catch (error) {
       const { versionId, transfer } = fetch;
-      const { code, message } = this.#reportable(error, device, transfer);
+      const { code, message } = this.#reportable(error, { device, transfer, versionId });
+      this.parts.log.warn("fetch-refused", { device, versionId, transfer, code, text: message });
       await this.parts.sender.refuse(device, { code, message, versionId, transfer }, correlation);
     }
   }
@@ -146,7 +147,7 @@ export class Downloads {
       await this.parts.deliveries.delivered(device, summary, ids, sent);
     } catch (error) {
       // The device has the model; at worst it sends some of it back once.
-      this.#reportable(error, device, transfer);
+      this.#reportable(error, { device, transfer, versionId: summary.versionId });
     }
   }
 
@@ -242,6 +243,13 @@ export class Downloads {
     const sent = deliveries.stream(
       sha256(JSON.stringify([device, versionId, transfer, ids, blockBytes, encodings])),
     );
+    this.parts.log.debug("fetch-begun", {
+      device,
+      versionId,
+      transfer,
+      objects: objects.length,
+      bytes: objects.reduce((sum, { byteLength }) => sum + byteLength, 0),
+    });
     const take = this.parts.rates.of(device, versionId);
     const blocks: RunningSender = runSender({ transfer, blockBytes, encodings }, objects, {
       clock,
@@ -293,16 +301,19 @@ export class Downloads {
 
   async #failed(device: string, transfer: string, error: unknown): Promise<void> {
     const download = this.#running.get(keyOf(device, transfer));
-    const { code, message } = this.#reportable(error, device, transfer);
+    const versionId = download?.summary.versionId;
+    const { code, message } = this.#reportable(error, { device, transfer, versionId });
     await this.parts.sender.refuse(device, { code, message, transfer, retryAfterMs: 60_000 });
     if (download !== undefined) this.#stop(download);
   }
 
   /** The error as the device gets it; an unexpected one is logged here and sent without its cause. */
-  #reportable(error: unknown, device: string, transfer: string): StemmaError {
+  #reportable(
+    error: unknown,
+    about: { readonly device: string; readonly transfer: string; readonly versionId: Hash | undefined },
+  ): StemmaError {
     if (isStemmaError(error)) return error;
-    const text = stackOf(error);
-    this.parts.log.error("download-failed", { device, transfer, text });
+    this.parts.log.error("download-failed", { ...about, text: stackOf(error) });
     return new StemmaError(
       "INTERNAL",
       "The server failed internally while sending a model to the device. Its log states the cause.",

@@ -18,7 +18,7 @@ import {
 import type { Announce, Birth, Body, Envelope, LineHead, Welcome } from "../../shared/wire/messages.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
-import type { PredictedBytes } from "../context/operations-context.js";
+import type { CommandToSend, PredictedBytes } from "../context/operations-context.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";
 import type { Admission } from "./admission.js";
@@ -208,11 +208,10 @@ export class FleetIngest {
   }
   command(
     device: string,
-    name: string,
-    body: unknown,
+    command: CommandToSend,
     timeoutMs: number,
   ): Promise<{ readonly code: string; readonly result: unknown }> {
-    return this.services.commands.send(device, name, body, timeoutMs);
+    return this.services.commands.send(device, command, timeoutMs);
   }
   /**
    * The server itself saved a version: it is read back like any other, and parked children may wait for it.

@@ -103,7 +103,7 @@ export class RecipeSync {
     name: "recipes" | "recipe",
     body: RecipeCommandBody | Readonly<Record<string, never>>,
   ): Promise<unknown> {
-    const { code, result } = await this.parts.commands.send(device, name, body, answerMs);
+    const { code, result } = await this.parts.commands.send(device, { name, body }, answerMs);
     if (code === "") return result ?? {};
     const { message } = (result ?? {}) as { readonly message?: unknown };
     this.parts.log.warn("recipe-refused", {

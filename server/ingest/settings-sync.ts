@@ -55,7 +55,11 @@ export class SettingsSync {
     if (settings === undefined) return;
     const generation = repository.device(device)?.generation;
     try {
-      const { code, result } = await commands.send(device, "settings", { settings }, answerMs);
+      const { code, result } = await commands.send(
+        device,
+        { name: "settings", body: { settings } },
+        answerMs,
+      );
       if (code !== "") {
         log.warn("settings-refused", {
           device,

@@ -62,7 +62,7 @@ function headsOf(
 type LiveState = Pick<CallOutput<"device">, "online" | "doubt"> & { readonly seenAtMs?: number };
 
 export function deviceOperations(context: OperationsContext): DeviceOperations {
-  const { fleets, live, home } = context;
+  const { fleets, live, home, request } = context;
   const liveState = async (fleet: string, device: string): Promise<LiveState> => {
     const liveFleet = await live?.fleet(fleet);
     const doubt = liveFleet?.doubtOf(device);
@@ -93,7 +93,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`,
         { device },
       );
-    return liveFleet.command(device, name, body, timeoutMs);
+    return liveFleet.command(device, { name, body, request }, timeoutMs);
   };
   const operations: DeviceOperations = {
     devices: async ({ fleet, select, offset = 0, limit = Infinity }) => {

@@ -35,16 +35,16 @@ export function deviceUpkeep(
       const { factsAbout } = await import("./device-events.js");
       return factsAbout(repository, device, { before, limit });
     },
-    deviceLogs: async ({ fleet, device, before, limit = 100, level, timeoutMs = 30_000 }) => {
+    deviceLogs: async ({ fleet, device, before, limit = 100, level, about, timeoutMs = 30_000 }) => {
       const { code, result } = await devices.command({
         fleet,
         device,
         name: "logs",
-        body: { before, limit, level },
+        body: { before, limit, level, about },
         timeoutMs,
       });
       if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
-      return checkedLog(device, result);
+      return onlyAbout(about, checkedLog(device, result));
     },
     quarantineDevice: async ({ fleet, device, quarantined, because = "by hand" }) => {
       const repository = await fleets.get(fleet);
@@ -93,4 +93,10 @@ function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
     `The device ${device} answered with something that is not a log (${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}). Update its agent.`,
     { device },
   );
+/** An agent of an earlier release answers all of its events. */
+function onlyAbout(about: string | undefined, page: CallOutput<"deviceLogs">): CallOutput<"deviceLogs"> {
+  if (about === undefined) return page;
+  return { ...page, events: page.events.filter(({ fields }) => Object.values(fields).includes(about)) };
+}
+
 }

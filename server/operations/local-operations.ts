@@ -54,7 +54,10 @@ export async function openLocalOperations({
 
 /** The operations as `context.caller` uses them. */
 export function localOperations({ caller, ...parts }: OperationsContext): ServerOperations {
-  const context = caller === undefined ? parts : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller) };
+  const context =
+    caller === undefined
+      ? parts
+      : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller, parts.request) };
   const { home, fleets, live, version } = context;
   const devices = deviceOperations(context);
   return {
@@ -80,6 +83,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
         }),
       ),
     ...journalOperations(context),
+    trace: async (input) => (await import("./trace.js")).trace(context, input),
     ...onUse(["restoreToSign", "approveRestore"], async () =>
       (await import("./restore-operations.js")).restoreOperations(context),
     ),

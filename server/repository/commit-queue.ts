@@ -42,8 +42,8 @@ export interface FactQueue {
   submit(submission: Submission): Promise<readonly number[]>;
   /** Resolves when nothing is waiting or being written. */
   settled(): Promise<void>;
-  /** The same queue; what is submitted through it is caused by `caller`. */
-  as(caller: Caller): FactQueue;
+  /** The same queue; what is submitted through it is caused by `caller`, with `request`. */
+  as(caller: Caller, request?: string): FactQueue;
 }
 
 interface PendingSubmission extends Submission {
@@ -70,15 +70,15 @@ export class CommitQueue implements FactQueue {
     });
   }
 
-  as(caller: Caller): FactQueue {
+  as(caller: Caller, request?: string): FactQueue {
     return {
       submit: (submission) =>
         this.submit({
           ...submission,
-          decide: (draft) => submission.decide(draft).map((fact) => causedBy(fact, caller)),
+          decide: (draft) => submission.decide(draft).map((fact) => causedBy(fact, caller, request)),
         }),
       settled: () => this.settled(),
-      as: (other) => this.as(other),
+      as: (other, itsRequest) => this.as(other, itsRequest),
     };
   }
 

@@ -337,8 +337,8 @@ export interface FleetRepository {
   readonly home: string;
   readonly objects: ObjectPruner;
   readonly journal: Journal & JournalProofs;
-  /** The same open repository; the facts that are appended through it are caused by `caller`. */
-  as(caller: Caller): FleetRepository;
+  /** The same open repository; the facts that are appended through it are caused by `caller`, with `request`. */
+  as(caller: Caller, request?: string): FleetRepository;
 
   /**
    * Finds a version by reference: name, name:version, name:tag, version id or a prefix of ≥ 8 hex digits.

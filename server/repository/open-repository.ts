@@ -301,7 +301,7 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     backup: (folder, passphrase) => backupFleet(context, home, folder, passphrase),
     backedUpTo: () => backedUpTo(state),
     restores: () => state.restores,
-    as: (caller) => repositoryOf({ ...context, queue: context.queue.as(caller) }, home),
+    as: (caller, request) => repositoryOf({ ...context, queue: context.queue.as(caller, request) }, home),
     close: async () => {
       await context.droppedTensors.close();
       await context.queue.settled();

@@ -27,7 +27,7 @@ export async function whyDeferred(
 ): Promise<string | undefined> {
   if (needs === undefined) return undefined;
   try {
-    const { code, result } = await live.command(device, "conditions", needs, answerMs);
+    const { code, result } = await live.command(device, { name: "conditions", body: needs }, answerMs);
     const answer = conditionAnswer.safeParse(result);
     if (code !== "" || !answer.success) return "its agent does not tell of its power and link";
     return answer.data.allowed ? undefined : answer.data.because.slice(0, 500);
@@ -57,7 +57,7 @@ export async function gatesNow(
   const answers = await askEach(live, devices, async (device): Promise<GateAnswers> => {
     const untold = "its agent does not tell";
     try {
-      const { code, result } = await live.command(device, "gates", { line }, answerMs);
+      const { code, result } = await live.command(device, { name: "gates", body: { line } }, answerMs);
       const told = gateAnswers.safeParse(result);
       return code === "" && told.success ? told.data : { losses: untold, outputs: untold };
     } catch (error) {

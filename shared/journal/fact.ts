@@ -22,6 +22,8 @@ interface Timed {
 /** A fact that a person or a token can cause: `by` is who did; a text in older journals. */
 interface Caused extends Timed {
   readonly by?: Caller | string;
+  /** The request that it was caused by, over HTTP or the local socket (shared/request-id.ts). */
+  readonly request?: string;
 }
 
 /** How much of a training was repeated (MERIT, ME1): all bits, all operations and measures, or less. */

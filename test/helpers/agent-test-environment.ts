@@ -148,4 +148,4 @@ export const nextEventLoopTurn = (): Promise<void> =>
 export const isOfVersion =
   (versionId: Hash) =>
   (fields: Readonly<Record<string, unknown>>): boolean =>
-    fields["version"] === versionId;
+    fields["versionId"] === versionId;

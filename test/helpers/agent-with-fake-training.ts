@@ -10,7 +10,7 @@ import { fakeTraining, testProfile } from "./agent-fixtures.js";
 const [home = "", ...lines] = process.argv.slice(2);
 const printEvent = (event: string, fields: LogFields = {}): void => {
   process.stdout.write(
-    `${JSON.stringify({ event, version: fields["version"], line: fields["line"], text: fields["text"] })}\n`,
+    `${JSON.stringify({ event, version: fields["versionId"], line: fields["line"], text: fields["text"] })}\n`,
   );
 };
 const log: Log = {

@@ -96,7 +96,7 @@ export class SimulatedDevice {
     const log = {
       ...silentLog(),
       debug: (event: string, fields: LogFields = {}) => {
-        if (event === "coded") this.codedVersions.push(fields["version"] as Hash);
+        if (event === "coded") this.codedVersions.push(fields["versionId"] as Hash);
       },
     };
     const coding = new UploadCoding({

@@ -48,7 +48,6 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
   ],
   agent: [
     "agent/current",
-    "agent/logs",
     "agent/settings",
     "agent/control",
     "agent/intake",

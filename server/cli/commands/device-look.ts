@@ -26,6 +26,7 @@ error on the device.
 
   stemma device logs van-7 --limit 20
   stemma device logs van-7 --level warn -o json
+  stemma device logs van-7 --about 4f1d0c22a9b37e60    of one version or request
 `;
 
 interface EventsChoices {
@@ -33,6 +34,7 @@ interface EventsChoices {
   readonly limit: string;
 }
 interface LogsChoices {
+  readonly about?: string;
   readonly limit: string;
   readonly level?: string;
 }
@@ -52,6 +54,7 @@ export function addLookCommands(device: Command): void {
     .command("logs")
     .argument("<device>")
     .option("--limit <count>", "how many events at most", "100")
+    .option("--about <id>", "only events with this version id, or id of a request (stemma trace)")
     .option("--level <level>", `the least level: ${logLevels.join(", ")}`)
     .description("the newest events in the log of a connected device's agent")
     .addHelpText("after", logsHelp)
@@ -106,7 +109,7 @@ const logColumns: readonly Column<Logged>[] = [
 
 async function logsCommand(
   device: string,
-  { limit, level }: LogsChoices,
+  { limit, level, about }: LogsChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
   const asked = Math.max(1, wholeNumber("--limit", limit));
@@ -120,6 +123,7 @@ async function logsCommand(
       fleet: options.fleet,
       device,
       ...least,
+      ...(about === undefined ? {} : { about }),
       ...(before === undefined ? {} : { before }),
       limit: Math.min(asked - events.length, 500),
     });

@@ -16,7 +16,9 @@ type CallerBy = (request: FastifyRequest) => Caller;
 export function addTrainRoutes(app: FastifyInstance, jobs: TrainJobs, callerBy: CallerBy): void {
   const { train } = operationTable;
   app.post(train.path, (request, reply) =>
-    reply.status(202).send(jobs.start({ ...readInput(train, request), caller: callerBy(request) })),
+    reply
+      .status(202)
+      .send(jobs.start({ ...readInput(train, request), caller: callerBy(request), requestId: request.id })),
   );
   app.get(train.jobsPath, ({ params }, reply) =>
     reply.send(jobs.list(parse(z.object(fleetParams), params).fleet)),
@@ -30,14 +32,30 @@ export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, caller
     const input = readInput(planStorage, request);
     return reply
       .status(202)
-      .send(jobs.start({ name: "plan", fleet: input.fleet, input, caller: callerBy(request) }));
+      .send(
+        jobs.start({
+          name: "plan",
+          fleet: input.fleet,
+          input,
+          caller: callerBy(request),
+          requestId: request.id,
+        }),
+      );
   });
   app.post(applyStorage.path, { bodyLimit: maxPlanBytes }, (request, reply) => {
     const { plan, ...options } = readInput(applyStorage, request);
     const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
     return reply
       .status(202)
-      .send(jobs.start({ name: "apply", fleet: input.fleet, input, caller: callerBy(request) }));
+      .send(
+        jobs.start({
+          name: "apply",
+          fleet: input.fleet,
+          input,
+          caller: callerBy(request),
+          requestId: request.id,
+        }),
+      );
   });
   addJobRoutes(app, planStorage.jobsPath, jobs);
 }

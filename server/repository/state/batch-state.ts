@@ -11,7 +11,7 @@ import type { DeviceState } from "./device-state.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 
-export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by"> {
+export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by" | "request"> {
   /** Who created it; the enrolments name the same. */
   readonly by?: Caller | string;
   /** Devices that enrolled. */
@@ -19,7 +19,7 @@ export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by">
   readonly revoked?: Ended;
 }
 
-export function batchOf({ type: _, ...members }: FactOf<"batch-created">): BatchState {
+export function batchOf({ type: _, request: __, ...members }: FactOf<"batch-created">): BatchState {
   return { ...members, used: 0 };
 }
 

@@ -10,6 +10,7 @@ import { callerPaths, maxCallerText, type Caller } from "../../../shared/journal
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { FactCodec } from "../../../shared/journal/journal.js";
 import { readShortHash, shortenHash } from "../../../shared/journal/short-hash.js";
+import { isRequestId, requestField } from "../../../shared/request-id.js";
 import { isHash } from "../../../shared/tensor/hash.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { maxRestoreApprovalBytes } from "../../../shared/wire/limits.js";
@@ -34,8 +35,11 @@ const callerShape = {
   role: callerText.optional(),
   claims: callerText.optional(),
 };
-/** Who caused a fact. Older journals have a text, or nothing. */
-const by = { by: z.union([text, z.looseObject(callerShape)]).optional() };
+/** Who caused a fact, and with which request. Older journals have a text, or nothing. */
+const by = {
+  by: z.union([text, z.looseObject(callerShape)]).optional(),
+  request: z.custom<string>(isRequestId, "not the id of a request").optional(),
+};
 const deviceCertificate = z.object({ serial: text, keyHash: text, notAfterMs: time });
 const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
@@ -307,9 +311,9 @@ const factSchemas = {
   "restore-approved": { ...at, restore: count, approval: z.string().max(maxRestoreApprovalBytes), ...by },
 } satisfies Record<Fact["type"], z.ZodRawShape>;
 
-/** The fact with who caused it, where its type can have that. */
-export function causedBy(fact: Fact, by: Caller): Fact {
-  return "by" in factSchemas[fact.type] ? ({ ...fact, by } as Fact) : fact;
+/** The fact with who caused it, and with which request, where its type can have that. */
+export function causedBy(fact: Fact, by: Caller, request?: string): Fact {
+  return "by" in factSchemas[fact.type] ? ({ ...fact, by, ...requestField({ request }) } as Fact) : fact;
 }
 
 /**

@@ -132,7 +132,7 @@ describe("an agent despite failures", { timeout: 60_000 }, () => {
     await assert.rejects(handle.train(testLine), (error) => isStemmaError(error, "DISK_BUDGET_EXHAUSTED"));
     const trained = log.events
       .filter(({ event }) => event === "trained")
-      .map(({ fields: { version } }) => version as Hash);
+      .map(({ fields: { versionId } }) => versionId as Hash);
     const kept = (await handle.status()).lines[0]?.versions ?? [];
     for (const { versionId, standing } of kept)
       if (standing !== "released") assert.ok(trained.includes(versionId));

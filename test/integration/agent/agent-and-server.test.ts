@@ -27,7 +27,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { log } = await startAgent();
     const { fields } = await log.until("activated");
     const base = await server.handle.operations.model({ fleet: testFleet, model: "base" });
-    assert.equal(fields["version"], base.versionId);
+    assert.equal(fields["versionId"], base.versionId);
     const current = await readCurrent(home, testLine);
     assert.equal(current.manifest.root, base.record.root);
     assert.ok((await current.read("model.safetensors")).length > 0);
@@ -42,7 +42,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       const { versionId } = await handle.train(testLine);
       trained.push(versionId);
       await log.until("activated", 1, isOfVersion(versionId));
-      const order = log.events.filter((one) => one.fields["version"] === versionId).map((one) => one.event);
+      const order = log.events.filter((one) => one.fields["versionId"] === versionId).map((one) => one.event);
       assert.ok(
         order.indexOf("recorded") < order.indexOf("activated"),
         `round ${round}: ${order.join(", ")}`,
@@ -303,7 +303,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
         await nextEventLoopTurn();
       }
       const { fields } = await log.until("trained", 1 + half);
-      await log.until("activated", 1, isOfVersion(fields["version"] as Hash));
+      await log.until("activated", 1, isOfVersion(fields["versionId"] as Hash));
     }
     await restartOnSamePort(server, mqttPort);
     // Now the agent waits for its reconnection backoff.
@@ -312,8 +312,8 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       await nextEventLoopTurn();
     }
     await log.until("released", 7);
-    const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["version"]);
-    const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["version"]);
+    const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["versionId"]);
+    const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["versionId"]);
     assert.deepEqual(recorded, trained, "in the order in which they were trained");
     const versions = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
     assert.deepEqual(

@@ -126,7 +126,7 @@ describe("coded transfers", { timeout: 60_000 }, () => {
       });
       const { fields } = await other.log.until("downloaded", before + 1);
       await other.log.until("activated", 2);
-      assert.equal(fields["version"], versionId);
+      assert.equal(fields["versionId"], versionId);
       moved.push(Number(fields["bytes"]) / Number(fields["rawBytes"]));
       const current = await readCurrent(home, testLine);
       for (const file of Object.keys(current.manifest.files)) await current.read(file);

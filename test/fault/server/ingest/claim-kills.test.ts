@@ -71,7 +71,7 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
       const versionId = await reached;
       await server.kill("SIGKILL");
       server = await startServerProcess(join(root, "server"), fleet, {}, ["--mqtt-port", port]);
-      await log.until("released", 1, (fields) => fields["version"] === versionId);
+      await log.until("released", 1, (fields) => fields["versionId"] === versionId);
       const { claim, version, replayed } = await server.operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, version], [true, "proved", index + 1]);
       await server.operations.verify({ fleet, model: versionId });

@@ -780,6 +780,10 @@ export function steps(backupFolder: string): readonly Step[] {
       ask: async (at) => {
         const { head, consistency } = await at.journalHead({ fleet, from: 1 });
         return { head: anyHead(head), consistency: consistency?.slice(0, 0) };
+    {
+      name: "trace",
+      ask: async (at) => ({ ...(await at.trace({ fleet, id: "rollout:none" })), logSinceMs: 0 }),
+    },
       },
     },
     {

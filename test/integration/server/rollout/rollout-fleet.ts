@@ -100,7 +100,7 @@ export async function takeSamples({ agent }: Device, { isReversed = false } = {}
 /** The device trains; its model is stored on the server. @returns its version id */
 export async function train({ operations }: Fleet, { agent, log }: Device): Promise<string> {
   const { versionId } = await agent.train(line);
-  await log.until("activated", 1, (fields) => fields["version"] === versionId);
+  await log.until("activated", 1, (fields) => fields["versionId"] === versionId);
   while ((await operations.model({ fleet, model: versionId })).state === "recorded")
     await new Promise((resolve) => setTimeout(resolve, 20));
   return versionId;

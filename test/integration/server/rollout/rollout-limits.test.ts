@@ -67,7 +67,7 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
     await v2.log.until("rollout-deferred", 3);
     assert.equal(
-      v2.log.count("offered", ({ version }) => version === good),
+      v2.log.count("offered", ({ versionId }) => versionId === good),
       0,
     );
     await writeFile(file, JSON.stringify({ power: "external", link: "wifi" }));

@@ -74,7 +74,7 @@ describe("a rollout", { timeout: 240_000 }, () => {
     ]);
     await operations.undoRollout({ fleet, rollout: "spring", because: "on second thoughts" });
     for (const device of [v2, v3])
-      await device.log.until("activated", 2, (fields) => fields["version"] === base);
+      await device.log.until("activated", 2, (fields) => fields["versionId"] === base);
     assert.deepEqual(
       [await v1.runs(), await v2.runs(), await v3.runs(), await v4.runs()],
       [good, base, base, own],
@@ -156,7 +156,7 @@ describe("a rollout", { timeout: 240_000 }, () => {
     assert.deepEqual([await v2.runs(), await v3.runs()], [good, good]);
     assert.deepEqual(verdicts(await operations.rollout({ fleet, rollout: "aborted" })), { v3: null });
     await operations.undoRollout({ fleet, rollout: "spring" });
-    await v3.log.until("activated", 2, (fields) => fields["version"] === base);
+    await v3.log.until("activated", 2, (fields) => fields["versionId"] === base);
   });
 
   it("does not run a staged version by itself, and undoes itself where the policy says so", async (t) => {
@@ -191,7 +191,7 @@ describe("a rollout", { timeout: 240_000 }, () => {
     assert.equal((await operations.rollbackDevice({ ...rollback, dryRun: true })).versionId, own);
     await assert.rejects(operations.rollbackDevice({ ...rollback, to: good }), { code: "NOT_ALLOWED" });
     await operations.rollbackDevice(rollback);
-    await v2.log.until("activated", 2, (fields) => fields["version"] === own);
+    await v2.log.until("activated", 2, (fields) => fields["versionId"] === own);
     assert.equal(await v2.runs(), own);
     await operations.rollbackDevice({ ...rollback, to: "base:1" });
     await v2.log.until("activated", 2, (fields) => fields["name"] === "base");

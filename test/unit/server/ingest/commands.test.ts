@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { CommandRelay } from "../../../../server/ingest/commands.js";
 import type { DeviceSender } from "../../../../server/ingest/device-sender.js";
+import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
 function relayTo(arrives: boolean): { relay: CommandRelay; sent: string[] } {
@@ -11,12 +12,12 @@ function relayTo(arrives: boolean): { relay: CommandRelay; sent: string[] } {
     if (arrives && body.type === "command") sent.push(correlation);
     return Promise.resolve(arrives);
   };
-  return { relay: new CommandRelay({ send }, manualClock(), seededRandom("commands")), sent };
+  return { relay: new CommandRelay({ send }, manualClock(), seededRandom("commands"), silentLog()), sent };
 }
 
 it("answers a command with the result of the device that it was sent to, and no other", async () => {
   const { relay, sent } = relayTo(true);
-  const answer = relay.send("v1", "report", {}, 1000);
+  const answer = relay.send("v1", { name: "report", body: {} }, 1000);
   await new Promise(setImmediate);
   const [correlation = ""] = sent;
   relay.onResult("v2", correlation, { type: "commandResult", code: "", json: '"of another"' });
@@ -26,5 +27,5 @@ it("answers a command with the result of the device that it was sent to, and no 
 
 it("says at once that a command did not go out, instead of waiting for an answer", async () => {
   const { relay } = relayTo(false);
-  await assert.rejects(relay.send("v1", "evaluate", {}, 300_000), { code: "SERVER_UNREACHABLE" });
+  await assert.rejects(relay.send("v1", { name: "evaluate", body: {} }, 300_000), { code: "SERVER_UNREACHABLE" });
 });

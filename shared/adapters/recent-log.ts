@@ -1,13 +1,13 @@
 /**
- * The agent's log: drops what is below its level, which may change while it runs, and remembers the newest events, so
- * that they can be asked for from afar. What it remembers is lost with the process; whatever keeps the agent's
- * standard error has the rest.
+ * A log that remembers its newest events, so that they can be asked for from afar, and drops what is below its level,
+ * which may change while it runs. What it remembers is lost with the process; whatever keeps the process's standard
+ * error has the rest.
  */
-import { logLevels, type LogLevel } from "../../shared/adapters/log-forms.js";
-import type { Clock, Log, LogFields } from "../../shared/ports.js";
+import { logLevels, type LogLevel } from "./log-forms.js";
+import type { Clock, Log, LogFields } from "../ports.js";
 
 export interface LoggedEvent {
-  /** Counts the events since the agent was started, from 1. */
+  /** Counts the events since the process was started, from 1. */
   readonly number: number;
   readonly atMs: number;
   readonly level: LogLevel;
@@ -21,6 +21,8 @@ export interface LogQuery {
   readonly limit: number;
   /** The least level. */
   readonly level?: LogLevel | undefined;
+  /** Only events that have this value in one of their fields. */
+  readonly about?: string | undefined;
   /** Length of the events in bytes of JSON, at most. */
   readonly maxBytes: number;
 }
@@ -34,8 +36,13 @@ export interface LogPage {
   readonly logged: number;
 }
 
-const maxEvents = 2000;
-const maxRememberedBytes = 512 * 1024;
+/** How much is remembered. */
+export interface RecentBounds {
+  readonly events: number;
+  readonly bytes: number;
+}
+
+const agentBounds: RecentBounds = { events: 2000, bytes: 512 * 1024 };
 /** Of one text, in UTF-16 code units. */
 const maxTextLength = 1000;
 const maxFields = 16;
@@ -47,7 +54,10 @@ export class RecentEvents {
   #bytes = 0;
   #logged = 0;
 
-  constructor(private readonly clock: Pick<Clock, "now">) {}
+  constructor(
+    private readonly clock: Pick<Clock, "now">,
+    private readonly bounds = agentBounds,
+  ) {}
 
   remember(level: LogLevel, event: string, fields: LogFields): void {
     const logged: LoggedEvent = {
@@ -60,18 +70,29 @@ export class RecentEvents {
     const bytes = Buffer.byteLength(JSON.stringify(logged)) + 1;
     this.#events.push({ event: logged, bytes });
     this.#bytes += bytes;
-    while (this.#events.length > maxEvents || this.#bytes > maxRememberedBytes)
+    while (this.#events.length > this.bounds.events || this.#bytes > this.bounds.bytes)
       this.#bytes -= this.#events.shift()?.bytes ?? this.#bytes;
   }
 
+  /** When the oldest event came that is still remembered; undefined: there is none. */
+  get sinceMs(): number | undefined {
+    return this.#events[0]?.event.atMs;
+  }
+
+  /** All remembered events that match, oldest first. */
+  matching(isMeant: (event: LoggedEvent) => boolean): readonly LoggedEvent[] {
+    return this.#events.map(({ event }) => event).filter(isMeant);
+  }
+
   /** The newest events that match and fit. */
-  page({ before = Infinity, limit, level = "debug", maxBytes }: LogQuery): LogPage {
+  page({ before = Infinity, limit, level = "debug", about, maxBytes }: LogQuery): LogPage {
     const found: LoggedEvent[] = [];
     let bytes = 0;
     let hasMore = false;
     for (let at = this.#events.length - 1; at >= 0 && !hasMore; at--) {
       const one = this.#events[at];
       if (one === undefined || one.event.number >= before || rank(one.event.level) < rank(level)) continue;
+      if (about !== undefined && !Object.values(one.event.fields).includes(about)) continue;
       hasMore = found.length === limit || bytes + one.bytes > maxBytes;
       if (hasMore) break;
       found.push(one.event);
@@ -93,7 +114,7 @@ function plainFields(fields: LogFields): LoggedEvent["fields"] {
 /** @param level asked at each event @param base logs every level */
 export function recentLog(
   base: Log,
-  recent: RecentEvents,
+  recent: Pick<RecentEvents, "remember">,
   level: () => LogLevel,
   context: LogFields = {},
 ): Log {

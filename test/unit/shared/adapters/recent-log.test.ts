@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { RecentEvents, recentLog } from "../../../../agent/logs/recent-log.js";
+import { RecentEvents, recentLog } from "../../../../shared/adapters/recent-log.js";
 import type { LogLevel } from "../../../../shared/adapters/log-forms.js";
 import { WaitableLog } from "../../../helpers/agent-fixtures.js";
 
