@@ -4,8 +4,8 @@
  * nothing. Orders (offers and commands) must also be newer than the one before and not expired, by the server's own
  * time. Knows no outbox and no topics. (docs/protocol.md, "Signed messages")
  */
-import type { Clock, Random } from "../../shared/ports.js";
-import { StemmaError } from "../../shared/errors.js";
+import type { Clock, Log, Random } from "../../shared/ports.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { messageSignatureBytes, openServerMessage } from "../../shared/trust/server-message.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
@@ -19,6 +19,7 @@ export interface ServerMessagesOptions {
   readonly enrolment: Pick<Enrolment, "fleet" | "device" | "generation" | "serverPublicKey">;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly random: Random;
+  readonly log: Pick<Log, "warn">;
 }
 
 /** A message that the server signed. */
@@ -38,6 +39,7 @@ interface Answers {
 }
 
 const challengeBytes = 16;
+const maxSignedBytes = maxMessageBytes + messageSignatureBytes;
 
 export class ServerMessages {
   #session = 0;
@@ -45,6 +47,7 @@ export class ServerMessages {
   #current: Answers | undefined;
   #awaited: Answers | undefined;
   #time = new TrustedTime();
+  #hasSeenOtherKey = false;
   constructor(private readonly options: ServerMessagesOptions) {}
 
   /** A session starts: nothing of an earlier one counts. */
@@ -74,14 +77,40 @@ export class ServerMessages {
     // A server that does not admit this device says so before it answers a birth, and nothing else.
     const bytes = this.#open(payload, "");
     const envelope = bytes && decodeEnvelope(bytes);
-    if (envelope === undefined || !isNotAdmitted(envelope.body)) throw notSigned();
+    if (envelope === undefined || !isNotAdmitted(envelope.body)) {
+      this.#noteOtherKey(payload);
+      throw notSigned();
+    }
     return envelope.session === this.#session ? { envelope } : undefined;
   }
 
   #open(payload: Uint8Array, challenge: string): Uint8Array | undefined {
-    if (payload.length > maxMessageBytes + messageSignatureBytes) return undefined;
+    if (payload.length > maxSignedBytes) return undefined;
     const { fleet, device, generation, serverPublicKey } = this.options.enrolment;
     return openServerMessage(serverPublicKey, { fleet, device, generation, challenge }, payload);
+  }
+
+  /**
+   * A server that answers this device's birth and has another key: the one whose key was changed, or somebody who is
+   * in between. The device cannot tell them apart, so a person has to, and is told once. Over TLS certificates show a
+   * change before this.
+   */
+  #noteOtherKey(payload: Uint8Array): void {
+    const { enrolment, log } = this.options;
+    const challenge = this.#awaited?.challenge;
+    if (this.#hasSeenOtherKey || challenge === undefined || payload.length > maxSignedBytes) return;
+    const key = keyInWelcome(payload);
+    if (key === undefined || key === enrolment.serverPublicKey) return;
+    const { fleet, device, generation } = enrolment;
+    if (openServerMessage(key, { fleet, device, generation, challenge }, payload) === undefined) return;
+    this.#hasSeenOtherKey = true;
+    log.warn("server-key-other", {
+      text:
+        `a server with another key (${key.slice(0, 16)}…) answers than the one that this device knows ` +
+        `(${enrolment.serverPublicKey.slice(0, 16)}…): nothing of it is believed. Where the server's key was ` +
+        "changed (stemma server-key show, on its machine), write this device's file again there (stemma device " +
+        `enroll ${device} --readdress FILE) and start the agent with it; else somebody is in between.`,
+    });
   }
 
   #answer(answers: Answers, envelope: Envelope): ServerMessage | undefined {
@@ -115,6 +144,17 @@ export class ServerMessages {
   #now(): ClockReading {
     const { clock } = this.options;
     return { monotonicMs: clock.monotonic(), wallMs: clock.now() };
+  }
+}
+
+/** The key that the head of a welcome names, which proves nothing; undefined: it is something else. */
+function keyInWelcome(payload: Uint8Array): string | undefined {
+  try {
+    const { body } = decodeEnvelope(payload.subarray(0, -messageSignatureBytes));
+    return body.type === "welcome" ? body.head?.publicKey : undefined;
+  } catch (error) {
+    if (isStemmaError(error)) return undefined;
+    throw error;
   }
 }
 

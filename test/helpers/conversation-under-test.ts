@@ -83,7 +83,7 @@ export async function startConversation(pin?: string): Promise<ConversationUnder
     correlations.push(correlation);
     return true;
   };
-  const messages = new ServerMessages({ enrolment, clock, random });
+  const messages = new ServerMessages({ enrolment, clock, random, log });
   const uploads = new Uploads({
     objects: outbox.objects,
     clock,

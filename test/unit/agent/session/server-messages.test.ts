@@ -34,13 +34,16 @@ const welcome = (clockMs: number): Body => ({
 class Scene {
   readonly clock: ManualClock = manualClock();
   readonly device: ServerMessages;
+  /** What the device warned of. */
+  readonly warnings: string[] = [];
   challenge = "";
   sequence = 0;
   #serverOffsetMs = 0;
 
   constructor(atMs?: number) {
     if (atMs !== undefined) this.clock.set(atMs);
-    this.device = new ServerMessages({ enrolment, clock: this.clock, random });
+    const log = { warn: (event: string) => void this.warnings.push(event) };
+    this.device = new ServerMessages({ enrolment, clock: this.clock, random, log });
     this.device.opened(session);
     this.setServerClock(serverStart);
   }
@@ -111,6 +114,22 @@ describe("messages on a device's topics", () => {
       "a foreign key's",
     );
     assert.equal(scene.judge(scene.signed(command)), "acted on", "the server is still heard");
+  });
+  it("of a server with another key are not believed, and a person is told once that there is one", () => {
+    const scene = new Scene();
+    scene.born();
+    const other = generateKey(random);
+    const hash = sha256("x");
+    const head = { length: 1, chain: hash, root: hash, signature: "00".repeat(64) };
+    const welcomeOf = ({ publicKey }: PrivateKey): Body =>
+      ({ ...welcome(0), head: { ...head, publicKey } }) as Body;
+    // Altered on the way, or of a key that it only names: nobody with another key has answered.
+    assert.equal(scene.judge(scene.signed(welcomeOf(other), {}, {}, generateKey(random))), "ignored");
+    assert.equal(scene.judge(scene.signed(welcomeOf(other), {}, { challenge: "" }, other)), "ignored");
+    assert.deepEqual(scene.warnings, []);
+    for (let times = 0; times < 3; times++)
+      assert.equal(scene.judge(scene.signed(welcomeOf(other), {}, {}, other)), "ignored");
+    assert.deepEqual(scene.warnings, ["server-key-other"]);
   });
   it("cannot be unsigned, or signed as something else", () => {
     const scene = welcomedScene();
