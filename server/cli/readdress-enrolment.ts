@@ -55,7 +55,7 @@ export async function readdressEnrolment(
   if (!dryRun)
     // nodeFiles creates files that only their owner may read.
     await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(enrolment, null, 2)}\n`));
-  warnOfAddresses(enrolment.mqtt, output);
+  await noteAddresses(enrolment.mqtt, { output, operations });
   output.print({
     data: { device, file: path, mqtt: enrolment.mqtt, http: enrolment.http, written: !dryRun },
     names: [device],
@@ -63,8 +63,20 @@ export async function readdressEnrolment(
   });
 }
 
-/** Tells the person if devices on other machines cannot use an address of an enrolment. */
-export function warnOfAddresses(urls: readonly string[], output: CommandContext["output"]): void {
+/**
+ * Tells the person if devices on other machines cannot use an address of an enrolment, and if nobody knows whether the
+ * server will have these addresses.
+ */
+export async function noteAddresses(
+  urls: readonly string[],
+  { output, operations }: Pick<CommandContext, "output" | "operations">,
+): Promise<void> {
+  if ((await (await operations()).health()).mqttUrl === undefined)
+    output.info(
+      `stemma: note: no server runs on this home, so the addresses (${urls.join(", ")}) are those of server.json ` +
+        "and its defaults. What a server is told on its command line only (--tls, --host, --mqtt-port, --public-url) " +
+        "is not known here: put it into server.json, or start the server first",
+    );
   const unreachable = unreachableAddresses(urls);
   if (unreachable.length > 0)
     output.info(`stemma: warning: ${unreachable.join("; ")}. For devices elsewhere ${publicUrlHint}`);

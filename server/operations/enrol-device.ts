@@ -103,13 +103,17 @@ export async function checkEnrolment(
   return repository;
 }
 
+/** Without a running server nobody knows how it will be started. */
+const fileDecides =
+  " No server runs on this home now, so server.json alone decides: what a server is told on its command line only (--tls, --device-tokens, --host, --public-url) is not known here. Put it into server.json, or start the server first.";
+
 /** @throws NOT_ALLOWED where this server takes no tokens */
 async function requireTokens({ live, plannedEnrolment }: OperationsContext, device: string): Promise<void> {
   const known = live?.enrolment ?? (await plannedEnrolment?.());
   if (known?.takesTokens !== false) return;
   throw new StemmaError(
     "NOT_ALLOWED",
-    `${device} gets no token: this server gives devices certificates for keys that they make themselves. Invite it with \`stemma device enroll ${device} --line …\`, without --token. Where a device must have a token, start the server with \`--device-tokens\`, or set listen.deviceTokens in server.json.`,
+    `${device} gets no token: this server gives devices certificates for keys that they make themselves. Invite it with \`stemma device enroll ${device} --line …\`, without --token. Where a device must have a token, start the server with \`--device-tokens\`, or set listen.deviceTokens in server.json.${live === undefined ? fileDecides : ""}`,
     { device },
   );
 }

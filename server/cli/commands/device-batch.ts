@@ -132,8 +132,8 @@ async function createCommand(name: string, choices: CreateChoices, context: Comm
     ...{ hold, mayReplace: replace },
     ...labels,
   });
-  const { warnOfAddresses } = await import("../readdress-enrolment.js");
-  warnOfAddresses(invitation.terms.mqtt, output);
+  const { noteAddresses } = await import("../readdress-enrolment.js");
+  await noteAddresses(invitation.terms.mqtt, { output, operations });
   // nodeFiles creates files that only their owner may read.
   await writeDurably(files, path, Buffer.from(`${JSON.stringify(invitation, null, 2)}\n`));
   const { expiresAtMs } = invitation.terms;

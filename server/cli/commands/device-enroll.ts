@@ -213,7 +213,7 @@ async function noteEnrolment(
   profile: string,
   device: string,
   urls: readonly string[],
-  { output }: CommandContext,
+  { output, operations }: CommandContext,
 ): Promise<void> {
   const known = (await nodeFiles().list(fileURLToPath(profiles)))
     .filter((name) => name.endsWith(".json") && name !== "schema.json")
@@ -223,8 +223,8 @@ async function noteEnrolment(
       `stemma: note: the profile "${profile}" is not one of those here (${known.join(", ")}); ` +
         `the agent of ${device} must find one of that name or path on its device`,
     );
-  const { warnOfAddresses } = await import("../readdress-enrolment.js");
-  warnOfAddresses(urls, output);
+  const { noteAddresses } = await import("../readdress-enrolment.js");
+  await noteAddresses(urls, { output, operations });
 }
 
 /** @throws USAGE */
