@@ -1,7 +1,7 @@
 /** A server whose log cannot be written goes on serving, counts the lost lines, and stops when it is asked to. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ for (const form of ["plain", "json"])
       return;
     }
     const folder = await mkdtemp(join(tmpdir(), "stemma-log-"));
-    context.after(() => rm(folder, { recursive: true, force: true }));
+    const full = openSync("/dev/full", "w");
     const home = join(folder, "home");
     const child = spawn(
       process.execPath,
@@ -33,7 +33,7 @@ for (const form of ["plain", "json"])
         "json",
       ],
       {
-        stdio: ["pipe", "pipe", openSync("/dev/full", "w")],
+        stdio: ["pipe", "pipe", full],
         env: { ...process.env, STEMMA_EXIT_WITH_STDIN: "1" },
       },
     );
@@ -41,6 +41,13 @@ for (const form of ["plain", "json"])
       child.once("exit", (code, signal) => {
         resolve(signal ?? code);
       });
+    });
+    // Also where an assertion fails before the server was asked to stop.
+    context.after(async () => {
+      child.kill("SIGKILL");
+      await ended;
+      closeSync(full);
+      await rm(folder, { recursive: true, force: true });
     });
     assert.ok(child.stdout);
     const { httpUrl, socketPath } = await readyServer(child.stdout);
