@@ -77,7 +77,8 @@ export function describeApi(version: string): ApiDescription {
     info: {
       title: "Stemma server",
       version,
-      description: "All operations of a Stemma server. Errors have a stable code. Each answer has the header x-request-id, by which logs and facts name the request.",
+      description:
+        "All operations of a Stemma server. Errors have a stable code. Each answer has the header x-request-id, by which logs and facts name the request.",
     },
     security: [{ token: [] }],
     paths,

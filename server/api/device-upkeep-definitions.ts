@@ -81,13 +81,19 @@ export const deviceUpkeepOperations = {
     },
     output: shownDevice,
   }),
-  eraseDevice: call({
-    summary: "Erase everything that a revoked device gave; facts, records and what others share stay",
+  eraseDevices: call({
+    summary:
+      "Erase everything that a revoked device gave, or all that a selection means; facts, records and what others share stay",
     method: "POST",
     role: "admin",
-    path: `${devicePath}/erase`,
-    params: deviceParams,
+    path: `${fleetPath}/device-erasure`,
+    params: fleetParams,
     body: {
+      device: shortText.optional().describe("One device; either this or select"),
+      select: selectionText.optional(),
+      count: count
+        .optional()
+        .describe("How many devices the selection means, without which nothing is erased by one"),
       because: reasonText.optional(),
       dryRun: z.boolean().optional().describe("Answer what would go and what would stay, change nothing"),
     },

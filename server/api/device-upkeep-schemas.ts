@@ -24,24 +24,28 @@ export const setDevice = z
 
 export const erasure = z
   .object({
-    device: text,
-    versions: count.describe("Versions that it made and that are not retired yet"),
+    devices: z.array(text).readonly().describe("What was asked for"),
+    unfinished: z
+      .array(text)
+      .readonly()
+      .describe("Other devices whose erasure was cut short; the next one goes on with them"),
+    versions: count.describe("Versions that they made and that are not retired yet"),
     versionsInAll: count,
-    claims: count.describe("Models that it reported without their parameters"),
-    objects: count.describe("Objects of its versions that nothing else needs"),
+    claims: count.describe("Models that they reported without their parameters"),
+    objects: count.describe("Objects of their versions that nothing else needs"),
     bytes: count.describe("That they take"),
     sharedTensors: count.describe("Tensors that versions of others have too: they stay, as theirs"),
     sharedBytes: count,
-    recodedTensors: count.describe("Tensors of others that are coded against its own: they are stored anew"),
+    recodedTensors: count.describe("Tensors of others that are coded against theirs: they are stored anew"),
     recodedBytes: count.describe("Of them, raw"),
-    descendants: count.describe("Versions of others that were trained from its versions; they stay"),
-    leased: count.describe("Its objects that running transfers use: they go with a later collection"),
+    descendants: count.describe("Versions of others that were trained from their versions; they stay"),
+    leased: count.describe("Their objects that running transfers use: they go with a later collection"),
     backups: z
       .array(z.object({ location: text, atMs: timeMs }))
-      .describe("Made since its first version: they keep what they have"),
+      .describe("Made since their first version: they keep what they have"),
     setAside: count.describe("Damaged packs in packs/damaged, whose content nobody knows"),
     freedBytes: count.exactOptional().describe("By the collection, of everything that nothing needs"),
-    left: count.exactOptional().describe("Of its objects, still stored"),
+    left: count.exactOptional().describe("Of their objects, still stored"),
   })
   .meta({ id: "Erasure" });
 

@@ -74,7 +74,7 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   deviceLogs: "deviceUpkeep",
   quarantineDevice: "deviceUpkeep",
   removeDevice: "deviceUpkeep",
-  eraseDevice: "deviceUpkeep",
+  eraseDevices: "deviceUpkeep",
   rollouts: "rollouts",
   rollout: "rollouts",
   rolloutReport: "rollouts",

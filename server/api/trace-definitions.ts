@@ -50,6 +50,6 @@ export const traceOperations = {
           .nullable()
           .describe("From when on the server remembers its log; null: it remembers nothing"),
       })
-      .meta({ id: "Trace" }),
+      .meta({ id: "TracedSubject" }),
   }),
 };

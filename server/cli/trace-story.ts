@@ -78,7 +78,14 @@ const isLongId = /^[0-9a-f]{64}$/;
 /** Where a line came from in the server, and what the table says already. */
 const omitted: ReadonlySet<string> = new Set(["part", "fleet", "text", "message"]);
 /** Beside a sentence, only what leads further. */
-const leadingFields: ReadonlySet<string> = new Set(["device", "versionId", "request", "transfer", "rollout", "code"]);
+const leadingFields: ReadonlySet<string> = new Set([
+  "device",
+  "versionId",
+  "request",
+  "transfer",
+  "rollout",
+  "code",
+]);
 
 function lineDetails(fields: LoggedEvent["fields"], id: string): string {
   const { text, message } = fields;

@@ -1,7 +1,7 @@
 /** Operations by which people look after devices: settings, events, log, quarantine, removal. */
 import { StemmaError } from "../../shared/errors.js";
 import { logPage } from "../api/device-upkeep-schemas.js";
-import type { CallOutput, ServerOperations } from "../api/server-operations.js";
+import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { deviceOperations } from "./device-operations.js";
@@ -9,7 +9,7 @@ import { refusedBy, requireDevice } from "./required-device.js";
 
 type DeviceUpkeep = Pick<
   ServerOperations,
-  "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "eraseDevice" | "removeDevice"
+  "setDevices" | "deviceEvents" | "deviceLogs" | "quarantineDevice" | "eraseDevices" | "removeDevice"
 >;
 
 export function deviceUpkeep(
@@ -17,15 +17,22 @@ export function deviceUpkeep(
   devices: Pick<ReturnType<typeof deviceOperations>, "devices" | "device" | "command">,
 ): DeviceUpkeep {
   const { clock } = home.ports;
+  /** @throws USAGE, and what a selection throws */
+  const namedDevices = async ({
+    fleet,
+    device,
+    select,
+  }: Pick<OperationInput<"setDevices">, "fleet" | "device" | "select">): Promise<readonly string[]> => {
+    if ((device === undefined) === (select === undefined))
+      throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
+    if (device !== undefined) return [device];
+    return (await devices.devices({ fleet, select })).map((each) => each.device);
+  };
   return {
     setDevices: async ({ fleet, device, select, settings, dryRun }) => {
       const repository = await fleets.get(fleet);
-      if ((device === undefined) === (select === undefined))
-        throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
-      const named =
-        device === undefined
-          ? (await devices.devices({ fleet, select })).map((each) => each.device)
-          : [requireDevice(repository, device).device];
+      const named = await namedDevices({ fleet, device, select });
+      if (device !== undefined) requireDevice(repository, device);
       const { setDevices } = await import("./device-settings.js");
       return setDevices(repository, await live?.fleet(fleet), named, { settings, dryRun, atMs: clock.now() });
     },
@@ -54,12 +61,15 @@ export function deviceUpkeep(
       if (quarantined) await (await live?.fleet(fleet))?.cutOff(device);
       return devices.device({ fleet, device });
     },
-    eraseDevice: async ({ fleet, device, because = "", dryRun = false }) => {
+    eraseDevices: async ({ fleet, device, select, count, because = "", dryRun = false }) => {
       const repository = await fleets.get(fleet);
-      const plan = await repository.planErasure(device);
+      const named = await namedDevices({ fleet, device, select });
+      const plan = await repository.planErasure(named);
       if (dryRun) return plan;
-      await (await live?.fleet(fleet))?.forgetUploads(device);
-      return await repository.eraseDevice(device, because);
+      if (select !== undefined) requireCount(named, count);
+      const liveFleet = await live?.fleet(fleet);
+      for (const each of [...named, ...plan.unfinished]) await liveFleet?.forgetUploads(each);
+      return await repository.eraseDevices(named, because);
     },
     removeDevice: async ({ fleet, device, because = "", dryRun = false }) => {
       const repository = await fleets.get(fleet);
@@ -83,6 +93,22 @@ function refuseStanding(repository: FleetRepository, device: string, quarantined
   throw new StemmaError("NOT_ALLOWED", `${device} is ${state} already. Nothing was changed.`, { device });
 }
 
+/** An agent of an earlier release answers all of its events. */
+function onlyAbout(about: string | undefined, page: CallOutput<"deviceLogs">): CallOutput<"deviceLogs"> {
+  if (about === undefined) return page;
+  return { ...page, events: page.events.filter(({ fields }) => Object.values(fields).includes(about)) };
+}
+
+/** Who erases by a selection says how many devices that means: it may mean others than when it was looked at. */
+function requireCount(named: readonly string[], count: number | undefined): void {
+  if (named.length === count) return;
+  throw new StemmaError(
+    "USAGE",
+    `The selection means ${named.length} ${named.length === 1 ? "device" : "devices"}${count === undefined ? "" : `, not ${count}`}, and nothing was erased. Look at them with --dry-run, then repeat it with --count ${named.length}.`,
+    { devices: named.slice(0, 100) },
+  );
+}
+
 /** What a device answered, checked as everything that a device says. @throws ENVELOPE_MALFORMED */
 function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
   const read = logPage.safeParse(answer);
@@ -93,10 +119,4 @@ function checkedLog(device: string, answer: unknown): CallOutput<"deviceLogs"> {
     `The device ${device} answered with something that is not a log (${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}). Update its agent.`,
     { device },
   );
-/** An agent of an earlier release answers all of its events. */
-function onlyAbout(about: string | undefined, page: CallOutput<"deviceLogs">): CallOutput<"deviceLogs"> {
-  if (about === undefined) return page;
-  return { ...page, events: page.events.filter(({ fields }) => Object.values(fields).includes(about)) };
-}
-
 }

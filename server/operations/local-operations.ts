@@ -98,7 +98,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       (await import("./batch-enrolment.js")).batchOperations(context),
     ),
     ...onUse(
-      ["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "eraseDevice", "removeDevice"],
+      ["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "eraseDevices", "removeDevice"],
       async () => (await import("./device-upkeep.js")).deviceUpkeep(context, devices),
     ),
     ...onUse(

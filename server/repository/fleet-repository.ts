@@ -445,10 +445,10 @@ export interface FleetRepository {
   tag(name: string, tag: string, versionId: Hash | null): Promise<void>;
   /** @throws MODEL_HELD, MODEL_IN_USE where the version is assigned to, or active on, a device */
   retire(versionId: Hash, because: string): Promise<void>;
-  /** What an erasure of a device would do (erasure/erase-device.ts). */
-  planErasure(device: string): Promise<ErasurePlan>;
-  /** Erases what a revoked device gave; again to go on after a kill. */
-  eraseDevice(device: string, because: string): Promise<Erased>;
+  /** What an erasure of these devices would do (erasure/erase-devices.ts). */
+  planErasure(devices: readonly string[]): Promise<ErasurePlan>;
+  /** Erases what revoked devices gave; again, for any device or none, to go on after a kill. */
+  eraseDevices(devices: readonly string[], because: string): Promise<Erased>;
   /** Throws the error that `retire` would throw now. @throws MODEL_NOT_FOUND, MODEL_HELD, MODEL_IN_USE */
   checkRetirable(versionId: Hash): void;
   /**

@@ -26,7 +26,7 @@ import { CommitQueue } from "./commit-queue.js";
 import type { RepositoryContext } from "./context.js";
 import { hasActivation, nextGeneration } from "./state/device-state.js";
 import { deviceSummary } from "./state/device-summary.js";
-import { eraseDevice, planErasure } from "./erasure/erase-device.js";
+import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { factCodec } from "./state/fact-codec.js";
@@ -247,8 +247,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
       if (requireVersion(context, versionId).state !== "retired")
         await freeing(() => append({ type: "retired", atMs: now(), versionId, because }));
     },
-    planErasure: (device) => planErasure(context, device),
-    eraseDevice: (device, because) => freeing(() => eraseDevice(context, device, because)),
+    planErasure: (devices) => planErasure(context, devices),
+    eraseDevices: (devices, because) => freeing(() => eraseDevices(context, devices, because)),
     checkRetirable: (versionId) => {
       checkRetirable(state, versionId);
     },

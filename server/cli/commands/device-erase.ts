@@ -1,69 +1,112 @@
-/** `stemma device erase`: everything that a device gave goes. */
+/** `stemma device erase`: everything that devices gave goes. */
 import type { Command } from "commander";
 import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
+import { wholeNumber } from "../whole-number.js";
 
 const help = `
-Everything that the device gave goes from this home: tensors, data, attachments, what its
+Everything that a device gave goes from this home: tensors, data, attachments, what its
 trainings left, evaluations, labels, settings. Facts and ids stay, by which the history is
 proven; so do tensors that versions of others have too, and backups, which are named. It
-cannot be undone. Revoke the device first; look with --dry-run; run it again after a kill.
+cannot be undone. Revoke the devices first; look with --dry-run; run it again after a kill.
 
   stemma device revoke van-7 --because "sold"
   stemma device erase van-7 --dry-run
   stemma device erase van-7 --because "sold, the owner asked for it"
+
+A selection (docs/selections.md) erases several, all of which must be revoked. --count says
+how many it means, so that no other selection than the one you looked at is erased:
+
+  stemma device erase --select "state=revoked and label.owner=ann" --dry-run
+  stemma device erase --select "state=revoked and label.owner=ann" --count 3 --because "sold"
 `;
 
 interface EraseChoices {
+  readonly select?: string;
+  readonly count?: string;
   readonly because?: string;
   readonly dryRun: boolean;
 }
 
-type Erasure = CallOutput<"eraseDevice">;
+type Erasure = CallOutput<"eraseDevices">;
 
 export function addEraseCommand(device: Command): void {
   device
     .command("erase")
-    .argument("<device>", "one device, by its full name")
+    .argument("[device]", "one device, by its full name")
+    .option("--select <selection>", "all devices that a selection means (docs/selections.md)")
+    .option("--count <devices>", "how many devices the selection means; needed without --dry-run")
     .option("--because <reason>", "kept with the fact; needed without --dry-run")
     .option("--dry-run", "show what would go and what would stay, change nothing", false)
-    .description("erase a revoked device's models and data for good")
+    .description("erase revoked devices' models and data for good")
     .addHelpText("after", help)
-    .action(async (name: string, choices: EraseChoices, command: Command) =>
+    .action(async (name: string | undefined, choices: EraseChoices, command: Command) =>
       withContext(command, (context) => eraseCommand(name, choices, context)),
     );
 }
 
 async function eraseCommand(
-  device: string,
-  { because, dryRun }: EraseChoices,
+  device: string | undefined,
+  { select, count, because, dryRun }: EraseChoices,
   { output, operations, options: { fleet } }: CommandContext,
 ): Promise<void> {
+  if ((device === undefined) === (select === undefined))
+    throw new StemmaError("USAGE", "Name one device, or several with --select SELECTION.");
   if (!dryRun && because === undefined)
     throw new StemmaError(
       "USAGE",
-      `What is erased does not come back. Say why with --because TEXT, which the journal keeps; \`stemma device erase ${device} --dry-run\` shows what would go.`,
+      `What is erased does not come back. Say why with --because TEXT, which the journal keeps; \`stemma device erase ${device ?? `--select ${JSON.stringify(select)}`} --dry-run\` shows what would go.`,
     );
   const opened = await operations();
-  const found = await opened.eraseDevice({
+  const found = await opened.eraseDevices({
     fleet,
-    device,
     dryRun,
+    ...(device === undefined ? {} : { device }),
+    ...(select === undefined ? {} : { select }),
+    ...(count === undefined ? {} : { count: wholeNumber("--count", count) }),
     ...(because === undefined ? {} : { because }),
   });
-  output.print({ data: found, names: [device], text: erasureText(found, dryRun).join("\n") });
+  output.print({ data: found, names: found.devices, text: erasureText(found, dryRun).join("\n") });
   if ((found.left ?? 0) > 0) process.exitCode = exitStatus.partly;
+}
+
+/** Devices that one line names. */
+const maxNamed = 8;
+
+function listed(devices: readonly string[]): string {
+  const more = devices.length - maxNamed;
+  return `${devices.slice(0, maxNamed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** A few lines: what goes, and what is kept where. Pure. */
 function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
-  const { device, versionsInAll, claims, objects, bytes, backups, freedBytes, left = 0 } = erasure;
+  const {
+    devices,
+    unfinished,
+    versionsInAll,
+    claims,
+    objects,
+    bytes,
+    backups,
+    freedBytes,
+    left = 0,
+  } = erasure;
   const { sharedTensors, sharedBytes, recodedTensors, recodedBytes, descendants, leased, setAside } = erasure;
   const when = (what: boolean, text: string): readonly string[] => (what ? [text] : []);
+  const who =
+    devices.length === 0
+      ? "no further device"
+      : devices.length === 1
+        ? devices[0]
+        : `${devices.length} devices (${listed(devices)})`;
   return [
-    `${dryRun ? "would erase" : "erased"} ${device}: ${versionsInAll} versions${claims > 0 ? `, ${claims} claims` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
+    `${dryRun ? "would erase" : "erased"} ${who}: ${versionsInAll} versions${claims > 0 ? `, ${claims} claims` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
+    ...when(
+      unfinished.length > 0,
+      `  ${dryRun ? "would go on with" : "went on with"} an erasure that was cut short: ${listed(unfinished)}`,
+    ),
     ...when(freedBytes !== undefined, `  freed ${formatBytes(freedBytes ?? 0)} with the collection`),
     ...when(
       sharedTensors > 0,
@@ -71,9 +114,9 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
     ),
     ...when(
       recodedTensors > 0,
-      `  ${recodedTensors} tensors of others ${dryRun ? "would be" : "were"} stored anew, ${formatBytes(recodedBytes)}: they were coded against its own`,
+      `  ${recodedTensors} tensors of others ${dryRun ? "would be" : "were"} stored anew, ${formatBytes(recodedBytes)}: they were coded against these`,
     ),
-    ...when(descendants > 0, `  kept: ${descendants} versions of others that were trained from its versions`),
+    ...when(descendants > 0, `  kept: ${descendants} versions of others that were trained from these`),
     ...when(leased > 0, `  ${leased} objects are in transfers that run: they go with a later collection`),
     ...backups.map(
       ({ location, atMs }) => `  kept: the backup of ${formatTime(atMs)} in ${location}; delete it yourself`,

@@ -30,32 +30,28 @@ export function addArchiveRoutes(app: FastifyInstance, jobs: ArchiveJobs, caller
   const { planStorage, applyStorage } = operationTable;
   app.post(planStorage.path, (request, reply) => {
     const input = readInput(planStorage, request);
-    return reply
-      .status(202)
-      .send(
-        jobs.start({
-          name: "plan",
-          fleet: input.fleet,
-          input,
-          caller: callerBy(request),
-          requestId: request.id,
-        }),
-      );
+    return reply.status(202).send(
+      jobs.start({
+        name: "plan",
+        fleet: input.fleet,
+        input,
+        caller: callerBy(request),
+        requestId: request.id,
+      }),
+    );
   });
   app.post(applyStorage.path, { bodyLimit: maxPlanBytes }, (request, reply) => {
     const { plan, ...options } = readInput(applyStorage, request);
     const input = plan === undefined || plan === null ? options : { ...options, plan: readArchivePlan(plan) };
-    return reply
-      .status(202)
-      .send(
-        jobs.start({
-          name: "apply",
-          fleet: input.fleet,
-          input,
-          caller: callerBy(request),
-          requestId: request.id,
-        }),
-      );
+    return reply.status(202).send(
+      jobs.start({
+        name: "apply",
+        fleet: input.fleet,
+        input,
+        caller: callerBy(request),
+        requestId: request.id,
+      }),
+    );
   });
   addJobRoutes(app, planStorage.jobsPath, jobs);
 }

@@ -1,28 +1,33 @@
-/** What an erasure of a device takes, and what it leaves. Types only. */
+/** What an erasure of devices takes, and what it leaves. Types only. */
 
 /** What an erasure takes, and what it leaves. */
 export interface ErasurePlan {
-  readonly device: string;
-  /** Versions that it made and that are not retired yet. */
+  readonly devices: readonly string[];
+  /**
+   * Other devices that were erased before, and of which something is still stored that nothing needs: an erasure was
+   * cut short, or a transfer had it. The next erasure goes on with them.
+   */
+  readonly unfinished: readonly string[];
+  /** Versions that they made and that are not retired yet. */
   readonly versions: number;
-  /** Versions that it made, retired ones too. */
+  /** Versions that they made, retired ones too. */
   readonly versionsInAll: number;
-  /** Models that it reported without their parameters. */
+  /** Models that they reported without their parameters. */
   readonly claims: number;
-  /** Objects of its versions that nothing else needs, and the bytes that they take. */
+  /** Objects of their versions that nothing else needs, and the bytes that they take. */
   readonly objects: number;
   readonly bytes: number;
-  /** Tensors of its versions that versions of others have too: they stay, as theirs. */
+  /** Tensors of their versions that versions of others have too: they stay, as theirs. */
   readonly sharedTensors: number;
   readonly sharedBytes: number;
-  /** Tensors of others that are coded against its own: they are stored anew, raw. */
+  /** Tensors of others that are coded against theirs: they are stored anew, raw. */
   readonly recodedTensors: number;
   readonly recodedBytes: number;
-  /** Versions of others that were trained from its versions; they keep their ids as parents. */
+  /** Versions of others that were trained from their versions; they keep their ids as parents. */
   readonly descendants: number;
-  /** Its objects that running transfers of others use: they go with a later collection. */
+  /** Their objects that running transfers of others use: they go with a later collection. */
   readonly leased: number;
-  /** Backups that were made since its first version, newest last. */
+  /** Backups that were made since their first version, newest last. */
   readonly backups: readonly { readonly location: string; readonly atMs: number }[];
   /** Damaged packs that were set aside in packs/damaged: nobody knows what they have. */
   readonly setAside: number;
@@ -31,6 +36,6 @@ export interface ErasurePlan {
 export interface Erased extends ErasurePlan {
   /** Bytes that the collection freed, of everything that nothing needs. */
   readonly freedBytes: number;
-  /** Objects of its versions that are still stored and that no version of others needs. */
+  /** Objects of their versions, and of unfinished ones, that are still stored and that no version of others needs. */
   readonly left: number;
 }

@@ -313,7 +313,9 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     }
     await log.until("released", 7);
     const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["versionId"]);
-    const recorded = log.events.filter((one) => one.event === "recorded").map((one) => one.fields["versionId"]);
+    const recorded = log.events
+      .filter((one) => one.event === "recorded")
+      .map((one) => one.fields["versionId"]);
     assert.deepEqual(recorded, trained, "in the order in which they were trained");
     const versions = await server.handle.operations.models({ fleet: testFleet, device: "v1" });
     assert.deepEqual(

@@ -521,8 +521,14 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "asOf", ask: (at) => at.asOf({ fleet, at: 4e12 }) },
     { name: "revoke", ask: (at) => at.revoke({ ...car, because: "sold" }) },
-    { name: "eraseDevice", shows: "what would go", ask: (at) => at.eraseDevice({ ...car, dryRun: true }) },
-    { name: "eraseDevice", ask: (at) => at.eraseDevice({ ...car, because: "sold" }) },
+    { name: "eraseDevices", shows: "what would go", ask: (at) => at.eraseDevices({ ...car, dryRun: true }) },
+    {
+      name: "eraseDevices",
+      shows: "another number of devices",
+      ask: (at) => at.eraseDevices({ fleet, select: "state=revoked", count: 7 }),
+      fails: "USAGE",
+    },
+    { name: "eraseDevices", ask: (at) => at.eraseDevices({ ...car, because: "sold" }) },
     { name: "removeDevice", ask: (at) => at.removeDevice({ ...car, because: "sold" }) },
     { name: "device", shows: "a removed one", ask: (at) => at.device(car), fails: "DEVICE_UNKNOWN" },
     {
@@ -774,16 +780,16 @@ export function steps(backupFolder: string): readonly Step[] {
     },
     { name: "recipes", ask: (at) => at.recipes({ fleet }) },
     { name: "revokeRecipe", ask: (at) => at.revokeRecipe({ fleet, recipe: "my-recipe", because: "old" }) },
+    {
+      name: "trace",
+      ask: async (at) => ({ ...(await at.trace({ fleet, id: "rollout:none" })), logSinceMs: 0 }),
+    },
     { name: "journal", ask: async (at) => (await at.journal({ fleet, from: 0, limit: 1 })).facts },
     {
       name: "journalHead",
       ask: async (at) => {
         const { head, consistency } = await at.journalHead({ fleet, from: 1 });
         return { head: anyHead(head), consistency: consistency?.slice(0, 0) };
-    {
-      name: "trace",
-      ask: async (at) => ({ ...(await at.trace({ fleet, id: "rollout:none" })), logSinceMs: 0 }),
-    },
       },
     },
     {

@@ -139,38 +139,38 @@ for (const [place, makeHome] of places)
       Object.keys(secrets).sort(),
       "the search finds what is there",
     );
-    await assert.rejects(repository.planErasure("van-9"), { code: "DEVICE_UNKNOWN" });
-    await assert.rejects(repository.eraseDevice("van-1", "sold"), { code: "NOT_ALLOWED" });
+    await assert.rejects(repository.planErasure(["van-9"]), { code: "DEVICE_UNKNOWN" });
+    await assert.rejects(repository.eraseDevices(["van-1"], "sold"), { code: "NOT_ALLOWED" });
     await repository.append({ type: "revoked", atMs: 5, device: "van-1", because: "sold" });
     await repository.hold(filled.ids.mine, "an incident");
-    await assert.rejects(repository.eraseDevice("van-1", "sold"), { code: "MODEL_HELD" });
+    await assert.rejects(repository.eraseDevices(["van-1"], "sold"), { code: "MODEL_HELD" });
     await repository.unhold(filled.ids.mine, "it is over");
     await repository.append({
       type: "activated",
       ...{ atMs: 6, deviceAtMs: 6, deviceClockErrorMs: 0, session: 1 },
       ...{ device: "van-2", line: "cam", versionId: filled.ids.mineToo },
     });
-    await assert.rejects(repository.eraseDevice("van-1", "sold"), { code: "MODEL_IN_USE" });
+    await assert.rejects(repository.eraseDevices(["van-1"], "sold"), { code: "MODEL_IN_USE" });
     await repository.append({
       type: "activated",
       ...{ atMs: 7, deviceAtMs: 7, deviceClockErrorMs: 0, session: 1 },
       ...{ device: "van-2", line: "cam", versionId: filled.ids.other },
     });
-    const plan = await repository.planErasure("van-1");
+    const plan = await repository.planErasure(["van-1"]);
     assert.deepEqual(
       [plan.versions, plan.sharedTensors, plan.recodedTensors, plan.descendants, plan.leased],
       [2, 2, 1, 1, 0],
     );
     assert.equal(plan.recodedBytes, 4 * 40 * 40);
-    assert.deepEqual(await repository.planErasure("van-1"), plan, "a plan changes nothing");
+    assert.deepEqual(await repository.planErasure(["van-1"]), plan, "a plan changes nothing");
     assert.ok(await sameTensors(repository, filled.ids.mineToo, models.mineToo));
     // What was written lately is pinned for a while, in case a fact follows that needs it.
     home.ports.clock.advance(3_600_000);
-    const erased = await repository.eraseDevice("van-1", "sold");
+    const erased = await repository.eraseDevices(["van-1"], "sold");
     assert.equal(erased.left, 0);
     assert.ok(erased.freedBytes > 0);
     await assertErased(filled, home);
-    const again = await repository.eraseDevice("van-1", "again");
+    const again = await repository.eraseDevices(["van-1"], "again");
     assert.deepEqual([again.versions, again.objects, again.recodedTensors], [0, 0, 0]);
     await repository.close();
     const reopened = await openRepository(await home.reopen(), "cars");
@@ -203,16 +203,41 @@ test("an erasure that was cut off by a failing disk goes on when it is run again
       "cars",
     ).catch(() => undefined);
     changes = 0;
-    isWhole = await (first?.eraseDevice("van-1", "sold").then(
+    isWhole = await (first?.eraseDevices(["van-1"], "sold").then(
       () => changes < cut,
       () => false,
     ) ?? Promise.resolve(false));
     await first?.close().catch(() => undefined);
     const second = await openRepository(await home.reopen(), "cars");
-    if (!isWhole) await second.eraseDevice("van-1", "sold");
+    // Its labels may be gone, and with them the selection that meant it: any erasure goes on with it.
+    const isStated = second.device("van-1")?.erased !== undefined;
+    if (!isWhole) await second.eraseDevices(isStated ? [] : ["van-1"], "sold");
     await assertErased({ ...filled, repository: second }, home);
     await second.close();
     assert.ok(cut < 200, "it never ended");
   }
   assert.ok(cut > 3, `it was cut off at ${cut - 1} places`);
+});
+
+test("several devices are erased as one: what only they have in common goes too", async () => {
+  const home = await memoryHome();
+  const { repository, ids } = await fill(home);
+  await repository.append({ type: "revoked", atMs: 5, device: "van-1", because: "sold" });
+  const both = ["van-1", "van-2"];
+  await assert.rejects(repository.eraseDevices(both, "sold"), { code: "NOT_ALLOWED" });
+  assert.equal(repository.device("van-1")?.erased, undefined, "all or none");
+  await repository.append({ type: "revoked", atMs: 5, device: "van-2", because: "sold" });
+  home.ports.clock.advance(3_600_000);
+  const plan = await repository.planErasure(both);
+  assert.deepEqual(
+    [plan.devices, plan.unfinished, plan.versions, plan.sharedTensors, plan.recodedTensors, plan.descendants],
+    [both, [], 3, 1, 0, 0],
+  );
+  const erased = await repository.eraseDevices(both, "sold");
+  assert.equal(erased.left, 0);
+  assert.deepEqual(await foundIn(home.files, home.path, { ...secrets, ...common }), []);
+  assert.ok(await sameTensors(repository, ids.base, models.base));
+  for (const device of both) assert.equal(repository.device(device)?.erased?.because, "sold");
+  assert.deepEqual((await repository.planErasure([])).unfinished, []);
+  await repository.close();
 });

@@ -27,5 +27,7 @@ it("answers a command with the result of the device that it was sent to, and no 
 
 it("says at once that a command did not go out, instead of waiting for an answer", async () => {
   const { relay } = relayTo(false);
-  await assert.rejects(relay.send("v1", { name: "evaluate", body: {} }, 300_000), { code: "SERVER_UNREACHABLE" });
+  await assert.rejects(relay.send("v1", { name: "evaluate", body: {} }, 300_000), {
+    code: "SERVER_UNREACHABLE",
+  });
 });

@@ -1,7 +1,8 @@
 /**
- * Erases what a revoked device gave: its versions are retired, the tensors of others that are coded against theirs are
+ * Erases what revoked devices gave: their versions are retired, the tensors of others that are coded against theirs are
  * stored anew, and a collection removes the rest. Facts, save records and ids stay: they are what the history is proven
- * by. Each step can be repeated, so that after a kill the same call goes on.
+ * by. Each step can be repeated. The facts come first, so after a kill or on a full disk any later erasure goes on with
+ * what they name, also where the selection means these devices no more because their labels are gone.
  */
 import { join } from "node:path";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
@@ -28,15 +29,25 @@ const leaseMs = 3_600_000;
 /** A plan is stale where versions were recorded meanwhile. */
 const maxCollections = 5;
 
-const versionsOf = ({ byDevice }: RepositoryContext, device: string): readonly VersionState[] =>
-  byDevice.get(device) ?? [];
+const versionsOf = ({ byDevice }: RepositoryContext, devices: readonly string[]): readonly VersionState[] =>
+  devices.flatMap((device) => byDevice.get(device) ?? []);
 
-/** @throws DEVICE_UNKNOWN, NOT_ALLOWED where it is not revoked, MODEL_HELD, MODEL_IN_USE, COLLECTION_REFUSED */
-export async function planErasure(context: RepositoryContext, device: string): Promise<ErasurePlan> {
+const isOpen = ({ retired }: VersionState): boolean => retired === undefined;
+
+/**
+ * @param asked each once; none: what is unfinished
+ * @throws DEVICE_UNKNOWN, NOT_ALLOWED where one is not revoked, MODEL_HELD, MODEL_IN_USE, COLLECTION_REFUSED
+ */
+export async function planErasure(
+  context: RepositoryContext,
+  asked: readonly string[],
+): Promise<ErasurePlan> {
   const { objects, state, files, folder } = context;
-  requireRevoked(context, device);
-  const versions = versionsOf(context, device);
-  const open = versions.filter(({ retired }) => retired === undefined);
+  requireRevoked(context, asked);
+  const cutShort = cutShortBefore(context, asked);
+  const devices = [...asked, ...cutShort];
+  const versions = versionsOf(context, devices);
+  const open = versions.filter(isOpen);
   for (const { versionId } of open) checkRetirable(state, versionId);
   const own = await ownObjects(context, versions);
   const live = await liveWithoutVersions(
@@ -50,19 +61,20 @@ export async function planErasure(context: RepositoryContext, device: string): P
   const needed = withClosure(live, (id) => objects.encodingOf(id));
   const sizeOf = (id: Hash): number => objects.stat(id)?.byteLength ?? 0;
   const storedBytes = (id: Hash): number => objects.encodingOf(id)?.storedBytes ?? sizeOf(id);
-  const firstMs = versions[0]?.recordedAtMs ?? Infinity;
+  const firstMs = Math.min(...versions.map(({ recordedAtMs }) => recordedAtMs));
   return {
-    device,
+    devices: asked,
+    unfinished: [...cutShort, ...(await leftBefore(context, devices, live)).keys()],
     versions: open.length,
     versionsInAll: versions.length,
-    claims: claimsOf(context, device).length,
+    claims: claimsOf(context, devices).length,
     objects: doomed.size,
     bytes: sum([...doomed].map(storedBytes)),
     sharedTensors: shared.length,
     sharedBytes: sum(shared.map(sizeOf)),
     recodedTensors: recoded.length,
     recodedBytes: sum(recoded.map(sizeOf)),
-    descendants: descendantsOfOthers(context, versions, device),
+    descendants: descendantsOfOthers(context, versions, devices),
     leased: [...doomed].filter((id) => !dead.has(id) && !needed.has(id)).length,
     backups: state.backups
       .filter(({ atMs }) => atMs >= firstMs)
@@ -71,23 +83,77 @@ export async function planErasure(context: RepositoryContext, device: string): P
   };
 }
 
+/** Whether a version was there when its device was erased. What it gave since, enrolled again, is not erased. */
+function wasErased({ state }: RepositoryContext, device: string): (version: VersionState) => boolean {
+  const atMs = state.devices.get(device)?.erased?.atMs ?? -Infinity;
+  return ({ recordedAtMs }) => recordedAtMs <= atMs;
+}
+
+/** Devices whose erasure was stated, and ended before it had retired all they gave. */
+function cutShortBefore(context: RepositoryContext, except: readonly string[]): readonly string[] {
+  return [...context.state.devices]
+    .filter(
+      ([device, { erased, status }]) =>
+        erased !== undefined &&
+        status === "revoked" &&
+        !except.includes(device) &&
+        (claimsOf(context, [device]).length > 0 ||
+          versionsOf(context, [device]).some(
+            (version) => isOpen(version) && wasErased(context, device)(version),
+          )),
+    )
+    .map(([device]) => device);
+}
+
+/** Other devices erased before that have objects which nothing needs, with these objects. */
+async function leftBefore(
+  context: RepositoryContext,
+  except: readonly string[],
+  live: ReadonlySet<Hash>,
+): Promise<ReadonlyMap<string, readonly Hash[]>> {
+  const { objects, state } = context;
+  const found = new Map<string, readonly Hash[]>();
+  for (const [device, { erased }] of state.devices) {
+    if (erased === undefined || except.includes(device)) continue;
+    const own = await ownObjects(context, versionsOf(context, [device]).filter(wasErased(context, device)));
+    const left = [...own].filter((id) => objects.has(id) && !live.has(id));
+    if (left.length > 0) found.set(device, left);
+  }
+  return found;
+}
+
 /**
+ * Goes on with erasures that were cut short, too.
+ * @param asked each once; none: only what is unfinished
  * @throws what planErasure throws; DISK_FULL where tensors of others
  * cannot be stored anew: then run it again with more space
  */
-export async function eraseDevice(
+export async function eraseDevices(
   context: RepositoryContext,
-  device: string,
+  asked: readonly string[],
   because: string,
 ): Promise<Erased> {
-  const plan = await planErasure(context, device);
+  const plan = await planErasure(context, asked);
+  const devices = [...asked, ...cutShortBefore(context, asked)];
+  for (const device of devices) await stateErased(context, device, because);
+  const own = await ownObjects(context, versionsOf(context, devices));
+  const live = await liveObjects(context);
+  const left = await leftBefore(context, devices, live);
+  const doomed = new Set([...own, ...[...left.values()].flat()].filter((id) => !live.has(id)));
+  await storeAnew(context, recodedTensors(context, doomed, live));
+  const freedBytes = await collectAll(context);
+  return { ...plan, freedBytes, left: [...doomed].filter((id) => context.objects.has(id)).length };
+}
+
+/** The facts. */
+async function stateErased(context: RepositoryContext, device: string, because: string): Promise<void> {
   const { state, clock } = context;
+  const open = versionsOf(context, [device]).filter(isOpen);
+  const claims = claimsOf(context, [device]);
   // Again where a version of it was recorded since: an upload may have ended while the device was revoked.
-  if (state.devices.get(device)?.erased === undefined || plan.versions > 0 || plan.claims > 0)
+  if (state.devices.get(device)?.erased === undefined || open.length > 0 || claims.length > 0)
     await appendFacts(context, [{ type: "device-erased", atMs: clock.now(), device, because }]);
-  for (const { versionId } of claimsOf(context, device))
-    await giveUpClaim(context, versionId, erasedText(device, because));
-  const open = versionsOf(context, device).filter(({ retired }) => retired === undefined);
+  for (const { versionId } of claims) await giveUpClaim(context, versionId, erasedText(device, because));
   for (let at = 0; at < open.length; at += factsAtOnce)
     await appendFacts(
       context,
@@ -98,31 +164,32 @@ export async function eraseDevice(
         because: erasedText(device, because),
       })),
     );
-  const own = await ownObjects(context, versionsOf(context, device));
-  const live = await liveObjects(context);
-  const doomed = new Set([...own].filter((id) => !live.has(id)));
-  await storeAnew(context, recodedTensors(context, doomed, live));
-  const freedBytes = await collectAll(context);
-  const left = [...doomed].filter((id) => context.objects.has(id)).length;
-  return { ...plan, freedBytes, left };
 }
 
 /** @throws DEVICE_UNKNOWN, NOT_ALLOWED */
-function requireRevoked({ state, fleet }: RepositoryContext, device: string): void {
-  const known = state.devices.get(device);
-  if (known === undefined)
-    throw new StemmaError(
-      "DEVICE_UNKNOWN",
-      `The fleet ${fleet} never had a device ${JSON.stringify(device.slice(0, 80))}. Write its full name; a removed device can be erased too.`,
-      { device },
-    );
-  if (known.status !== "revoked")
-    throw new StemmaError(
-      "NOT_ALLOWED",
-      `${device} is ${known.status}, and only a revoked device can be erased: another one reports on. Revoke it first: stemma device revoke ${device} --because TEXT.`,
-      { device },
-    );
+function requireRevoked({ state, fleet }: RepositoryContext, devices: readonly string[]): void {
+  for (const device of devices)
+    if (state.devices.get(device) === undefined)
+      throw new StemmaError(
+        "DEVICE_UNKNOWN",
+        `The fleet ${fleet} never had a device ${JSON.stringify(device.slice(0, 80))}. Write its full name; a removed device can be erased too.`,
+        { device },
+      );
+  const others = devices.filter((device) => state.devices.get(device)?.status !== "revoked");
+  const [device] = others;
+  if (device === undefined) return;
+  const standing = state.devices.get(device)?.status ?? "";
+  throw new StemmaError(
+    "NOT_ALLOWED",
+    devices.length === 1
+      ? `${device} is ${standing}, and only a revoked device can be erased: another one reports on. Revoke it first: stemma device revoke ${device} --because TEXT.`
+      : `${others.length} of these ${devices.length} devices are not revoked (${others.slice(0, maxNamed).join(", ")}${others.length > maxNamed ? " …" : ""}), and nothing was erased: a device that is not revoked reports on. Revoke them first, or leave them out: --select "state=revoked and …".`,
+    { device },
+  );
 }
+
+/** Devices that one message names. */
+const maxNamed = 5;
 
 const erasedText = (device: string, because: string): string =>
   `erased with ${device}${because === "" ? "" : `: ${because}`}`;
@@ -203,20 +270,25 @@ async function collectAll(context: RepositoryContext): Promise<number> {
 
 function claimsOf(
   { claimRecords, state }: RepositoryContext,
-  device: string,
+  devices: readonly string[],
 ): readonly { versionId: Hash }[] {
-  return [...state.claims.values()].filter(({ versionId }) => claimRecords.get(versionId)?.device === device);
+  return [...state.claims.values()].filter(({ versionId }) =>
+    devices.includes(claimRecords.get(versionId)?.device ?? ""),
+  );
 }
 
 function descendantsOfOthers(
   { byBase, records }: RepositoryContext,
   versions: readonly VersionState[],
-  device: string,
+  devices: readonly string[],
 ): number {
   const found = new Set(
     versions
       .flatMap(({ versionId }) => byBase.get(versionId) ?? [])
-      .filter(({ versionId, retired }) => retired === undefined && records.get(versionId)?.device !== device)
+      .filter(
+        ({ versionId, retired }) =>
+          retired === undefined && !devices.includes(records.get(versionId)?.device ?? ""),
+      )
       .map(({ versionId }) => versionId),
   );
   return found.size;
