@@ -175,7 +175,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   const tls = config.tls === "own" ? await openOwnTls(config, home, log) : undefined;
   if (tls !== undefined) closing.add(() => Promise.resolve(tls.close()));
   const events = eventHub(home.ports.clock);
-  const rules = new ClaimRules(config.limits, home.ports.clock);
+  const rules = new ClaimRules({ ...config.limits, training: config.trainingLimits }, home.ports.clock);
   const replays = new ReplayRunner({
     home,
     fleets,
@@ -183,6 +183,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
     rules,
     version: programVersion(),
     recipeConfinement: () => Promise.resolve(config.recipeConfinement),
+    trainingLimits: () => Promise.resolve(config.trainingLimits),
     log: log.child({ part: "replays" }),
     fleetOf: (fleet) => ingests.get(fleet),
   });
@@ -284,6 +285,7 @@ async function startHttp(
       caller,
       request,
       recipeConfinement: () => Promise.resolve(config.recipeConfinement),
+      trainingLimits: () => Promise.resolve(config.trainingLimits),
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });
   const operations = operationsAs({ who: currentUser(), through: "command" });

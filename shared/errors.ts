@@ -93,6 +93,7 @@ const recoverCodes = {
   MODEL_DROPPED: failed,
   DROP_REFUSED: failed,
   REBUILD_FAILED: failed,
+  RECOVERY_CANCELLED: failed,
   CLAIMS_OPEN: failed,
   ROOT_MISMATCH: verification,
   ENVIRONMENT_DIFFERENT: verification,

@@ -23,8 +23,7 @@ export const replayPriority = z
   .max(maxReplayPriority)
   .describe(`Higher ones run first, 0 to ${maxReplayPriority}; default ${defaultReplayPriority}`);
 
-/** A replay may take this many minutes where nothing else is said, and at most a week. */
-export const defaultMaxMinutes = 60;
+/** Nobody can allow a replay more. */
 export const maxMaxMinutes = 7 * 24 * 60;
 export const maxMinutes = z
   .number()
@@ -32,7 +31,9 @@ export const maxMinutes = z
   .min(1)
   .max(maxMaxMinutes)
   .optional()
-  .describe(`Minutes that a replay may take, at most ${maxMaxMinutes}; default ${defaultMaxMinutes}`);
+  .describe(
+    `Minutes that a replay may take, at most ${maxMaxMinutes}; default: the server's limits.training.maxMinutes`,
+  );
 
 /** Of a request: a story, and the tensors of a large file. */
 export const maxReplayStoryBytes = 64 * 1024 * 1024;
@@ -79,8 +80,11 @@ export const replayJob = z
     name: z.string(),
     version: count.describe("0 for a claim, which is not a version yet"),
     kind: z
-      .enum(["asked", "claim"])
-      .describe("asked: a person queued it; claim: a device reported the version without its parameters"),
+      .enum(["asked", "claim", "recovery"])
+      .describe(
+        "asked: a person queued it; claim: a device reported the version without its parameters; recovery: somebody " +
+          "waits for the tensors of the version, which were dropped",
+      ),
     device: z.string().exactOptional().describe("Of a claim"),
     line: z.string().exactOptional().describe("Of a claim"),
     state: z
@@ -89,8 +93,12 @@ export const replayJob = z
         "ended: there is a verdict; failed: an error kept it from one; of a claim that was not proved, wanted: its " +
           "device is asked for the parameters, lost: the device is revoked or replaced",
       ),
-    priority: replayPriority,
+    priority: replayPriority.exactOptional().describe("Absent for a recovery: it does not wait for replays"),
     queuedAtMs: timeMs,
+    waitsFor: namedVersion
+      .exactOptional()
+      .describe("Of a recovery: the version that is made first, because its training begins from that"),
+    predictedMs: count.exactOptional().describe("Milliseconds that its training takes"),
     maxMinutes: count.exactOptional().describe("Minutes that it may take"),
     by: z.string().exactOptional().describe("The caller that asked for it"),
     startedAtMs: timeMs.exactOptional(),

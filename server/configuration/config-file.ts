@@ -16,6 +16,11 @@ import type { ServerOptions } from "./config.js";
 import { explainIssues } from "./config-issues.js";
 import { httpLimitsSchema } from "../http/http-limits.js";
 import { ingestLimitsSchema } from "../ingest/limits.js";
+import {
+  defaultTrainingLimits,
+  trainingLimitsSchema,
+  type TrainingLimits,
+} from "../context/training-limits.js";
 
 export const serverFileName = "server.json";
 const serverFileFormat = 1;
@@ -198,6 +203,9 @@ export const serverFileSchema = z.strictObject({
           "Limits of the embedded broker. Of these, an external broker's messages obey maxFrameBytes and maxQueuedBytes only.",
         ),
       http: httpLimitsSchema.optional().describe("Limits of the HTTP interface on its TCP port."),
+      training: trainingLimitsSchema
+        .optional()
+        .describe("Limits of trainings on this server: replays, proofs, and those that a person asks for."),
     })
     .optional()
     .describe("Limits; each has a default."),
@@ -296,6 +304,7 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
     limits: limits.ingest,
     brokerLimits: limits.broker,
     httpLimits: limits.http,
+    trainingLimits: limits.training,
     retention: file.retention,
     recipeConfinement: file.recipes?.confinement,
     rolloutApproval: file.rolloutApproval,
@@ -306,6 +315,11 @@ function settingsOf(file: ServerFile, folder: string): ServerSettings {
 /** What server.json of a home demands of the process that runs own recipes. @throws CONFIG_INVALID */
 export async function recipeConfinementOf(home: string): Promise<RequiredConfinement> {
   return (await readServerFile(home)).options.recipeConfinement ?? "namespaces";
+}
+
+/** What trainings may take, by server.json of a home. @throws CONFIG_INVALID */
+export async function trainingLimitsOf(home: string): Promise<TrainingLimits> {
+  return { ...defaultTrainingLimits, ...(await readServerFile(home)).options.trainingLimits };
 }
 
 /** Whether server.json of a home wants every rollout to be approved. @throws CONFIG_INVALID */

@@ -9,6 +9,7 @@ import { checkName, checkRoot, defaultRoot } from "../../shared/wire/topics.js";
 import { brokerLimitsSchema, type BrokerLimits } from "../broker/broker-limits.js";
 import { httpLimitsSchema, type HttpLimits } from "../http/http-limits.js";
 import { ingestLimitsSchema, type IngestLimits } from "../ingest/limits.js";
+import { trainingLimitsSchema, type TrainingLimits } from "../context/training-limits.js";
 import type { ReleasePolicy } from "../ingest/confirmations.js";
 
 /** Paths of PEM files. */
@@ -63,6 +64,7 @@ export interface ServerOptions {
   readonly limits?: Partial<IngestLimits> | undefined;
   readonly brokerLimits?: Partial<BrokerLimits> | undefined;
   readonly httpLimits?: Partial<HttpLimits> | undefined;
+  readonly trainingLimits?: Partial<TrainingLimits> | undefined;
   /** Whether retention rules are applied, an hour after the start and then once a day. Default true. */
   readonly retention?: boolean | undefined;
   readonly recipeConfinement?: RequiredConfinement | undefined;
@@ -86,6 +88,7 @@ export interface ServerConfig {
   readonly limits: IngestLimits;
   readonly brokerLimits: BrokerLimits;
   readonly httpLimits: HttpLimits;
+  readonly trainingLimits: TrainingLimits;
   readonly retention: boolean;
   readonly recipeConfinement: RequiredConfinement;
   readonly rolloutApproval: boolean;
@@ -128,6 +131,7 @@ export function serverConfig(options: ServerOptions): ServerConfig {
     limits: checkedLimits(ingestLimitsSchema, options.limits),
     brokerLimits: checkedLimits(brokerLimitsSchema, options.brokerLimits),
     httpLimits: checkedLimits(httpLimitsSchema, options.httpLimits),
+    trainingLimits: checkedLimits(trainingLimitsSchema, options.trainingLimits),
     retention: options.retention ?? true,
     recipeConfinement: options.recipeConfinement ?? "namespaces",
     rolloutApproval: options.rolloutApproval ?? false,

@@ -9,6 +9,7 @@ import type { EventHub } from "../events/event-hub.js";
 import type { VersionSummary } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
+import type { TrainingLimits } from "./training-limits.js";
 
 /** What a version takes to a device. */
 export interface PredictedBytes {
@@ -164,6 +165,8 @@ export interface OperationsContext {
   readonly plannedEnrolment?: () => Promise<EnrolmentAddresses>;
   /** What the owner of this machine demands of the process that runs own recipes; absent: namespaces. */
   readonly recipeConfinement?: () => Promise<RequiredConfinement>;
+  /** What trainings may take on this server; absent: the defaults. */
+  readonly trainingLimits?: () => Promise<TrainingLimits>;
   /** Whether server.json wants every rollout to be approved by a second person; absent: it does not. */
   readonly rolloutApproval?: () => Promise<boolean>;
 }

@@ -17,6 +17,8 @@ export interface ClaimOffer {
   readonly record: SaveRecord;
   readonly provenance: Uint8Array | undefined;
   readonly openings: Uint8Array | undefined;
+  /** Undefined where it did not come with the announcement: it is stored already, or there is none. */
+  readonly architecture: Uint8Array | undefined;
 }
 
 /** What knows replays. */

@@ -160,10 +160,15 @@ export class IncomingUpload {
     const { device } = this;
     const { record, isClaim } = this.accepted;
     if (!["tensors", "commit"].includes(this.#needs(trees).step)) return;
-    const [provenance, openings] = [record.objects.provenance, record.objects.openings].map((id) =>
-      this.#objects.bytes(id),
-    );
-    this.#isClaim = isClaim && (await this.parts.claims.isTaken({ device, record, provenance, openings }));
+    const { provenance, openings, architecture } = record.objects;
+    const offer = {
+      device,
+      record,
+      provenance: this.#objects.bytes(provenance),
+      openings: this.#objects.bytes(openings),
+      architecture: this.#objects.bytes(architecture),
+    };
+    this.#isClaim = isClaim && (await this.parts.claims.isTaken(offer));
   }
 
   #needs(trees: readonly LeafTable[] | undefined): Needs {

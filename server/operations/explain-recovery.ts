@@ -9,7 +9,7 @@ import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { findBase } from "../data/find-base.js";
 import { readKeptStory } from "../data/kept-story.js";
-import { predictedMs } from "../replay/replay-cost.js";
+import { predictedCost } from "../replay/bounded-cost.js";
 import { storyOf, type Story } from "../replay/story.js";
 import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { archiveOf } from "./archive-operations.js";
@@ -96,7 +96,8 @@ async function replayOf(
   }
   const read = storyOf(opened);
   if ("unreplayable" in read) return no(read.unreplayable.text);
-  const ms = predictedMs(read.opened) ?? null;
+  const { opened: told } = read;
+  const ms = (await predictedCost(repository, { opened: told, record: summary.record })).ms ?? null;
   const lacking = await lackingPart(repository, summary, read.story);
   return lacking === undefined
     ? { isPossible: true, because: "", predictedMs: ms, verdict }

@@ -41,6 +41,7 @@ export async function openLocalOperations({
       ),
     recipeConfinement: async () =>
       (await import("../configuration/config-file.js")).recipeConfinementOf(path),
+    trainingLimits: async () => (await import("../configuration/config-file.js")).trainingLimitsOf(path),
     rolloutApproval: async () => (await import("../configuration/config-file.js")).rolloutApprovalOf(path),
   });
   return {

@@ -1,7 +1,7 @@
 /**
  * Which claims a replay here can and may prove, judged before anything is queued: the engine must be this build's or
  * an approved one, the data must come with the version or from a generator, and the training may cost no more than
- * the limits allow. What a device states of the cost also ends its replay.
+ * the limits allow. What was predicted of its cost also ends its replay.
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
@@ -11,15 +11,22 @@ import { openProvenance, type OpenedProvenance } from "../../shared/provenance/o
 import { isGenerator } from "../../shared/train/datasets/registry.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
+import { memoryLimitMb, type TrainingLimits } from "../context/training-limits.js";
 import type { ClaimOffer, ClaimReplays } from "../ingest/claims.js";
 import type { IngestLimits } from "../ingest/limits.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { storyOf, valueOf } from "./story.js";
+import { predictedCost } from "./bounded-cost.js";
+import { statedMs, type PredictedCost } from "./replay-cost.js";
+import { storyOf } from "./story.js";
 
-type ClaimLimits = Pick<IngestLimits, "claimMs" | "claimMsPerHour">;
+interface ClaimLimits extends Pick<IngestLimits, "claimMs" | "claimMsPerHour"> {
+  readonly training: TrainingLimits;
+}
 
 const hourMs = 3_600_000;
-/** A replay may take this many times as long as the device states, and this much longer. */
+/** MiB of tensors that the training of a claim may take at most. */
+const maxMemoryMb = 4096;
+/** A replay may take this many times as long as was predicted, and this much longer. */
 const slackFactor = 4;
 const slackMs = 30_000;
 
@@ -34,7 +41,7 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
 
   async whyNot(
     repository: FleetRepository,
-    { device, record, ...sent }: ClaimOffer,
+    { device, record, architecture, ...sent }: ClaimOffer,
   ): Promise<string | undefined> {
     if (sent.provenance === undefined || !isProvenance1(sent.provenance))
       return "it came without a provenance";
@@ -58,17 +65,37 @@ export class ClaimRules implements Pick<ClaimReplays, "whyNot"> {
     if (base !== record.bases[0]) return "its provenance names another base than its record";
     const isGenerated = data.description !== undefined && isGenerator(data.description.reader);
     if (!isGenerated && (record.uses?.data ?? []).length < 2) return "its data stay on the device";
-    const costMs = statedCostMs(opened);
-    if (costMs === undefined || costMs > this.limits.claimMs)
-      return `its training took ${costMs ?? "an unknown number of"} ms; ${this.limits.claimMs} ms are replayed`;
+    if (statedMs(opened) === undefined) return "it does not state how long its training took";
+    const {
+      ms: costMs = 0,
+      memoryBytes,
+      basis,
+    } = await predictedCost(repository, {
+      opened,
+      architecture,
+      record,
+    });
+    if (costMs > this.limits.claimMs)
+      return (
+        `its training takes ${costMs} ms, ${basis}; ${this.limits.claimMs} ms are replayed ` +
+        "(limits.ingest.claimMs in server.json)"
+      );
+    if (memoryBytes !== undefined && memoryBytes > this.memoryLimitMb * 1024 ** 2)
+      return `its training takes ${memoryBytes} bytes of memory; ${this.memoryLimitMb} MiB are allowed`;
     return this.#leftOf(repository.fleet, device) < costMs
       ? "the replays of the device took their share of this hour"
       : undefined;
   }
 
-  /** How long the replay of a claim may take, in ms. */
-  maxMs(opened: OpenedProvenance): number {
-    return Math.min(this.limits.claimMs, slackFactor * (statedCostMs(opened) ?? 0) + slackMs);
+  /** How long the replay of a claim may take, in ms: what its device states is a hint, and only raises it. */
+  maxMs(opened: OpenedProvenance, cost: Pick<PredictedCost, "ms">): number {
+    const expected = Math.max(statedMs(opened) ?? 0, cost.ms ?? 0);
+    return Math.min(this.limits.claimMs, slackFactor * expected + slackMs);
+  }
+
+  /** MiB that the tensors of a claim's training may take. */
+  get memoryLimitMb(): number {
+    return Math.min(maxMemoryMb, memoryLimitMb(this.limits.training));
   }
 
   /** A replay of the device's took so long. */
@@ -98,12 +125,4 @@ function whyNotOwn(
     return `${own} trained it, and that is not approved here`;
   if (record.uses?.recipe !== bundle) return `its provenance names ${own}, and its record does not`;
   return repository.wasGivenRecipe(device, bundle) ? undefined : `${own} was not given to the device`;
-}
-
-/** What the device states of its training's duration; undefined where that is no number. */
-function statedCostMs(opened: OpenedProvenance): number | undefined {
-  const times = valueOf(opened, "times");
-  if (typeof times !== "object" || times === null || !("workMs" in times)) return undefined;
-  const ms = Number(times.workMs);
-  return Number.isFinite(ms) && ms >= 0 ? ms : undefined;
 }

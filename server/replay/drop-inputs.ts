@@ -4,15 +4,15 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { isGenerator } from "../../shared/train/datasets/registry.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { predictedMs } from "./replay-cost.js";
+import { predictedCost } from "./bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
 
 export type ReplayNeeds = Pick<Dropped, "base" | "engine" | "engineId" | "data">;
 
 export interface ReplayInputs {
   readonly needs: ReplayNeeds;
-  /** Milliseconds that the record states for its training. */
-  readonly statedMs: number | undefined;
+  /** Milliseconds that its training is predicted to take. */
+  readonly predictedMs: number | undefined;
 }
 
 /** @returns why no replay can stand for its tensors, as text. @throws PROVENANCE_INVALID, OPENINGS_MISMATCH */
@@ -31,7 +31,8 @@ export async function findReplayInputs(
     return `no engine that gave its tensors is stored here; stemma replay engine approve stores ${story.engineId.slice(0, 12)}`;
   const data = await findStoredData(repository, summary, story);
   if (typeof data === "string") return data;
-  return { needs: { base, ...engine, data: data.manifest }, statedMs: predictedMs(read.opened) };
+  const { ms } = await predictedCost(repository, { opened: read.opened, record: summary.record });
+  return { needs: { base, ...engine, data: data.manifest }, predictedMs: ms };
 }
 
 /** The engine of the latest proof, or of an earlier one; where there is none yet, the one that the story names. */

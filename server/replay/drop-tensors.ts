@@ -99,7 +99,7 @@ export async function runDrops(
 
 type Result = Pick<DropReport, "dropped" | "kept">;
 
-/** What would be dropped; trainings that were never measured here take what their records state. */
+/** What would be dropped; trainings that were never measured here take what is predicted. */
 async function forecast(task: DropTask, isAsked: (version: DropCandidate) => boolean): Promise<Result> {
   const { repository, busy, maxMs } = task;
   const candidates: DropCandidate[] = [];
@@ -111,7 +111,7 @@ async function forecast(task: DropTask, isAsked: (version: DropCandidate) => boo
     else if (typeof inputs === "string") candidates.push({ ...candidate, stays: inputs });
     else {
       if (candidate.replayMs === undefined) unproved.add(candidate.versionId);
-      candidates.push({ ...candidate, replayMs: candidate.replayMs ?? inputs.statedMs });
+      candidates.push({ ...candidate, replayMs: candidate.replayMs ?? inputs.predictedMs });
     }
   }
   const { drop, keep } = planDrops(candidates, isAsked, maxMs);
@@ -182,8 +182,8 @@ async function prove(task: DropTask, candidate: DropCandidate): Promise<string |
   const { context, fleet, maxMs, signal } = task;
   const inputs = await inputsOf(task, candidate);
   if (typeof inputs === "string") return inputs;
-  if ((inputs.statedMs ?? 0) > maxMs)
-    return "by its record, its training alone takes longer than a recovery may";
+  if ((inputs.predictedMs ?? 0) > maxMs)
+    return "as predicted, its training alone takes longer than a recovery may";
   const report = await replayVersion(
     context,
     { fleet, model: candidate.versionId, maxMinutes: Math.max(1, Math.ceil(maxMs / 60_000)) },

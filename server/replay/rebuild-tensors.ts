@@ -9,12 +9,14 @@ import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
 import type { RebuildVersion } from "../context/open-fleets.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { readLeaves } from "../repository/state/references.js";
 import { judgeReplay } from "./judge-replay.js";
+import { recoveriesOf, type Recovery } from "./recoveries.js";
 import { storeTrained } from "./replay-claim.js";
 import { inWorkFolder } from "./replay-version.js";
 import { storyOf } from "./story.js";
@@ -27,6 +29,7 @@ interface Rebuild {
   readonly repository: FleetRepository;
   readonly version: DroppedVersion;
   readonly signal: AbortSignal;
+  readonly recovery: Recovery;
 }
 
 /** One training at a time on a home; a recovery does not wait for replays that only prove something. */
@@ -37,30 +40,53 @@ const leaseMs = 3_600_000;
 const maxKeptFolders = 16;
 
 /**
+ * Makes the tensors of a version, which `replay list` shows meanwhile.
  * @throws REBUILD_FAILED where something that the replay needs is not here, or the training ends with an error;
- * ROOT_MISMATCH where it gives other tensors; DISK_FULL; TRAINING_STOPPED when aborted
+ * ROOT_MISMATCH where it gives other tensors; RECOVERY_CANCELLED; DISK_FULL; TRAINING_STOPPED when aborted
  */
-export const rebuildTensors: RebuildVersion = async ({ home, fleets }, { fleet, versionId }, signal) => {
+export const rebuildTensors: RebuildVersion = async ({ home, fleets }, { fleet, versionId }, left) => {
   const repository = await fleets.get(fleet);
   const version = repository.get(versionId);
   if (version?.dropped === undefined) return;
   const { dropped } = version;
   const context: OperationsContext = { home, fleets, version: programVersion() };
-  const task = { context, repository, version: { ...version, dropped }, signal };
+  const recovery: Recovery = {
+    fleet,
+    versionId,
+    title: nameOf(version),
+    askedAtMs: home.ports.clock.now(),
+    measuredMs: dropped.replayMs,
+    base: dropped.base,
+  };
+  await recoveriesOf(home).run(recovery, left, async ({ signal }) => {
+    const task = { context, repository, version: { ...version, dropped }, signal, recovery };
+    for (;;) {
+      // Asked for outside of the turn, because it may need one itself; it may be collected before this turn comes.
+      if (dropped.base !== null) await repository.ensureTensors(dropped.base, signal);
+      if (await inTurn(task)) return;
+    }
+  });
+};
+
+/** @returns whether the work was done. @throws TRAINING_STOPPED when aborted, at once where its turn did not come yet */
+async function inTurn(task: Rebuild): Promise<boolean> {
+  const { context, repository, version, signal } = task;
+  const { home } = context;
   const turn = turns.get(home) ?? new SerialQueue();
   turns.set(home, turn);
-  for (;;) {
-    if (dropped.base !== null) await repository.ensureTensors(dropped.base, signal);
-    const isDone = await turn.run(() =>
-      // Asked for outside of the turn, because it may need one itself; it may be collected before this turn comes.
-      withTensorsOf(repository, dropped.base, async () => {
-        if (signal.aborted) throw stopped(version);
-        await inTurn(task);
-      }),
-    );
-    if (isDone) return;
-  }
-};
+  return await new Promise((resolve, reject) => {
+    const leave = (): void => {
+      reject(stopped(version));
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    const work = turn.run(async () => {
+      signal.removeEventListener("abort", leave);
+      if (signal.aborted) throw stopped(version);
+      return await withTensorsOf(repository, version.dropped.base, () => trainAndStore(task));
+    });
+    work.then(resolve, reject);
+  });
+}
 
 /** @returns whether the base has its tensors, so that the work was done */
 async function withTensorsOf(
@@ -85,8 +111,9 @@ async function withTensorsOf(
   }
 }
 
-async function inTurn({ context, repository, version, signal }: Rebuild): Promise<void> {
+async function trainAndStore({ context, repository, version, signal, recovery }: Rebuild): Promise<void> {
   const { home } = context;
+  recovery.startedAtMs = home.ports.clock.now();
   const { versionId, record, dropped } = version;
   const folder = join(home.path, "run", "rebuilds");
   const keptFolder = join(folder, versionId);
@@ -102,6 +129,9 @@ async function inTurn({ context, repository, version, signal }: Rebuild): Promis
       engineId: dropped.engineId,
       signal,
       keptFolder,
+      onProgress: (progress: TrainingProgress): void => {
+        recovery.progress = progress;
+      },
       isOwnDataOnly: true,
       storedData: dropped.data === null ? [] : [dropped.data],
     };

@@ -14,7 +14,8 @@ import { dataOfTraining } from "../data/data-of-training.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { checkExactness } from "../repository/state/exactness.js";
 import { saveOutcome } from "../training/save-outcome.js";
-import { predictedMs, refuseTooLong, tooLong, withinTime } from "./replay-cost.js";
+import { boundedCost } from "./bounded-cost.js";
+import { tooLong, withinTime } from "./replay-cost.js";
 import { inWorkFolder, withinReplayLimit } from "./replay-version.js";
 import { storyOf, valueOf, type Story } from "./story.js";
 import { trainAgain } from "./train-again.js";
@@ -23,7 +24,7 @@ type Scalar = string | number | boolean;
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, RECIPE_PARAMETERS_INVALID for parameters that the recipe does not have or
- * values of another type, with the list; REPLAY_TOO_LONG, REPLAY_INCOMPLETE where the story cannot be replayed here,
+ * values of another type, with the list; REPLAY_TOO_LONG, MEMORY_EXHAUSTED, REPLAY_INCOMPLETE where the story cannot be replayed here,
  * QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
  */
 export async function replayChanged(
@@ -39,20 +40,18 @@ export async function replayChanged(
   if ("unreplayable" in read) throw incomplete(what, read.unreplayable.text);
   const changes = changesOf(what, read.opened, set);
   const changed = Object.fromEntries(changes.map(({ parameter, after }) => [parameter, after]));
-  refuseTooLong(what, predictedMs(read.opened, changed), maxMinutes);
+  const { opened } = read;
+  const { record } = original;
+  const limits = await boundedCost(context, repository, { what, opened, record, changed, maxMinutes });
+  const { memoryLimitMb } = limits;
   const story: Story = { ...read.story, parameters: { ...read.story.parameters, ...changed } };
-  const limits = { ...(maxMinutes === undefined ? {} : { maxMinutes }), ...(signal && { signal }) };
   const ended = await withinReplayLimit(context, () =>
-    withinTime(context.home.ports.clock, limits, (ending) =>
+    withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal }, async (folder) => {
-        const task = { context, repository, summary: original, signal: ending };
+        const task = { context, repository, summary: original, memoryLimitMb, signal: ending };
         const trained = await trainAgain(task, story, folder);
         if ("reason" in trained) throw incomplete(what, trained.text);
-        return await save(
-          context,
-          { repository, original, name, changes, opened: read.opened, story },
-          trained,
-        );
+        return await save(context, { repository, original, name, changes, opened, story }, trained);
       }),
     ),
   );

@@ -17,6 +17,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { readLeaves } from "../repository/state/references.js";
+import { predictedCost } from "./bounded-cost.js";
 import type { ClaimRules } from "./claim-rules.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
 import {
@@ -33,11 +34,9 @@ import { trainAgain } from "./train-again.js";
 const leaseMs = 3_600_000;
 /** Bytes of the samples of a claim; they are written to the disk for its training. */
 const maxDataBytes = 1024 ** 3;
-/** MiB of tensors that the training of a claim may take. */
-const memoryLimitMb = 4096;
 
 export interface ClaimOptions extends ReplayOptions {
-  readonly rules: Pick<ClaimRules, "maxMs" | "charge">;
+  readonly rules: Pick<ClaimRules, "maxMs" | "memoryLimitMb" | "charge">;
 }
 
 /**
@@ -92,7 +91,10 @@ async function replay(
         text: `its samples have ${dataBytes} bytes; those of a claim may have ${maxDataBytes}.`,
       }),
     };
-  const maxMs = options.rules.maxMs(read.opened);
+  // Others may have been measured since it was queued.
+  const cost = await predictedCost(repository, { opened: read.opened, record: claim.record });
+  const { memoryLimitMb } = options.rules;
+  const maxMs = options.rules.maxMs(read.opened, cost);
   const limit = new AbortController();
   const cancelLimit = context.home.ports.clock.after(maxMs, () => {
     limit.abort();
@@ -113,7 +115,7 @@ async function replay(
     return {
       judgement: unreplayable({
         reason: "too-long",
-        text: `its training took longer than ${maxMs} ms here, which is more than the device stated.`,
+        text: `its training took longer than ${maxMs} ms here, which is more than was predicted.`,
       }),
     };
   } finally {

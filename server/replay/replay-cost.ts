@@ -1,27 +1,125 @@
 /**
- * How long a replay will take, by what its record states, and how long it may take. A record can state what it likes:
- * whatever was predicted, a replay ends at the limit.
+ * How long a training again will take and how much memory, predicted before it is queued; and how long it may take. A
+ * record can state what it likes: its stated time counts only until a training by the same recipe was measured here,
+ * never for less than the fastest machine takes, and whatever was predicted, a replay ends at its limit.
  */
 import { StemmaError } from "../../shared/errors.js";
+import type { Architecture } from "../../shared/model/model.js";
 import type { Clock } from "../../shared/ports.js";
 import type { OpenedProvenance } from "../../shared/provenance/openings.js";
-import { defaultMaxMinutes, maxMaxMinutes } from "../api/replay-schemas.js";
+import { maxMaxMinutes } from "../api/replay-schemas.js";
 import { valueOf } from "./story.js";
+import { trainingSize, type StatedTraining, type TrainingSize } from "./training-size.js";
 
 const minuteMs = 60_000;
+const MiB = 1024 ** 2;
 
 type Members = Readonly<Record<string, unknown>>;
 
+/** A training that was measured on this machine. */
+export interface MeasuredRun {
+  readonly workMs: number;
+  readonly size: TrainingSize;
+}
+
+export interface CostInputs {
+  /** Absent: it is not known here; then its time is what the record states, and its memory is not known. */
+  readonly architecture?: Architecture | undefined;
+  /** Parameters of the new training that differ from the record's. */
+  readonly changed?: Members | undefined;
+  /** Trainings by the same recipe on this machine. */
+  readonly measured?: readonly MeasuredRun[] | undefined;
+}
+
+export interface PredictedCost {
+  /** Milliseconds; undefined where nothing tells. */
+  readonly ms: number | undefined;
+  readonly memoryBytes: number | undefined;
+  /** What the time follows from, for errors: "by its record", … */
+  readonly basis: string;
+}
+
 /**
- * Milliseconds; undefined where the record does not state its time (it was redacted).
+ * What no machine that is known does faster: milliseconds of a step, and multiplications in a millisecond, of all
+ * threads together.
+ */
+const fastest = { stepMs: 0.02, operationsPerMs: 4e7 };
+/** Of a training of any size: loading, and the measures before and after. */
+const fixedMs = 500;
+/** A shorter run tells of the fixed part alone. */
+const telling = 3 * fixedMs;
+
+function fastestMs({ steps, operations }: TrainingSize): number {
+  return steps * fastest.stepMs + operations / fastest.operationsPerMs;
+}
+
+export function predictCost(opened: OpenedProvenance, inputs: CostInputs = {}): PredictedCost {
+  const { architecture, changed = {}, measured = [] } = inputs;
+  const stated = statedMs(opened, changed);
+  const training = statedTraining(opened, changed);
+  if (architecture === undefined || training === undefined)
+    return { ms: stated, memoryBytes: undefined, basis: "by its record" };
+  const size = trainingSize(architecture, training);
+  const { memoryBytes } = size;
+  const factors = measured
+    .filter(({ workMs }) => workMs >= telling)
+    .map((run) => (run.workMs - fixedMs) / fastestMs(run.size))
+    .sort((a, b) => a - b);
+  const factor = factors[Math.floor(factors.length / 2)];
+  if (factor !== undefined)
+    return {
+      ms: Math.ceil(fixedMs + Math.max(1, factor) * fastestMs(size)),
+      memoryBytes,
+      basis: `by ${factors.length === 1 ? "an earlier training" : `${factors.length} earlier trainings`} of its recipe here`,
+    };
+  const least = Math.ceil(fastestMs(size));
+  const isLess = stated === undefined || stated < least;
+  return {
+    ms: isLess ? least : stated,
+    memoryBytes,
+    basis: isLess ? "by its epochs, its samples and the size of its model" : "by its record",
+  };
+}
+
+/** How large a training is, by its record; undefined where that was redacted or says nothing of it. */
+export function statedTraining(opened: OpenedProvenance, changed: Members = {}): StatedTraining | undefined {
+  const [data] = listOf(valueOf(opened, "data"));
+  const samples = membersOf(membersOf(data)["samples"]);
+  const of = parameterOf(opened, changed);
+  const course = membersOf(valueOf(opened, "course"));
+  const train = countOf(samples["train"]);
+  const allowed = of("epochs");
+  const taken = countOf(course["epochs"]);
+  // Only a training that may stop early trains fewer epochs than it was told.
+  const isShorter = course["stoppedEarly"] === true && (of("patience") ?? 1) > 0 && !("epochs" in changed);
+  const epochs = allowed === undefined || isShorter ? (taken ?? allowed) : Math.max(allowed, taken ?? 0);
+  if (train === undefined || epochs === undefined) return undefined;
+  return {
+    samples: {
+      train,
+      validation: countOf(samples["validation"]) ?? 0,
+      heldOut: countOf(samples["heldOut"]) ?? 0,
+    },
+    epochs,
+    batchSize: Math.max(1, of("batchSize") ?? 1),
+    members: Math.max(1, of("members") ?? 1),
+  };
+}
+
+function parameterOf(opened: OpenedProvenance, changed: Members): (name: string) => number | undefined {
+  const parameters = membersOf(valueOf(opened, "parameters"));
+  return (name) => countOf(changed[name]) ?? countOf(membersOf(parameters[name])["value"]);
+}
+
+/**
+ * Milliseconds of work that the record states; undefined where it does not (it was redacted).
  * @param changed parameters of the new training that differ from the record's
  */
-export function predictedMs(opened: OpenedProvenance, changed: Members = {}): number | undefined {
+export function statedMs(opened: OpenedProvenance, changed: Members = {}): number | undefined {
   const workMs = countOf(membersOf(valueOf(opened, "times"))["workMs"]);
   if (workMs === undefined) return undefined;
-  const parameters = membersOf(valueOf(opened, "parameters"));
-  const before = (name: string): number | undefined => countOf(membersOf(parameters[name])["value"]);
-  const after = (name: string): number | undefined => countOf(changed[name]) ?? before(name);
+  const before = parameterOf(opened, {});
+  const after = parameterOf(opened, changed);
   const epochs = countOf(membersOf(valueOf(opened, "course"))["epochs"]) ?? before("epochs");
   const moreEpochs = "epochs" in changed ? ratio(after("epochs"), epochs) : 1;
   // A step takes less time with fewer samples, but not in proportion.
@@ -42,21 +140,40 @@ function membersOf(value: unknown): Members {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
 }
 
-/** @throws REPLAY_TOO_LONG */
-export function refuseTooLong(
-  what: string,
-  predicted: number | undefined,
-  maxMinutes = defaultMaxMinutes,
-): void {
-  if (predicted === undefined || predicted <= maxMinutes * minuteMs) return;
-  const minutes = Math.ceil(predicted / minuteMs);
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export interface CostLimits {
+  readonly maxMinutes: number;
+  readonly memoryLimitMb: number;
+}
+
+/**
+ * @throws REPLAY_TOO_LONG, MEMORY_EXHAUSTED, each with the prediction, the limit, and what raises it
+ */
+export function refuseTooCostly(what: string, cost: PredictedCost, limits: CostLimits): void {
+  const { ms, memoryBytes, basis } = cost;
+  const { maxMinutes, memoryLimitMb } = limits;
+  if (ms !== undefined && ms > maxMinutes * minuteMs) {
+    const minutes = Math.ceil(ms / minuteMs);
+    throw new StemmaError(
+      "REPLAY_TOO_LONG",
+      `The training of ${what} takes about ${minutes} minutes, ${basis}, and ${maxMinutes} are allowed. ` +
+        (minutes > maxMaxMinutes
+          ? `At most ${maxMaxMinutes} can be allowed, so it is not replayed.`
+          : `Allow more with --max-minutes ${Math.min(minutes * 2, maxMaxMinutes)}, or with limits.training.maxMinutes ` +
+            "in server.json."),
+      { predictedMs: ms, maxMinutes },
+    );
+  }
+  if (memoryBytes === undefined || memoryBytes <= memoryLimitMb * MiB) return;
+  const needed = Math.ceil(memoryBytes / MiB);
   throw new StemmaError(
-    "REPLAY_TOO_LONG",
-    `By its record, the training of ${what} takes about ${minutes} minutes, and ${maxMinutes} are allowed. ` +
-      (minutes > maxMaxMinutes
-        ? `At most ${maxMaxMinutes} can be allowed, so it is not replayed.`
-        : `Allow more with --max-minutes ${Math.min(minutes * 2, maxMaxMinutes)}.`),
-    { predictedMs: predicted, maxMinutes },
+    "MEMORY_EXHAUSTED",
+    `The training of ${what} takes about ${needed} MiB of memory, by its samples and the size of its model, and ` +
+      `${memoryLimitMb} are allowed. Allow more with limits.training.memoryMiB in server.json, on a machine that has it.`,
+    { predictedBytes: memoryBytes, memoryLimitMb },
   );
 }
 
@@ -66,7 +183,7 @@ export const tooLong = Symbol("too long");
 /** Runs work that ends with its signal. @throws what the work throws, but where it was ended by the limit */
 export async function withinTime<T>(
   clock: Pick<Clock, "after">,
-  { maxMinutes = defaultMaxMinutes, signal }: { readonly maxMinutes?: number; readonly signal?: AbortSignal },
+  { maxMinutes, signal }: { readonly maxMinutes: number; readonly signal?: AbortSignal | undefined },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T | typeof tooLong> {
   const limit = new AbortController();

@@ -27,6 +27,7 @@ const storedReplay = z.object({
   priority: replayPriority,
   queuedAtMs: timeMs,
   maxMinutes: count.exactOptional(),
+  predictedMs: count.exactOptional(),
   by: caller.exactOptional(),
   endedAtMs: timeMs.exactOptional(),
   report: replayReport.exactOptional(),
@@ -50,6 +51,8 @@ interface QueuedOptions {
   readonly by?: Caller;
   /** It may take so long. */
   readonly maxMinutes?: number;
+  /** As it was predicted. */
+  readonly predictedMs?: number;
 }
 
 const queues = new WeakMap<Home, Map<string, SerialQueue>>();
@@ -81,13 +84,12 @@ export class ReplayJobs {
    */
   add(
     version: { readonly versionId: Hash; readonly name: string; readonly version: number },
-    { priority = defaultReplayPriority, by, maxMinutes }: QueuedOptions,
+    { priority = defaultReplayPriority, by, ...bounds }: QueuedOptions,
   ): Promise<StoredReplay> {
     const { versionId, name, version: number } = version;
     return this.#change((replays) => {
       const known = replays.find((each) => each.versionId === versionId);
-      if (known?.state === "waiting")
-        return { ...known, priority, ...(maxMinutes === undefined ? {} : { maxMinutes }) };
+      if (known?.state === "waiting") return { ...known, priority, ...bounds };
       if (replays.filter(({ state }) => state === "waiting").length >= maxWaitingReplays)
         throw new StemmaError(
           "QUOTA_EXCEEDED",
@@ -101,7 +103,7 @@ export class ReplayJobs {
         priority,
         queuedAtMs: this.home.ports.clock.now(),
         ...(by === undefined ? {} : { by }),
-        ...(maxMinutes === undefined ? {} : { maxMinutes }),
+        ...bounds,
       };
     });
   }

@@ -1,13 +1,15 @@
 /** Operations on queued replays: what waits, what runs, how it ended. */
 import { byOf, describeCaller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
+import type { TrainingProgress } from "../../shared/train/training.js";
 import { defaultReplayPriority, type ReplayJob } from "../api/replay-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
-import { predictedMs, refuseTooLong } from "./replay-cost.js";
+import { boundedCost } from "./bounded-cost.js";
+import { recoveriesOf, type Recovery } from "./recoveries.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 
 type ReplayOperations = Pick<ServerOperations, "replays" | "queueReplay" | "cancelReplay">;
@@ -24,6 +26,9 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
     replays: async ({ fleet }) => {
       const repository = await fleets.get(fleet);
       const jobs = [
+        ...recoveriesOf(home)
+          .list(fleet)
+          .map((recovery) => jobOfRecovery(repository, recovery)),
         ...(await new ReplayJobs(home, fleet).list()).map((stored) => queued(fleet, stored)),
         ...repository.claims().map((claim) => claimed(fleet, claim)),
       ];
@@ -35,10 +40,13 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
       const repository = await fleets.get(fleet);
       const summary = repository.resolve(model);
       const opened = await readOpenedProvenance(repository, summary.record.objects);
-      if (opened !== undefined)
-        refuseTooLong(`${summary.name}:${summary.version}`, predictedMs(opened), maxMinutes);
+      const { record } = summary;
+      const what = `${summary.name}:${summary.version}`;
+      const bounded =
+        opened && (await boundedCost(context, repository, { what, opened, record, maxMinutes }));
       const stored = await new ReplayJobs(home, fleet).add(summary, {
         ...(maxMinutes === undefined ? {} : { maxMinutes }),
+        ...(bounded?.cost.ms === undefined ? {} : { predictedMs: bounded.cost.ms }),
         ...(priority === undefined ? {} : { priority }),
         ...(caller === undefined ? {} : { by: caller }),
       });
@@ -51,7 +59,11 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
       const claim = findClaim(repository, model);
       if (claim !== undefined) return claimed(fleet, await cancelClaim(context, repository, claim));
       const { versionId, name, version } = repository.resolve(model);
+      const by = caller === undefined ? undefined : describeCaller(caller);
+      const recovery = recoveriesOf(home).cancel(fleet, versionId, by);
       const cancelled = await new ReplayJobs(home, fleet).cancel(versionId);
+      if (cancelled === undefined && recovery !== undefined)
+        return { ...jobOfRecovery(repository, recovery), state: "cancelled" };
       if (cancelled === undefined)
         throw new StemmaError(
           "NOT_FOUND",
@@ -117,21 +129,45 @@ function jobOfClaim({ versionId, record, recordedAtMs, ended, isRecoverable }: C
   };
 }
 
+/** A version may be gone from the journal's state only where it was retired, and then it was not dropped. */
+function jobOfRecovery(repository: Pick<FleetRepository, "get">, recovery: Recovery): ReplayJob {
+  const { versionId, base, askedAtMs, measuredMs, startedAtMs, progress } = recovery;
+  const { name, version } = repository.get(versionId) ?? { name: recovery.title, version: 0 };
+  const before = base === null || startedAtMs !== undefined ? undefined : repository.get(base);
+  return {
+    versionId,
+    name,
+    version,
+    kind: "recovery",
+    state: startedAtMs === undefined ? "waiting" : "running",
+    queuedAtMs: askedAtMs,
+    predictedMs: Math.ceil(measuredMs),
+    ...(before?.dropped === undefined
+      ? {}
+      : { waitsFor: { versionId: before.versionId, name: before.name, version: before.version } }),
+    ...(startedAtMs === undefined ? {} : { startedAtMs, progress: progressOf(progress) }),
+  };
+}
+
 /** The job, with how far it is where it runs now. */
 function withProgress({ live }: OperationsContext, fleet: string, job: ReplayJob): ReplayJob {
   const running = live?.replays.running;
   if (job.state !== "waiting" || running?.fleet !== fleet || running.versionId !== job.versionId) return job;
-  const { phase, epoch, epochs, iteration, iterations } = running.progress ?? { phase: "prepare" };
   return {
     ...job,
     state: "running",
     startedAtMs: running.startedAtMs,
-    progress: {
-      phase,
-      ...(epoch === undefined ? {} : { epoch }),
-      ...(epochs === undefined ? {} : { epochs }),
-      ...(iteration === undefined ? {} : { iteration }),
-      ...(iterations === undefined ? {} : { iterations }),
-    },
+    progress: progressOf(running.progress),
+  };
+}
+
+function progressOf(progress: TrainingProgress | undefined): NonNullable<ReplayJob["progress"]> {
+  const { phase, epoch, epochs, iteration, iterations } = progress ?? { phase: "prepare" };
+  return {
+    phase,
+    ...(epoch === undefined ? {} : { epoch }),
+    ...(epochs === undefined ? {} : { epochs }),
+    ...(iteration === undefined ? {} : { iteration }),
+    ...(iterations === undefined ? {} : { iterations }),
   };
 }

@@ -22,7 +22,7 @@ import { waitingReplays, type WaitingReplay } from "./waiting-replays.js";
 
 export interface ReplayRunnerParts extends Pick<
   OperationsContext,
-  "home" | "fleets" | "version" | "recipeConfinement"
+  "home" | "fleets" | "version" | "recipeConfinement" | "trainingLimits"
 > {
   readonly log: Log;
   readonly events: Pick<EventHub, "emit">;

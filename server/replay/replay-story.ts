@@ -15,7 +15,8 @@ import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { compareTensors } from "./compare-tensors.js";
 import { judgeReplay, type RecordedModel } from "./judge-replay.js";
-import { predictedMs, refuseTooLong, tooLong, withinTime } from "./replay-cost.js";
+import { boundedCost } from "./bounded-cost.js";
+import { tooLong, withinTime } from "./replay-cost.js";
 import { inWorkFolder, tookTooLong, unreplayable, withinReplayLimit } from "./replay-version.js";
 import { storyOf } from "./story.js";
 import { trainAgain } from "./train-again.js";
@@ -24,7 +25,7 @@ type FileTensors = NonNullable<OperationInput<"replayStory">["tensors"]>;
 
 /**
  * @throws STORY_INVALID; STORY_MISMATCH where the tensors of the file are not those of its story; REPLAY_TOO_LONG,
- * QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
+ * MEMORY_EXHAUSTED, QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
  */
 export async function replayStory(
   context: OperationsContext,
@@ -40,16 +41,18 @@ export async function replayStory(
   const read = storyOf(opened);
   const named = { versionId, name, version: 0 };
   if ("unreplayable" in read) return { ...named, ...unreplayable(read.unreplayable) };
-  refuseTooLong(name, predictedMs(opened), maxMinutes);
-  const limits = { ...(maxMinutes === undefined ? {} : { maxMinutes }), ...(signal && { signal }) };
+  const { architecture } = objects;
+  const limits = await boundedCost(context, repository, { what: name, opened, architecture, maxMinutes });
+  const { memoryLimitMb } = limits;
   const ended = await withinReplayLimit(context, () =>
-    withinTime(context.home.ports.clock, limits, (ending) =>
+    withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, { signal }, async (folder) => {
         const task = {
           context,
           repository,
           summary: { versionId, record },
           baseRecords: bases,
+          memoryLimitMb,
           signal: ending,
         };
         const trained = await trainAgain(task, read.story, folder);
@@ -59,7 +62,7 @@ export async function replayStory(
       }),
     ),
   );
-  return { ...named, ...(ended === tooLong ? unreplayable(tookTooLong(maxMinutes)) : ended) };
+  return { ...named, ...(ended === tooLong ? unreplayable(tookTooLong(limits.maxMinutes)) : ended) };
 }
 
 /** Of a record alone, only the root and the architecture can be compared. */

@@ -9,7 +9,6 @@ import type { TrainingProgress } from "../../shared/train/training.js";
 import type { MeasuredReplay } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
-import { defaultMaxMinutes } from "../api/replay-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
@@ -17,7 +16,8 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
-import { predictedMs, refuseTooLong, tooLong, withinTime } from "./replay-cost.js";
+import { boundedCost, costLimits } from "./bounded-cost.js";
+import { tooLong, withinTime } from "./replay-cost.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 
@@ -40,7 +40,7 @@ export interface ReplayOptions {
 
 /**
  * Replays a version and states how it ended; a verdict is kept in the journal.
- * @throws MODEL_NOT_FOUND, MODEL_RETIRED, REPLAY_TOO_LONG by what the record states, QUOTA_EXCEEDED,
+ * @throws MODEL_NOT_FOUND, MODEL_RETIRED, REPLAY_TOO_LONG, MEMORY_EXHAUSTED as predicted, QUOTA_EXCEEDED,
  * DISK_FULL, TRAINING_STOPPED when aborted
  */
 export async function replayVersion(
@@ -54,17 +54,21 @@ export async function replayVersion(
   await repository.leaves(summary.versionId);
   const { versionId, name, version } = summary;
   const opened = await readOpenedProvenance(repository, summary.record.objects);
-  if (opened !== undefined) refuseTooLong(`${name}:${version}`, predictedMs(opened), maxMinutes);
+  const what = `${name}:${version}`;
+  const limits =
+    opened === undefined
+      ? await costLimits(context, maxMinutes)
+      : await boundedCost(context, repository, { what, opened, record: summary.record, maxMinutes });
+  const { memoryLimitMb } = limits;
   const { signal } = options;
-  const limits = { ...(maxMinutes === undefined ? {} : { maxMinutes }), ...(signal && { signal }) };
   const ended = await withinReplayLimit(context, () =>
-    withinTime(context.home.ports.clock, limits, (ending) =>
+    withinTime(context.home.ports.clock, { ...limits, signal }, (ending) =>
       inWorkFolder(context, options, (folder) =>
-        replay({ context, repository, summary, ...options, signal: ending }, folder),
+        replay({ context, repository, summary, memoryLimitMb, ...options, signal: ending }, folder),
       ),
     ),
   );
-  if (ended === tooLong) return { versionId, name, version, ...unreplayable(tookTooLong(maxMinutes)) };
+  if (ended === tooLong) return { versionId, name, version, ...unreplayable(tookTooLong(limits.maxMinutes)) };
   const { verdict, grade, engineId, text } = ended;
   if (verdict !== "unreplayable" && grade !== undefined && engineId !== undefined)
     await repository.append({
@@ -115,7 +119,7 @@ export function measuredBy({ workMs, dataFrom }: Judgement): MeasuredReplay {
   return { ...(workMs === undefined ? {} : { workMs }), ...(dataFrom === undefined ? {} : { dataFrom }) };
 }
 
-export function tookTooLong(maxMinutes = defaultMaxMinutes): Unreplayable {
+export function tookTooLong(maxMinutes: number): Unreplayable {
   const text = `its training was ended after ${maxMinutes} minutes; allow more with --max-minutes.`;
   return { reason: "too-long", text };
 }

@@ -23,6 +23,7 @@ import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { defaultTrainingLimits, memoryLimitMb } from "../context/training-limits.js";
 import { dataOfTraining } from "../data/data-of-training.js";
 import { readableDataset } from "../data/readable-dataset.js";
 import { writeModelFolder } from "../context/model-folder.js";
@@ -133,6 +134,7 @@ async function trainAndSave(
     };
     const outcome = await trainInChild(job, {
       workFolder: kept.folder,
+      memoryLimitMb: memoryLimitMb((await context.trainingLimits?.()) ?? defaultTrainingLimits),
       ...(kept.canContinue ? { state: {} } : {}),
       ...(signal === undefined ? {} : { signal }),
       ...(onProgress === undefined ? {} : { onProgress }),

@@ -10,7 +10,7 @@ import { nameOf } from "../version-text.js";
 const columns: readonly Column<ReplayJob>[] = [
   { title: "MODEL", value: (row) => titleOf(row) },
   { title: "STATE", value: (row) => row.report?.verdict ?? row.state },
-  { title: "PRIORITY", value: (row) => row.priority, align: "right" },
+  { title: "PRIORITY", value: (row) => row.priority ?? "-", align: "right" },
   { title: "QUEUED", value: (row) => formatTime(row.queuedAtMs) },
   { title: "PROGRESS", value: (row) => progressOf(row) },
 ];
@@ -18,7 +18,9 @@ const columns: readonly Column<ReplayJob>[] = [
 export function addReplayJobCommands(replay: Command): void {
   replay
     .command("list")
-    .description("queued replays and claims of devices, and how the latest ended")
+    .description(
+      "queued replays, claims of devices and recoveries of dropped models, and how the latest ended",
+    )
     .action(async (_: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         output.printRows(await (await operations()).replays({ fleet: options.fleet }), {
@@ -38,7 +40,9 @@ export function addReplayJobCommands(replay: Command): void {
   replay
     .command("cancel")
     .argument("<model>", "name, name:version, name:tag or id")
-    .description("take a replay from the queue, or end it where it runs; give up a claim that is lost")
+    .description(
+      "take a replay from the queue, or end it or a recovery where it runs; give up a claim that is lost",
+    )
     .action(async (model: string, _: unknown, command: Command) =>
       withContext(command, async ({ output, operations, options }) => {
         const job = await (await operations()).cancelReplay({ fleet: options.fleet, model });
@@ -76,6 +80,8 @@ function titleOf(job: ReplayJob): string {
 
 function describeCancelled(job: ReplayJob): string {
   if (job.state === "lost") return `gave up ${titleOf(job)}: nobody has its parameters any more`;
+  if (job.kind === "recovery")
+    return `cancelled the recovery of ${titleOf(job)}; who waited for it is told so (RECOVERY_CANCELLED)`;
   const cancelled = `cancelled the replay of ${titleOf(job)}`;
   return job.kind === "claim" ? `${cancelled}; ${job.device ?? ""} is asked for its parameters` : cancelled;
 }
@@ -83,21 +89,27 @@ function describeCancelled(job: ReplayJob): string {
 function describeJob(job: ReplayJob): string {
   if (job.report !== undefined) return describeReplay(job.report);
   const { by, queuedAtMs, priority } = job;
-  const asked = `queued ${formatTime(queuedAtMs)}, priority ${priority}${by === undefined ? "" : `, by ${by}`}`;
+  const asked =
+    priority === undefined
+      ? `a recovery, asked for ${formatTime(queuedAtMs)}`
+      : `queued ${formatTime(queuedAtMs)}, priority ${priority}${by === undefined ? "" : `, by ${by}`}`;
   return `${titleOf(job)} ${job.state}: ${progressOf(job) || "-"}\n  ${asked}`;
 }
 
-function progressOf({ progress, problem, report, state, because, device }: ReplayJob): string {
+function progressOf(job: ReplayJob): string {
+  const { progress, problem, report, state, because, device, waitsFor, predictedMs } = job;
   if (state === "lost")
     return `LOST: ${device ?? ""} is revoked or replaced, and it was not proved: ${because ?? ""}`;
   if (state === "wanted") return `${device ?? ""} is asked for its parameters; ${because ?? ""}`;
   if (problem !== undefined) return `${problem.code}: ${problem.message}`;
   if (report?.workMs !== undefined) return `trained again in ${formatDuration(report.workMs)}`;
-  if (progress === undefined) return "";
+  if (waitsFor !== undefined) return `waits for the recovery of ${nameOf(waitsFor)}`;
+  const whole = predictedMs === undefined ? "" : `, about ${formatDuration(predictedMs)} in all`;
+  if (progress === undefined) return predictedMs === undefined ? "" : `about ${formatDuration(predictedMs)}`;
   const { phase, epoch, epochs, iteration, iterations } = progress;
-  if (epoch === undefined) return phase;
+  if (epoch === undefined) return `${phase}${whole}`;
   const step = iteration === undefined ? "" : `, step ${iteration}${of(iterations)}`;
-  return `${phase}: epoch ${epoch}${of(epochs)}${step}`;
+  return `${phase}: epoch ${epoch}${of(epochs)}${step}${whole}`;
 }
 
 function of(all: number | undefined): string {

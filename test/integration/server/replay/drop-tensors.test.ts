@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import type { ReplayJob } from "../../../../server/api/replay-schemas.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
@@ -208,6 +209,43 @@ describe("dropped tensors", () => {
     two.abort();
     await assert.rejects(second, hasCode("TRAINING_STOPPED"));
     await repository.ensureTensors(versionId);
+    assert.ok((await storedOf("soh:2")) > 0);
+  });
+
+  it("lists recoveries with their progress, and ends them where somebody cancels", async () => {
+    await collectAfresh();
+    const listed = async (): Promise<readonly ReplayJob[]> =>
+      (await operations.replays({ fleet })).filter(({ kind }) => kind === "recovery");
+    const until = async (number: number, isSo: (job: ReplayJob) => boolean): Promise<ReplayJob> => {
+      for (let wasSeen = false; ;) {
+        const job = (await listed()).find(({ version: each }) => each === number);
+        if (job !== undefined && isSo(job)) return job;
+        assert.ok(job !== undefined || !wasSeen, "it ended before that was seen");
+        wasSeen ||= job !== undefined;
+        await new Promise(setImmediate);
+      }
+    };
+    const one = repository.ensureTensors(version("soh:1").versionId);
+    const two = repository.ensureTensors(version("soh:2").versionId);
+    const cancelled = [one, two].map((each) => assert.rejects(each, hasCode("RECOVERY_CANCELLED")));
+    const training = await until(1, ({ progress }) => !["prepare", undefined].includes(progress?.phase));
+    assert.equal(training.state, "running");
+    const waiting = await until(2, () => true);
+    assert.deepEqual([waiting.state, waiting.waitsFor?.version], ["waiting", 1]);
+    assert.equal((await operations.cancelReplay({ fleet, model: "soh:1" })).state, "cancelled");
+    await Promise.all(cancelled);
+    assert.deepEqual(await listed(), []);
+    await assert.rejects(operations.cancelReplay({ fleet, model: "soh:1" }), hasCode("NOT_FOUND"));
+
+    const again = repository.ensureTensors(version("soh:2").versionId);
+    const refused = assert.rejects(again, hasCode("RECOVERY_CANCELLED"));
+    await until(1, ({ state }) => state === "running");
+    await operations.cancelReplay({ fleet, model: "soh:2" });
+    await refused;
+    // Nobody else waited for its base, so that is not trained either.
+    while ((await listed()).length > 0) await new Promise(setImmediate);
+    assert.equal(await storedOf("soh:1"), 0);
+    await repository.ensureTensors(version("soh:2").versionId);
     assert.ok((await storedOf("soh:2")) > 0);
   });
 

@@ -6,6 +6,8 @@ import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import type { ClaimOffer } from "../../../../server/ingest/claims.js";
 import { ClaimRules } from "../../../../server/replay/claim-rules.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import { encodeArchitecture } from "../../../../shared/model/architecture.js";
+import type { Architecture } from "../../../../shared/model/model.js";
 import { makeProvenance } from "../../../../shared/provenance/make-provenance.js";
 import { openProvenance } from "../../../../shared/provenance/openings.js";
 import type { Provenance } from "../../../../shared/provenance/provenance.js";
@@ -14,7 +16,12 @@ import { manualClock } from "../../../helpers/manual-clock.js";
 
 const engineId = sha256("engine");
 const base = sha256("base");
-const limits = { ...defaultIngestLimits, claimMs: 600_000, claimMsPerHour: 900_000 };
+const limits = {
+  ...defaultIngestLimits,
+  claimMs: 600_000,
+  claimMsPerHour: 900_000,
+  training: { maxMinutes: 60, memoryMiB: 100 },
+};
 const repository = {
   fleet: "cars",
   engines: () => [{ engineId, isStored: true }],
@@ -23,6 +30,8 @@ const repository = {
     { recipe: sha256("revoked"), revoked: { atMs: 1, because: "x" } },
     { recipe: sha256("of another") },
   ],
+  versions: () => [],
+  objects: { has: () => false },
   wasGivenRecipe: (_device: string, recipe: string) => recipe !== sha256("of another"),
 } as unknown as FleetRepository;
 
@@ -31,6 +40,10 @@ interface Story {
   readonly reader?: string;
   readonly workMs?: unknown;
   readonly data?: number;
+  readonly epochs?: number;
+  readonly samples?: number;
+  /** Units of the only layer of its model, which has as many inputs. */
+  readonly units?: number;
   /** The bundle that its record names. */
   readonly used?: string;
 }
@@ -40,6 +53,9 @@ function offer({
   reader = "battery-simulated",
   workMs = 1000,
   data = 1,
+  epochs = 10,
+  samples = 100,
+  units = 8,
   used,
 }: Story = {}): ClaimOffer {
   const made = makeProvenance(
@@ -53,9 +69,10 @@ function offer({
       ...plain,
     },
     {
-      parameters: {},
+      parameters: { epochs: { value: epochs, from: "call" }, batchSize: { value: 10, from: "default" } },
+      course: { epochs: Math.min(epochs, 10), stoppedEarly: false },
       random: { seed: "1", invocation: 1 },
-      data: [{ reader, parameters: {} }],
+      data: [{ reader, parameters: {}, samples: { train: samples, validation: 0, heldOut: 0 } }],
       times: { workMs },
     } as unknown as Parameters<typeof makeProvenance>[1],
     { bytes: (count) => randomBytes(count) },
@@ -64,7 +81,26 @@ function offer({
     data: Array.from({ length: data }, (_, index) => sha256(`${index}`)),
     ...(used === undefined ? {} : { recipe: sha256(used) }),
   };
-  return { device: "van", record: { bases: [base], uses } as unknown as ClaimOffer["record"], ...made };
+  const record = { bases: [base], uses, objects: {} } as unknown as ClaimOffer["record"];
+  return { device: "van", record, ...made, architecture: encodeArchitecture(dense(units)) };
+}
+
+/** A model with one layer. */
+function dense(units: number): Architecture {
+  const weight = { name: "kernel", dtype: "F32", shape: [units, units], trainable: true } as const;
+  const config = { units, activation: "linear", use_bias: false };
+  return {
+    layers: [
+      {
+        className: "InputLayer",
+        config: { batch_input_shape: [null, units], dtype: "float32" },
+        inputs: [],
+        weights: [],
+      },
+      { className: "Dense", config, inputs: [{ layer: 0, output: 0 }], weights: [weight] },
+    ],
+    outputs: [{ layer: 1, output: 0 }],
+  };
 }
 
 test("a claim is taken where its replay can give the tensors, and may", async () => {
@@ -86,9 +122,12 @@ test("a claim is taken where its replay can give the tensors, and may", async ()
     [by("revoked"), /not approved here/],
     [by("approved", "of another"), /its record does not/],
     [by("of another"), /was not given to the device/],
-    [{ workMs: 600_001 }, /600000 ms are replayed/],
-    [{ workMs: -1 }, /unknown/],
-    [{ workMs: "soon" }, /unknown/],
+    [{ workMs: 600_001 }, /by its record; 600000 ms are replayed/],
+    [{ epochs: 1e9 }, /by its epochs, .*; 600000 ms are replayed/],
+    [{ samples: 1e12 }, /by its epochs, .*; 600000 ms are replayed/],
+    [{ units: 3000 }, /bytes of memory; 100 MiB are allowed/],
+    [{ workMs: -1 }, /does not state/],
+    [{ workMs: "soon" }, /does not state/],
   ] as const)
     assert.match((await whyNot(story)) ?? "taken", why);
   const { provenance, openings, ...rest } = offer();
@@ -117,11 +156,11 @@ test("the replays of a device take their share of an hour, and no more", async (
   assert.equal(await whyNot(), undefined, "a third of the hour refills a third");
 });
 
-test("what a device states of its training ends the replay", () => {
+test("what was predicted of a training, or stated, ends the replay", () => {
   const rules = new ClaimRules(limits, manualClock());
   const maxMs = (workMs: number): number => {
     const { provenance, openings } = offer({ workMs });
-    return rules.maxMs(openProvenance(provenance ?? new Uint8Array(), openings));
+    return rules.maxMs(openProvenance(provenance ?? new Uint8Array(), openings), { ms: 2000 });
   };
-  assert.deepEqual([maxMs(0), maxMs(1000), maxMs(600_000)], [30_000, 34_000, 600_000]);
+  assert.deepEqual([maxMs(0), maxMs(3000), maxMs(600_000)], [38_000, 42_000, 600_000]);
 });

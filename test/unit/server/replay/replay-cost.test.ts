@@ -1,7 +1,16 @@
-/** How long a replay takes by its record, and that it ends at its limit whatever the record states. */
+/** What a replay takes, as predicted, and that it ends at its limit whatever its record states. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { predictedMs, refuseTooLong, tooLong, withinTime } from "../../../../server/replay/replay-cost.js";
+import {
+  predictCost,
+  refuseTooCostly,
+  statedMs,
+  tooLong,
+  withinTime,
+  type CostLimits,
+} from "../../../../server/replay/replay-cost.js";
+import { modelSize, trainingSize } from "../../../../server/replay/training-size.js";
+import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { OpenedProvenance } from "../../../../shared/provenance/openings.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 
@@ -16,24 +25,109 @@ const parameters = { epochs: { value: 10, from: "call" }, batchSize: { value: 16
 const opened = openedOf({ parameters, course: { epochs: 5 }, times: { endedAtMs: 1, workMs: 1000 } });
 
 test("the time of a changed story grows with its epochs and its steps", () => {
-  assert.equal(predictedMs(opened), 1000);
-  assert.equal(predictedMs(opened, { epochs: 10 }), 2000, "of those that were trained, not of those allowed");
-  assert.equal(predictedMs(opened, { batchSize: 4 }), 4000);
-  assert.equal(predictedMs(opened, { batchSize: 64, learningRate: 1 }), 1000);
-  assert.equal(predictedMs(openedOf({ parameters })), undefined, "redacted");
+  assert.equal(statedMs(opened), 1000);
+  assert.equal(statedMs(opened, { epochs: 10 }), 2000, "of those that were trained, not of those allowed");
+  assert.equal(statedMs(opened, { batchSize: 4 }), 4000);
+  assert.equal(statedMs(opened, { batchSize: 64, learningRate: 1 }), 1000);
+  assert.equal(statedMs(openedOf({ parameters })), undefined, "redacted");
   for (const workMs of ["x", -1, NaN, Infinity])
-    assert.equal(predictedMs(openedOf({ times: { workMs } })), undefined);
+    assert.equal(statedMs(openedOf({ times: { workMs } })), undefined);
 });
 
-test("more than is allowed is refused with the prediction and the option that allows it", () => {
-  refuseTooLong("m:1", 60 * 60_000);
-  refuseTooLong("m:1", undefined);
-  assert.throws(() => refuseTooLong("m:1", 61 * 60_000), {
-    code: "REPLAY_TOO_LONG",
-    message: /61 minutes, and 60 are allowed.*--max-minutes/,
+const layer = (
+  className: string,
+  config: LeafLayer["config"],
+  from: number | undefined,
+  ...shapes: readonly (readonly number[])[]
+): LeafLayer => ({
+  className,
+  config,
+  inputs: from === undefined ? [] : [{ layer: from, output: 0 }],
+  weights: shapes.map((shape, index) => ({ name: `w${index}`, dtype: "F32", shape, trainable: true })),
+});
+const network = (...layers: readonly LeafLayer[]): Architecture => ({
+  layers,
+  outputs: [{ layer: layers.length - 1, output: 0 }],
+});
+const input = (...shape: readonly number[]): LeafLayer =>
+  layer("InputLayer", { batch_input_shape: [null, ...shape], dtype: "float32" }, undefined);
+
+test("multiplications follow positions: pixels of convolutions, time steps of recurrent layers", () => {
+  const pictures = network(
+    input(28, 28, 1),
+    layer("Conv2D", { filters: 8, kernel_size: [3, 3], strides: [2, 2] }, 0, [3, 3, 1, 8], [8]),
+    layer("MaxPooling2D", { pool_size: [2, 2] }, 1),
+    layer("Flatten", {}, 2),
+    layer("Dense", { units: 10 }, 3, [392, 10], [10]),
+  );
+  assert.deepEqual(modelSize(pictures), {
+    weights: 80 + 3930,
+    operations: 80 * 14 * 14 + 3930,
+    inputs: 784,
+    activations: 784 + 14 * 14 * 8 + 49 * 8 + 392 + 10,
   });
-  assert.throws(() => refuseTooLong("m:1", 1e300, 10_080), { code: "REPLAY_TOO_LONG" });
-  refuseTooLong("m:1", 61 * 60_000, 62);
+  const sequence = network(
+    input(20, 3),
+    layer("LSTM", { units: 4, return_sequences: false }, 0, [3, 16], [4, 16], [16]),
+    layer("Dense", { units: 1 }, 1, [4, 1]),
+  );
+  assert.equal(modelSize(sequence).operations, (48 + 64 + 16) * 20 + 4);
+});
+
+const small = network(input(4), layer("Dense", { units: 1 }, 0, [4, 1]));
+const samples = { train: 1000, validation: 0, heldOut: 0 };
+const told = (epochs: number, course: object = {}, workMs = 1000): OpenedProvenance =>
+  openedOf({
+    parameters: { epochs: { value: epochs }, batchSize: { value: 10 }, patience: { value: 5 } },
+    course: { epochs, stoppedEarly: false, ...course },
+    times: { workMs },
+    data: [{ samples }],
+  });
+
+test("what a record states is believed only down to what the fastest machine takes", () => {
+  const honest = predictCost(told(10), { architecture: small });
+  assert.deepEqual([honest.ms, honest.basis], [1000, "by its record"]);
+  const lying = predictCost(told(1e9), { architecture: small });
+  assert.ok((lying.ms ?? 0) > 3_600_000 && /epochs/.test(lying.basis));
+  assert.ok((predictCost(told(1e9, { epochs: 1 }), { architecture: small }).ms ?? 0) > 3_600_000);
+  const early = predictCost(told(1e9, { epochs: 1, stoppedEarly: true }), { architecture: small });
+  assert.equal(early.ms, 1000, "it may have stopped early, and is ended at its limit");
+  assert.equal(predictCost(told(1e9)).ms, 1000, "of a model that is not known");
+  assert.ok(
+    (predictCost(told(10, {}, -1), { architecture: small }).ms ?? 0) > 0,
+    "of a record that states none",
+  );
+});
+
+test("what was measured here counts for more than a record", () => {
+  const size = trainingSize(small, { samples, epochs: 100, batchSize: 10, members: 1 });
+  const measured = [{ workMs: 20_500, size }];
+  const { ms, basis } = predictCost(told(50, {}, 1), { architecture: small, measured });
+  assert.equal(ms, 10_500);
+  assert.match(basis, /an earlier training of its recipe here/);
+  const short = predictCost(told(50), { architecture: small, measured: [{ workMs: 600, size }] });
+  assert.equal(short.basis, "by its record", "a short run tells nothing of the steps");
+});
+
+test("more than is allowed is refused with the prediction, the limit and what raises it", () => {
+  const cost = (ms: number | undefined, memoryBytes?: number): void => {
+    refuseTooCostly("m:1", { ms, memoryBytes, basis: "by its record" }, limits);
+  };
+  let limits: CostLimits = { maxMinutes: 60, memoryLimitMb: 100 };
+  cost(60 * 60_000, 100 * 1024 ** 2);
+  cost(undefined);
+  assert.throws(() => cost(61 * 60_000), {
+    code: "REPLAY_TOO_LONG",
+    message: /61 minutes, by its record, and 60 are allowed.*--max-minutes 122.*limits\.training\.maxMinutes/,
+  });
+  assert.throws(() => cost(1, 101 * 1024 ** 2), {
+    code: "MEMORY_EXHAUSTED",
+    message: /101 MiB .*100 are allowed.*limits\.training\.memoryMiB/,
+  });
+  limits = { ...limits, maxMinutes: 10_080 };
+  assert.throws(() => cost(1e300), { code: "REPLAY_TOO_LONG", message: /At most 10080/ });
+  limits = { ...limits, maxMinutes: 62 };
+  cost(61 * 60_000);
 });
 
 /** Work that ends only with its signal. */
@@ -49,11 +143,11 @@ test("work ends at its limit, and for its caller; what ends before leaves no tim
   clock.advance(1);
   assert.equal(await limited, tooLong);
   const caller = new AbortController();
-  const stopped = withinTime(clock, { signal: caller.signal }, endless);
+  const stopped = withinTime(clock, { maxMinutes: 60, signal: caller.signal }, endless);
   caller.abort();
   await assert.rejects(stopped, /ended/);
   let hasTimer = true;
   const after = { after: () => () => (hasTimer = false) };
-  assert.equal(await withinTime(after as never, {}, () => Promise.resolve(7)), 7);
+  assert.equal(await withinTime(after as never, { maxMinutes: 60 }, () => Promise.resolve(7)), 7);
   assert.equal(hasTimer, false);
 });

@@ -1,0 +1,34 @@
+/** What a training may take on this server: the owner's limits, of server.json. */
+import { totalmem } from "node:os";
+import * as z from "zod";
+import { maxMaxMinutes } from "../api/replay-schemas.js";
+
+const MiB = 1024 ** 2;
+
+export const trainingLimitsSchema = z.strictObject({
+  maxMinutes: z
+    .number()
+    .int()
+    .min(1)
+    .max(maxMaxMinutes)
+    .default(60)
+    .describe(
+      "Minutes that a replay may take, as predicted before it is queued and as it takes, where its request allows no other number. Of claims, limits.ingest.claimMs.",
+    ),
+  memoryMiB: z
+    .number()
+    .int()
+    .min(64)
+    .nullable()
+    .default(null)
+    .describe(
+      "MiB of memory that the tensors of a training may take, as predicted before a replay or a claim is queued, and as any training here takes. null: three quarters of the machine's memory; of a claim, at most 4096.",
+    ),
+});
+export type TrainingLimits = z.infer<typeof trainingLimitsSchema>;
+export const defaultTrainingLimits: TrainingLimits = trainingLimitsSchema.parse({});
+
+/** MiB, whatever this machine has. */
+export function memoryLimitMb({ memoryMiB }: TrainingLimits): number {
+  return memoryMiB ?? Math.floor((totalmem() * 0.75) / MiB);
+}
