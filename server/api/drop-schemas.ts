@@ -48,6 +48,15 @@ export const dropPolicy = z
       .min(1)
       .max(maxMaxMinutes)
       .describe("Minutes of training that the recovery of any version may take, its ancestors included"),
+    dataAfterDays: z
+      .number()
+      .int()
+      .min(0)
+      .max(36_500)
+      .exactOptional()
+      .describe(
+        "Days after which the stored data of proved models go; only where their tensors are kept. Absent: they stay",
+      ),
   })
   .meta({ id: "DropPolicy" });
 export const dropPolicySettings = z.array(
@@ -57,6 +66,21 @@ export const dropPolicySettings = z.array(
 );
 
 const named = { versionId: hash, name: z.string(), version: count };
+
+const droppedData = z
+  .object({
+    dropped: z.array(
+      z.object({
+        ...named,
+        dataBytes: count.describe("Of the stored data of its training"),
+        freedBytes: count.describe("Of them, those that nothing else needs: a collection frees them"),
+      }),
+    ),
+    kept: z.array(z.object({ ...named, because: z.string() })).describe("Those that a policy means"),
+    freedBytes: count,
+  })
+  .meta({ id: "DroppedData" });
+export type DroppedData = ValueOf<typeof droppedData>;
 
 export const dropReport = z
   .object({
@@ -79,6 +103,9 @@ export const dropReport = z
       .describe("Those that were named, or that could be dropped but for this"),
     keptCount: count,
     tensorBytes: count,
+    data: droppedData
+      .exactOptional()
+      .describe("Versions whose stored data go by policy: they cannot be replayed again, their tensors stay"),
   })
   .meta({ id: "DropReport" });
 export type DropReport = ValueOf<typeof dropReport>;

@@ -116,6 +116,10 @@ const versionMembers = {
     })
     .exactOptional()
     .describe("Its tensors need not be stored: it is recovered by a replay"),
+  dataDropped: z
+    .object({ atMs: timeMs, because: text, by: text.exactOptional() })
+    .exactOptional()
+    .describe("The stored data of its training are not kept for it any more, so it cannot be replayed again"),
   provedBy: z
     .array(hash)
     .exactOptional()

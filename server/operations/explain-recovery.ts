@@ -1,6 +1,8 @@
 /** From what a version would be recovered, how long that takes, and whether it could be trained again instead. */
+import { usedDataOf } from "../../shared/data/stored-data.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import { ownEngine } from "../../shared/train/own-engine.js";
 import { recoveryCost } from "../archive/recovery-cost.js";
 import type { RecoveryExplanation } from "../api/recovery-schemas.js";
@@ -104,10 +106,10 @@ async function replayOf(
     : no(lacking, ms);
 }
 
-/** The engine or the base, where it is not here. */
+/** The engine, the data or the base, where that is not here. */
 async function lackingPart(
   repository: FleetRepository,
-  { record, provedBy = [] }: VersionSummary,
+  { record, provedBy = [], dataDropped }: VersionSummary,
   { engineId, base }: Story,
 ): Promise<string | undefined> {
   const own = (await ownEngine().catch(() => undefined))?.engineId;
@@ -117,9 +119,20 @@ async function lackingPart(
   ]);
   if (![engineId, ...provedBy].some((id) => here.has(id)))
     return `the engine ${engineId.slice(0, 12)} is not approved here`;
+  if (dataDropped !== undefined && !(await areDataHere(repository, record.uses?.data)))
+    return `the stored data of its training were dropped (${dataDropped.because})`;
   if (base === undefined) return undefined;
   const kept = await readKeptStory(repository, record);
   return (await findBase(repository, base, kept?.bases.get(base))) === undefined
     ? `its base ${base.slice(0, 12)} is not here`
     : undefined;
+}
+
+/** Whether the chunks of the data are all here: other versions may need them too. */
+async function areDataHere(
+  { objects }: Pick<FleetRepository, "objects">,
+  data: readonly Hash[] = [],
+): Promise<boolean> {
+  const { chunks } = await usedDataOf(objects, data);
+  return chunks.length > 0 && chunks.every((id) => objects.has(id));
 }

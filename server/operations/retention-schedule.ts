@@ -69,13 +69,20 @@ export function startRetentionSchedule({
       try {
         if ((await operations.dropPolicies({ fleet })).length === 0) continue;
         const { signal } = closing;
-        const { dropped, tensorBytes } = await operations.applyDropPolicies({ fleet }, { signal });
+        const { dropped, tensorBytes, data } = await operations.applyDropPolicies({ fleet }, { signal });
         if (dropped.length > 0)
           log.info("tensors-dropped", {
             fleet,
             versions: dropped.length,
             bytes: tensorBytes,
             text: `${dropped.length} proved models of ${fleet} lost their tensors by policy; storage gc frees the space`,
+          });
+        if (data !== undefined && data.dropped.length > 0)
+          log.info("data-dropped", {
+            fleet,
+            versions: data.dropped.length,
+            bytes: data.freedBytes,
+            text: `the data of ${data.dropped.length} proved models of ${fleet} went by policy; storage gc frees the space`,
           });
       } catch (error) {
         if (!closing.signal.aborted) log.error("drop-policy-failed", { fleet, ...describe(error) });

@@ -1,6 +1,7 @@
 /**
  * Drops tensors of proved versions by the fleet's policies, as `storage drop` does when a person asks for it. What no
- * replay on this server has proved with data that stay keeps its tensors: a policy trains nothing.
+ * replay on this server has proved with data that stay keeps its tensors: a policy trains nothing. Where a policy keeps
+ * tensors, the data of proved versions may go instead.
  */
 import type { OperationInput } from "../api/server-operations.js";
 import type { DropReport } from "../api/drop-schemas.js";
@@ -8,6 +9,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { DropPolicySetting } from "../repository/retention/drop-policies.js";
 import { printScope, ruleFor } from "../repository/retention/retention-plan.js";
 import type { DropCandidate } from "../repository/versions/drop-version.js";
+import { dropDataByPolicy } from "./drop-data-by-policy.js";
 import { dropTask, runDrops } from "./drop-tensors.js";
 
 const dayMs = 86_400_000;
@@ -21,6 +23,7 @@ export async function dropByPolicy(
   const repository = await context.fleets.get(fleet);
   const policies = repository.dropPolicies();
   const nowMs = context.home.ports.clock.now();
+  const data = await dropDataByPolicy(repository, { nowMs, isDry: dryRun, signal });
   const isMeant =
     (setting: DropPolicySetting) =>
     ({ versionId, replayMs, state: { recordedAtMs } }: DropCandidate): boolean => {
@@ -43,5 +46,6 @@ export async function dropByPolicy(
     kept: reports.flatMap(({ kept }) => kept.filter(({ isFit }) => isFit)),
     keptCount: reports.reduce((sum, { keptCount }) => sum + keptCount, 0),
     tensorBytes: reports.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
+    ...(data === undefined ? {} : { data }),
   };
 }

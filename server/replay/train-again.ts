@@ -14,7 +14,7 @@ import { unpackEngine } from "../../shared/train/unpack-engine.js";
 import { writeModelFolder } from "../context/model-folder.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { locateData, type LocatedData } from "../data/locate-data.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Ended, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { jobRecipe, type OwnRecipePlace } from "../training/own-recipes.js";
 import { readKeptStory } from "../data/kept-story.js";
 import { findBase } from "../data/find-base.js";
@@ -23,7 +23,7 @@ import type { Story, Unreplayable } from "./story.js";
 export interface Replay {
   readonly context: OperationsContext;
   readonly repository: FleetRepository;
-  readonly summary: Pick<VersionSummary, "versionId" | "record" | "provedBy">;
+  readonly summary: Pick<VersionSummary, "versionId" | "record" | "provedBy" | "dataDropped">;
   /** What trainings with the engine report that has to run; absent: the one that the story names. */
   readonly engineId?: Hash | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -70,7 +70,8 @@ export async function trainAgain(
     uses: [...(summary.record.uses?.data ?? []), ...(replay.storedData ?? [])],
     isOwnOnly: isOwnDataOnly,
   });
-  if (data.from === "nowhere") return { reason: "data-missing", text: data.text };
+  if (data.from === "nowhere")
+    return { reason: "data-missing", text: summary.dataDropped ? dataGone(summary.dataDropped) : data.text };
   try {
     const outcome = await trainInChild(
       {
@@ -101,6 +102,13 @@ export async function trainAgain(
   } finally {
     await data.release();
   }
+}
+
+function dataGone({ atMs, because }: Ended): string {
+  return (
+    `the stored data of its training were dropped ${new Date(atMs).toISOString().slice(0, 10)} (${because}). What was ` +
+    "proved before stays so, and its tensors are stored. To replay it again, store the same data: stemma data add, data push."
+  );
 }
 
 /** The recipe of the job: its name, and what runs it where it is the fleet's own. */

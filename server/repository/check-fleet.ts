@@ -168,7 +168,9 @@ async function checkOne(
           `is not in this store. ${restoreAdvice(kind)}`,
       });
     }
-    for (const chunk of (await usedDataOf(context.objects, record.uses?.data)).chunks) {
+    const { dataDropped } = context.state.versions.get(versionId) as VersionState;
+    const neededData = dataDropped === undefined ? record.uses?.data : [];
+    for (const chunk of (await usedDataOf(context.objects, neededData)).chunks) {
       if (context.objects.stat(chunk) !== undefined || reported.has(chunk)) continue;
       reported.add(chunk);
       problems.push({

@@ -35,13 +35,22 @@ export interface RemovedData {
 
 /** The stored data set with this content; undefined where it was never stored, or is not here any more. */
 export async function findDataObject(
-  { objects, state }: RepositoryContext,
+  context: RepositoryContext,
   content: Hash,
 ): Promise<DataObject | undefined> {
+  const { objects, state } = context;
   const object = state.dataObjects.get(content);
   if (object === undefined || !objects.has(object)) return undefined;
   const manifest = await readManifest(objects, object);
-  return manifest === undefined ? undefined : { object, manifest };
+  if (manifest === undefined) return undefined;
+  // A version that names the manifest keeps it, also where its chunks were dropped.
+  const isGone = manifest.chunks.some(({ id }) => !objects.has(id)) && wereDropped(context, content);
+  return isGone ? undefined : { object, manifest };
+}
+
+/** Whether chunks of these data may be absent without damage: of a version that was trained with them, they were dropped. */
+function wereDropped(context: RepositoryContext, content: Hash): boolean {
+  return versionsWithData(context, content).some(({ dataDropped }) => dataDropped !== undefined);
 }
 
 /**

@@ -22,6 +22,7 @@ import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { RetentionScope } from "./retention/retention-plan.js";
 import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
+import type { DataDropCandidates } from "./versions/drop-data.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
@@ -63,6 +64,8 @@ export interface VersionSummary {
   readonly replayed?: Replayed;
   /** Its tensors need not be stored: it is recovered by a replay. */
   readonly dropped?: Dropped;
+  /** The stored data of its training are not kept for it any more. */
+  readonly dataDropped?: Ended;
   /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
   readonly provedBy?: readonly Hash[];
   /** How many evaluations of it are stored; absent where none are. */
@@ -463,6 +466,10 @@ export interface FleetRepository {
   keepTensors(versionId: Hash, because: string): Promise<VersionSummary>;
   /** All kept versions in journal order, with what decides whether their tensors may be dropped. */
   dropCandidates(busy?: () => ReadonlyMap<Hash, string>): readonly DropCandidate[];
+  /** All kept versions with stored data in journal order, with what decides whether these may be dropped. */
+  dataDropCandidates(): Promise<DataDropCandidates>;
+  /** States that the stored data of a version need not be kept for it. @throws DROP_REFUSED */
+  dropData(versionId: Hash, because: string): Promise<VersionSummary>;
   /** @throws MODEL_HELD where it is held already, MODEL_RETIRED */
   hold(versionId: Hash, because: string): Promise<void>;
   unhold(versionId: Hash, because: string): Promise<void>;

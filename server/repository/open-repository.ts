@@ -60,6 +60,7 @@ import {
   recordClaim,
 } from "./versions/claims.js";
 import { DroppedTensors, type RebuildTensors } from "./versions/dropped-tensors.js";
+import { dataDropCandidates, dropData } from "./versions/drop-data.js";
 import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-version.js";
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
@@ -266,6 +267,8 @@ function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
     dropTensors: (request) => dropTensors(context, request),
     keepTensors: (versionId, because) => freeing(() => keepTensors(context, versionId, because)),
     dropCandidates: (busy) => dropCandidates(context, busy),
+    dataDropCandidates: () => dataDropCandidates(context),
+    dropData: (versionId, because) => freeing(() => dropData(context, versionId, because)),
     tiers: fleetTiers(context, home.tiers),
     isRedacted: (object) => state.redacted.has(object),
     storeEvaluation: (evaluation, predictions) => storeEvaluation(context, evaluation, predictions),

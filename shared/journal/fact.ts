@@ -43,6 +43,11 @@ export interface DropPolicy {
   readonly afterDays: number | null;
   /** Minutes of training that a recovery may take. */
   readonly maxMinutes: number;
+  /**
+   * Days after which the stored data of proved models go, whose tensors are kept; absent: they stay as long as their
+   * versions.
+   */
+  readonly dataAfterDays?: number;
 }
 
 /** How a rollout goes on, and when it stops. */
@@ -408,6 +413,17 @@ export type Fact =
     })
   /** The tensors of a dropped version are stored again, and stay. */
   | (Caused & { readonly type: "kept"; readonly versionId: Hash; readonly because: string })
+  /**
+   * The stored data of a version's training are not kept for it any more: a replay proved it, and its tensors stay. It
+   * cannot be replayed again, unless somebody stores the same data once more.
+   */
+  | (Caused & {
+      readonly type: "data-dropped";
+      /** An older release would take the missing data for damage. */
+      readonly critical: true;
+      readonly versionId: Hash;
+      readonly because: string;
+    })
   /** The version was evaluated, and the evaluation is stored. */
   | (Caused & {
       readonly type: "evaluated";

@@ -51,7 +51,8 @@ async function showCommand(reference: string, _: unknown, command: Command): Pro
 }
 
 function factsOf(description: ModelDescription): readonly (readonly [string, string])[] {
-  const { record, hold, retired, replayed, dropped, claim, evaluations, measurements } = description;
+  const { record, hold, retired, replayed, dropped, dataDropped, claim, evaluations, measurements } =
+    description;
   const isExact = record.scheme === undefined;
   return [
     ["model", nameOf(description)],
@@ -70,6 +71,7 @@ function factsOf(description: ModelDescription): readonly (readonly [string, str
     ...fact("claim", claim && describeClaim(claim)),
     ...fact("replayed", replayed && describeReplay(replayed)),
     ...fact("tensors", dropped && describeDropped(dropped)),
+    ...fact("data", dataDropped && describeDataDropped(dataDropped)),
     ...fact(
       "evaluations",
       evaluations === undefined
@@ -98,6 +100,11 @@ function describeDropped({ because, atMs, by, replayMs }: NonNullable<ModelDescr
     `dropped ${formatTime(atMs)}${describeBy(by)}${why}; a recovery trains for ${formatDuration(replayMs)}, ` +
     "its ancestors without tensors not counted"
   );
+}
+
+function describeDataDropped({ because, atMs, by }: NonNullable<ModelDescription["dataDropped"]>): string {
+  const why = because === "" ? "" : `: ${because}`;
+  return `dropped ${formatTime(atMs)}${describeBy(by)}${why}; it cannot be replayed again without them`;
 }
 
 function describeReplay({

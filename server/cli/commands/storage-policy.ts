@@ -1,13 +1,14 @@
 /** `stemma storage policy show|set|unset|apply`: drop the tensors of proved models after a while. */
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
-import { formatTime, type Column } from "../../../shared/cli/output.js";
+import { formatBytes, formatTime, type Column } from "../../../shared/cli/output.js";
 import { defaultDropMinutes, dropPolicy } from "../../api/drop-schemas.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { printScope } from "../../repository/retention/retention-plan.js";
 import { withContext, type CommandContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { scopeOfChoices, type ScopeChoices } from "../scope-choices.js";
+import { nameOf } from "../version-text.js";
 import { describeDrop } from "./storage-drop.js";
 
 const help = `
@@ -16,8 +17,12 @@ recorded: a recovery trains them again. It never replays anything itself: see wh
 stemma replay list, and prove with stemma replay run. A name's policy overrides its line's, a
 line's overrides the fleet's. A server applies them with its retention rules, once a day.
 
+A policy that keeps tensors can drop the stored data of proved models instead: what was proved
+stays so, but cannot be replayed again. Data that another model, or a registered name, needs stay.
+
   stemma storage policy set --after 30 --max-minutes 5
   stemma storage policy set --keep --line engine-wear
+  stemma storage policy set --keep --data-after 90 --name soh
   stemma storage policy apply --dry-run
   stemma storage gc
 `;
@@ -26,6 +31,7 @@ type Policies = CallOutput<"dropPolicies">;
 interface SetChoices extends ScopeChoices {
   readonly after?: number;
   readonly keep: boolean;
+  readonly dataAfter?: number;
   readonly maxMinutes?: number;
 }
 
@@ -36,9 +42,11 @@ const columns: readonly Column<Policies[number]>[] = [
   { title: "BY", value: (row) => row.by },
 ];
 
-function describePolicy({ afterDays, maxMinutes }: Policies[number]["policy"]): string {
+function describePolicy({ afterDays, maxMinutes, dataAfterDays }: Policies[number]["policy"]): string {
+  const data =
+    dataAfterDays === undefined ? "" : `; stored data of proved models go after ${dataAfterDays} days`;
   return afterDays === null
-    ? "are kept"
+    ? `are kept${data}`
     : `of proved models go after ${afterDays} days, where a recovery trains for at most ${maxMinutes} min`;
 }
 
@@ -65,6 +73,13 @@ export function addStoragePolicyCommands(storage: Command): void {
     .option("--keep", "keep all tensors, whatever a wider policy says", false)
     .addOption(
       inputOption(
+        "--data-after <days>",
+        shape.dataAfterDays.unwrap(),
+        "with --keep: days after which the stored data of proved models go; these cannot be replayed again",
+      ),
+    )
+    .addOption(
+      inputOption(
         "--max-minutes <n>",
         shape.maxMinutes,
         `${shape.maxMinutes.description} (${defaultDropMinutes})`,
@@ -89,10 +104,25 @@ export function addStoragePolicyCommands(storage: Command): void {
         output.print({
           data: report,
           names: report.dropped.map(({ versionId }) => versionId),
-          text: describeDrop(report, dryRun).join("\n"),
+          text: [...describeDrop(report, dryRun), ...describeDataDrop(report.data, dryRun)].join("\n"),
         });
       }),
     );
+}
+
+function describeDataDrop(data: CallOutput<"applyDropPolicies">["data"], isDry: boolean): readonly string[] {
+  if (data === undefined) return [];
+  const { dropped, kept, freedBytes } = data;
+  const verb = isDry ? "would be dropped" : "dropped";
+  return [
+    ...dropped.map(
+      (row) =>
+        `${nameOf(row)}: data of its training ${verb}, ${formatBytes(row.dataBytes)}, of which ` +
+        `${formatBytes(row.freedBytes)} nothing else needs; it cannot be replayed again`,
+    ),
+    ...kept.map((row) => `${nameOf(row)}: its data stay: ${row.because}`),
+    `data of ${dropped.length} models ${verb}, ${formatBytes(freedBytes)} to be freed by stemma storage gc`,
+  ];
 }
 
 function scoped(command: Command): Command {
@@ -102,10 +132,12 @@ function scoped(command: Command): Command {
 }
 
 async function setCommand(choices: SetChoices, context: CommandContext): Promise<void> {
-  const { after, keep, maxMinutes = defaultDropMinutes } = choices;
+  const { after, keep, dataAfter, maxMinutes = defaultDropMinutes } = choices;
   if (keep === (after !== undefined))
     throw new StemmaError("USAGE", "Say when tensors go with --after DAYS, or that they stay with --keep.");
-  await change(choices, { afterDays: keep ? null : (after ?? null), maxMinutes }, context);
+  const afterDays = keep ? null : (after ?? null);
+  const data = dataAfter === undefined ? {} : { dataAfterDays: dataAfter };
+  await change(choices, { afterDays, maxMinutes, ...data }, context);
 }
 
 async function change(

@@ -31,7 +31,7 @@ export function dropPolicies({ state }: Pick<RepositoryContext, "state">): reado
 
 /**
  * Sets a scope's policy, or removes it (null). Returns all policies in force afterwards.
- * @throws NAME_INVALID, NOT_FOUND where there is no policy to remove
+ * @throws USAGE where neither tensors nor data would stay; NAME_INVALID, NOT_FOUND where there is no policy to remove
  */
 export async function setDropPolicy(
   context: RepositoryContext,
@@ -39,6 +39,12 @@ export async function setDropPolicy(
   policy: DropPolicy | null,
 ): Promise<readonly DropPolicySetting[]> {
   const members = membersOf(scope);
+  if (policy?.afterDays != null && policy.dataAfterDays !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "Where tensors go, the data of their training stay, because a recovery trains with them. Say that tensors are " +
+        "kept (--keep) to drop the data (--data-after).",
+    );
   if (policy === null && !context.state.dropPolicies.has(retentionKey(members)))
     throw new StemmaError(
       "NOT_FOUND",

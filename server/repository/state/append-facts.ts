@@ -156,10 +156,11 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "evaluated":
     case "dropped":
     case "kept":
+    case "data-dropped":
     case "published":
       throw new StemmaError(
         "FACT_INVALID",
-        "Versions, claims, evaluations, releases and dropped tensors are recorded through methods that check what they refer to. Use those.",
+        "Versions, claims, evaluations, releases and what is dropped are recorded through methods that check what they refer to. Use those.",
       );
     case "stored":
     case "released":

@@ -121,7 +121,9 @@ const factSchemas = {
     ...at,
     line: text.nullable(),
     name: text.nullable(),
-    policy: z.object({ afterDays: count.nullable(), maxMinutes: count }).nullable(),
+    policy: z
+      .object({ afterDays: count.nullable(), maxMinutes: count, dataAfterDays: count.optional() })
+      .nullable(),
     ...by,
   },
   activated: {
@@ -264,6 +266,7 @@ const factSchemas = {
     ...by,
   },
   kept: about,
+  "data-dropped": { ...at, critical: z.literal(true), versionId: hash, because: text, ...by },
   evaluated: { ...at, versionId: hash, object: hash, predictions: hash.optional(), ...by },
   redacted: { ...at, object: hash, because: text, ...by },
   "engine-approved": {
@@ -379,8 +382,8 @@ function shortenHashes(name: string, value: unknown): unknown {
 /** The critical facts of this release. */
 function isKnownCritical(value: object): boolean {
   const { type, claim } = value as { readonly type?: unknown; readonly claim?: unknown };
-  const known = type === "rollout" || type === "dropped" || type === "published";
-  return known || (type === "recorded" && claim === true);
+  const known: readonly unknown[] = ["rollout", "dropped", "data-dropped", "published"];
+  return known.includes(type) || (type === "recorded" && claim === true);
 }
 
 /** The types of facts that this release knows. */

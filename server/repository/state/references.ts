@@ -54,6 +54,8 @@ interface NeedyVersion extends ReadVersion {
 }
 type DroppedNeeds = Pick<Dropped, "engine" | "data"> & { readonly dataChunks: readonly Hash[] };
 
+const noData: UsedData = { chunks: [], elsewhere: [] };
+
 type IndexedObjects = Pick<ObjectReader, "read" | "has" | "stat" | "openStream">;
 
 export class ReferenceIndex {
@@ -90,6 +92,13 @@ export class ReferenceIndex {
     if (before === undefined) return;
     this.#discount(versionId, before);
     this.#count(versionId, { record: before.record, leaves, data: before.data });
+  }
+
+  /** Call when the fact is applied: from then on a collection may remove what only this version needed of its data. */
+  dataDropped(versionId: Hash, before: ReadVersion): void {
+    if (!this.#counted.has(versionId)) return;
+    this.#discount(versionId, before);
+    this.#count(versionId, { ...before, data: noData });
   }
 
   /**
@@ -231,15 +240,16 @@ export class ReferenceIndex {
     for (;;) {
       const counted = this.#dropped.get(versionId);
       if (counted !== undefined) return use(counted);
-      const dropped = this.state.versions.get(versionId)?.dropped;
+      const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
       const version = await this.#read(versionId);
-      if (this.state.versions.get(versionId)?.dropped === dropped) return use(version);
+      const now = this.state.versions.get(versionId);
+      if (now?.dropped === dropped && now?.dataDropped === dataDropped) return use(version);
     }
   }
 
   async #read(versionId: Hash): Promise<NeedyVersion> {
     try {
-      const dropped = this.state.versions.get(versionId)?.dropped;
+      const { dropped, dataDropped } = this.state.versions.get(versionId) ?? {};
       const record = this.records.get(versionId);
       if (record === undefined)
         throw new StemmaError("OBJECT_MISSING", `The save record ${versionId} is not in the store.`, {
@@ -248,7 +258,7 @@ export class ReferenceIndex {
       return {
         record,
         leaves: await readDistinctLeaves(this.objects, record),
-        data: await usedDataOf(this.objects, record.uses?.data),
+        data: dataDropped === undefined ? await usedDataOf(this.objects, record.uses?.data) : noData,
         ...(dropped === undefined ? {} : { dropped: await neededByReplay(this.objects, dropped) }),
       };
     } catch (cause) {

@@ -61,6 +61,8 @@ export interface VersionState {
   replayed?: Replayed;
   /** Its tensors need not be stored: it is recovered by a replay. */
   dropped?: Dropped;
+  /** The stored data of its training are not kept for it. */
+  dataDropped?: Ended;
   /** Engines (what trainings with them report) whose replays gave its very tensors. */
   provedBy?: ReadonlySet<Hash>;
   evaluations?: readonly EvaluationState[];
@@ -232,6 +234,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "replayed":
     case "dropped":
     case "kept":
+    case "data-dropped":
     case "evaluated":
     case "held":
     case "unheld":
@@ -349,7 +352,16 @@ function applyRestoreApproved(state: FleetState, { restore, approval }: FactOf<"
 function applyToVersion(
   state: FleetState,
   fact: FactOf<
-    "stored" | "released" | "retired" | "replayed" | "dropped" | "kept" | "evaluated" | "held" | "unheld"
+    | "stored"
+    | "released"
+    | "retired"
+    | "replayed"
+    | "dropped"
+    | "kept"
+    | "data-dropped"
+    | "evaluated"
+    | "held"
+    | "unheld"
   >,
 ): void {
   const version = state.versions.get(fact.versionId);
@@ -384,6 +396,9 @@ function applyToVersion(
     }
     case "kept":
       delete version.dropped;
+      return;
+    case "data-dropped":
+      version.dataDropped ??= { atMs, because: fact.because, ...byOf(fact) };
       return;
     case "evaluated":
       addEvaluation(version, fact);

@@ -46,6 +46,7 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     ...(version.retired === undefined ? {} : { retired: version.retired }),
     ...(version.replayed === undefined ? {} : { replayed: version.replayed }),
     ...(version.dropped === undefined ? {} : { dropped: version.dropped }),
+    ...(version.dataDropped === undefined ? {} : { dataDropped: version.dataDropped }),
     ...((version.provedBy?.size ?? 0) === 0 ? {} : { provedBy: [...(version.provedBy ?? [])] }),
     ...(version.evaluations === undefined ? {} : { evaluations: version.evaluations.length }),
     ...(version.claim === undefined ? {} : { claim: version.claim }),

@@ -67,7 +67,7 @@ function measuredProof({ replayed, provedBy }: VersionState): number | undefined
 /** Why no replay can stand for its tensors, by its record alone. */
 function unfitFor(
   { records, state }: RepositoryContext,
-  { versionId, replayed }: VersionState,
+  { versionId, replayed, dataDropped }: VersionState,
 ): string | undefined {
   const record = records.get(versionId);
   if (record === undefined) return "its record cannot be read";
@@ -79,6 +79,7 @@ function unfitFor(
   if (record.bases.length > 1) return "it was trained from several bases";
   if (record.uses?.recipe !== undefined)
     return "a recipe of the fleet's own trained it, and nothing could replay it once its approval is revoked";
+  if (dataDropped !== undefined) return "the data of its training were dropped, so no replay gives it";
   const { openings } = record.objects;
   if (openings !== undefined && state.redacted.has(openings)) return "its story was redacted";
   return replayed?.verdict === "refuted" ? "its latest replay refuted its story" : undefined;

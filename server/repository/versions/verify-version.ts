@@ -60,7 +60,8 @@ export async function verifyVersion(
     if (object.kind === "tree" || (isOptional(object) && !context.objects.has(object.id))) continue;
     await prove(`the object ${object.id.slice(0, 16)} of kind ${object.kind}`, async () => {
       for await (const piece of context.objects.openStream(object.kind, object.id).chunks()) void piece;
-      if (object.kind === "data") await readStoredData(context.objects, object.id);
+      if (object.kind === "data" && version.dataDropped === undefined)
+        await readStoredData(context.objects, object.id);
     });
   }
   if (damaged.length > 0 || model === undefined) throw damageError(version, damaged);

@@ -7,6 +7,7 @@ import { after, before, describe, it } from "node:test";
 import type { ReplayReport } from "../../../../server/api/evaluation-schemas.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
+import { defaultTrainingLimits } from "../../../../server/context/training-limits.js";
 import { readOpenedProvenance } from "../../../../server/context/opened-provenance.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
@@ -251,7 +252,7 @@ describe("a replay", () => {
         version: "test",
         log: silentLog(),
         events: { emit: () => undefined },
-        rules: new ClaimRules(defaultIngestLimits, home.ports.clock),
+        rules: new ClaimRules({ ...defaultIngestLimits, training: defaultTrainingLimits }, home.ports.clock),
         fleetOf: () => Promise.resolve({ claimEnded: () => Promise.resolve() }),
       });
     const states = async (): Promise<readonly (readonly [string, string | undefined])[]> =>
@@ -341,7 +342,10 @@ describe("a replay", () => {
         version: "test",
         log: silentLog(),
         events: { emit: () => undefined },
-        rules: new ClaimRules(defaultIngestLimits, claiming.ports.clock),
+        rules: new ClaimRules(
+          { ...defaultIngestLimits, training: defaultTrainingLimits },
+          claiming.ports.clock,
+        ),
         fleetOf: () => Promise.resolve({ claimEnded: () => Promise.resolve() }),
         ...others,
       });
@@ -361,7 +365,10 @@ describe("a replay", () => {
     it("goes on after a kill in any state, and proves it once", async () => {
       const versionId = await claim("soh:2");
       // Killed in the training.
-      const rules = new ClaimRules(defaultIngestLimits, claiming.ports.clock);
+      const rules = new ClaimRules(
+        { ...defaultIngestLimits, training: defaultTrainingLimits },
+        claiming.ports.clock,
+      );
       const inTraining: ReplayRunner = runnerOf({
         rules: Object.assign(rules, {
           maxMs: () => {

@@ -1,0 +1,89 @@
+/**
+ * Drops stored data of proved versions whose policy keeps their tensors. Each version is a fact of its own, so that a
+ * server that is killed goes on where it was; the next collection frees the space.
+ */
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, type ErrorCode } from "../../shared/errors.js";
+import type { DroppedData } from "../api/drop-schemas.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { DropPolicySetting } from "../repository/retention/drop-policies.js";
+import { planDataDrops } from "../repository/retention/data-drop-plan.js";
+import { printScope, ruleFor } from "../repository/retention/retention-plan.js";
+import type { DataDropCandidate } from "../repository/versions/drop-data.js";
+
+const dayMs = 86_400_000;
+/** After these its data stay, and the others go on. */
+const refusals: ReadonlySet<ErrorCode> = new Set([
+  "DROP_REFUSED",
+  "REFERENCE_MISSING",
+  "OBJECT_MISSING",
+  "OBJECT_HASH_MISMATCH",
+  "ROOT_MISMATCH",
+  "MODEL_RETIRED",
+]);
+
+export interface DataDropWish {
+  readonly nowMs: number;
+  readonly isDry: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** @returns undefined where no policy says anything of data */
+export async function dropDataByPolicy(
+  repository: FleetRepository,
+  { nowMs, isDry, signal }: DataDropWish,
+): Promise<DroppedData | undefined> {
+  const policies = repository.dropPolicies();
+  if (policies.every(({ policy }) => policy.dataAfterDays === undefined)) return undefined;
+  const settingFor = ({ versionId, state }: DataDropCandidate): DropPolicySetting | undefined => {
+    const record = repository.get(versionId)?.record;
+    const setting = record && ruleFor(policies, record);
+    const { afterDays, dataAfterDays } = setting?.policy ?? {};
+    const isDue =
+      afterDays === null &&
+      dataAfterDays !== undefined &&
+      state.recordedAtMs <= nowMs - dataAfterDays * dayMs;
+    return isDue ? setting : undefined;
+  };
+  const { versions, needed } = await repository.dataDropCandidates();
+  const plan = planDataDrops(versions, (version) => settingFor(version) !== undefined, needed);
+  const kept = plan.keep.map(({ version, because }) => ({ ...named(version), because }));
+  const dropped: DroppedData["dropped"][number][] = [];
+  for (const { version, ...bytes } of plan.drop) {
+    signal?.throwIfAborted();
+    const why = isDry ? undefined : await drop(repository, version, becauseOf(settingFor(version)));
+    if (why === undefined) dropped.push({ ...named(version), ...bytes });
+    else kept.push({ ...named(version), because: why });
+  }
+  return { dropped, kept, freedBytes: dropped.reduce((sum, { freedBytes }) => sum + freedBytes, 0) };
+}
+
+/** @returns why its data stay, as text */
+async function drop(
+  repository: FleetRepository,
+  { versionId }: DataDropCandidate,
+  because: string,
+): Promise<string | undefined> {
+  try {
+    // Nothing is given up that this server did not once have as it was recorded.
+    await repository.confirmStored(versionId);
+    await repository.dropData(versionId, because);
+    return undefined;
+  } catch (error) {
+    if (isStemmaError(error) && refusals.has(error.code)) return messageOf(error);
+    throw error;
+  }
+}
+
+function becauseOf(setting: DropPolicySetting | undefined): string {
+  if (setting === undefined) return "policy";
+  return `policy of ${printScope(setting.scope)}: data after ${setting.policy.dataAfterDays ?? 0} days`;
+}
+
+function named({ versionId, state: { name, version } }: DataDropCandidate): {
+  readonly versionId: DataDropCandidate["versionId"];
+  readonly name: string;
+  readonly version: number;
+} {
+  return { versionId, name, version };
+}
