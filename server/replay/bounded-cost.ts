@@ -1,4 +1,4 @@
-/** What the training of a story will cost here, by what is known of the model and of earlier trainings, and its limits. */
+/** What the training of a story costs here, by its model and by earlier trainings, and what it may cost. */
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Architecture, SaveRecord } from "../../shared/model/model.js";

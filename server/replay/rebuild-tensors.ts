@@ -68,7 +68,7 @@ export const rebuildTensors: RebuildVersion = async ({ home, fleets }, { fleet, 
   });
 };
 
-/** @returns whether the work was done. @throws TRAINING_STOPPED when aborted, at once where its turn did not come yet */
+/** @returns whether the work was done. @throws TRAINING_STOPPED when aborted, also before its turn comes */
 async function inTurn(task: Rebuild): Promise<boolean> {
   const { context, repository, version, signal } = task;
   const { home } = context;

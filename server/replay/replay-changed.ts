@@ -24,8 +24,8 @@ type Scalar = string | number | boolean;
 
 /**
  * @throws MODEL_NOT_FOUND, MODEL_RETIRED, RECIPE_PARAMETERS_INVALID for parameters that the recipe does not have or
- * values of another type, with the list; REPLAY_TOO_LONG, MEMORY_EXHAUSTED, REPLAY_INCOMPLETE where the story cannot be replayed here,
- * QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
+ * values of another type, with the list; REPLAY_TOO_LONG, MEMORY_EXHAUSTED, REPLAY_INCOMPLETE where the story cannot
+ * be replayed here, QUOTA_EXCEEDED, DISK_FULL, TRAINING_STOPPED when aborted
  */
 export async function replayChanged(
   context: OperationsContext,

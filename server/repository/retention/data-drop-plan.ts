@@ -19,7 +19,7 @@ export interface VersionWithData {
 }
 
 export interface DataDropPlan<Version> {
-  /** `dataBytes`: of its data; `freedBytes`: of those that nothing else needs, counted at the first version of a plan. */
+  /** `freedBytes`: of `dataBytes` those that nothing else needs, counted at the first version of a plan. */
   readonly drop: readonly {
     readonly version: Version;
     readonly dataBytes: number;
