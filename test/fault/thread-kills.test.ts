@@ -15,7 +15,7 @@ import { tinyImport } from "../helpers/agent-fixtures.js";
 import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
 
 const full = process.env["STEMMA_TEST_FULL"] === "1";
-const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (full ? 100 : 3));
+const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (full ? 100 : 2));
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_121);
 const fleet = "test-fleet";
 const devices = [

@@ -18,7 +18,7 @@ import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
-const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 3;
+const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 2;
 const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
 const lines = ["cam", "pack"];
 

@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { tinyImport } from "../../helpers/agent-fixtures.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
-const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 3;
+const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 20 : 2;
 const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
 
 it(

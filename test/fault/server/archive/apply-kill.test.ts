@@ -26,7 +26,7 @@ interface WorkerReport {
 
 test("every model is recovered bit for bit after kills at any moment of a storage rewrite", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
-  const kills = full ? 100 : 3;
+  const kills = full ? 100 : 2;
   const seed = process.env["STEMMA_TEST_SEED"] ?? `apply-${process.pid}-${Date.now()}`;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);

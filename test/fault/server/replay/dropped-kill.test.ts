@@ -10,7 +10,7 @@ import { seededDraw } from "../../../integration/server/repository/harness.js";
 import { trainedHome, withFleet } from "./dropped-fleet.js";
 
 const fleet = "cars";
-const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 24 : 3));
+const kills = Number(process.env["STEMMA_TEST_KILLS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 24 : 2));
 const seed = process.env["STEMMA_TEST_SEED"] ?? "dropped";
 
 let trained: Awaited<ReturnType<typeof trainedHome>>;

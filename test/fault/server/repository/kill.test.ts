@@ -33,7 +33,7 @@ interface WorkerReport {
 test("a home killed at any moment opens and has everything that was acknowledged", async (context) => {
   const full = process.env["STEMMA_TEST_FULL"] === "1";
   const seed = process.env["STEMMA_TEST_SEED"] ?? `kill-${process.pid}-${Date.now()}`;
-  const kills = full ? 100 : 10;
+  const kills = full ? 100 : 6;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);

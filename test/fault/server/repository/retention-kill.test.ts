@@ -62,7 +62,7 @@ async function run(
 
 test("kills while rules are applied: no version to keep is lost, and applying them again finishes", async (context) => {
   const seed = process.env["STEMMA_TEST_SEED"] ?? `retention-${process.pid}-${Date.now()}`;
-  const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 3;
+  const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 2;
   context.diagnostic(`STEMMA_TEST_SEED=${seed}, ${kills} kills`);
   const draw = seededDraw(seed);
   const folder = await temporaryFolder(context);

@@ -25,7 +25,7 @@ import {
 
 const wasm = createDeltaCodec(await loadDeltaKernels());
 const plain = createDeltaCodec(plainKernels());
-const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 250 };
+const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 150 };
 
 /** Encodes with both kernels, compares what they write, decodes with both; returns bytes and code. */
 function roundTrip(

@@ -107,7 +107,7 @@ it("stays held while its process lives, whichever bit of its claim is flipped", 
   const [claim] = (await readdir(join(home, "lock"))).filter((name) => name.endsWith(".claim"));
   const path = join(home, "lock", claim as string);
   const original = await readFile(path);
-  for (let at = 0; at < original.length; at += 7) {
+  for (let at = 0; at < original.length; at += 13) {
     const bytes = Buffer.from(original);
     bytes[at] = (bytes[at] as number) ^ (1 << (at % 8));
     await writeFile(path, bytes);
