@@ -46,6 +46,7 @@ interface SimulateChoices {
   readonly remove: boolean;
 }
 
+const defaultLinks = "wifi=30,lte=60,3g=10";
 /** Milliseconds between two lines of progress where stderr is not a terminal. */
 const plainProgressMs = 30_000;
 const maxDevices = 5_000;
@@ -57,32 +58,42 @@ export function addFleetSimulateCommand(fleet: Command): void {
     .command("simulate")
     .description("many light devices with the real protocol, for load and to rehearse a rollout")
     .option("--devices <count>", `how many, at most ${maxDevices}`, countBelow(1, maxDevices), 100)
-    .option(
-      "--links <shares>",
-      "their links, such as lte or wifi=30,lte=60,3g=10",
-      parseLinks,
-      parseLinks("wifi=3,lte=6,3g=1"),
+    .addOption(
+      new Option("--links <shares>", "their links, such as lte or those of the default")
+        .argParser(parseLinks)
+        .default(parseLinks(defaultLinks), defaultLinks),
     )
     .option("--line <line>", "the line of models that they have", "model")
     .option("--profile <profile>", "their device class", "generic")
     .option("--saves <count>", "fine-tuned models that each reports", countBelow(0, 1000), 2)
     .option("--changes <share>", "of a model's bytes that a fine-tune changes", share, 0.02)
     .option("--worse <share>", "of the devices, on which a new version is worse", share, 0)
-    .option("--spread <duration>", "over which devices report", parseDuration, 60_000)
-    .option("--for <duration>", "ends the simulation after this", parseDuration, 3_600_000)
+    .addOption(
+      new Option("--spread <duration>", "over which devices report")
+        .argParser(parseDuration)
+        .default(60_000, "1m"),
+    )
+    .addOption(
+      new Option("--for <duration>", "ends the simulation after this")
+        .argParser(parseDuration)
+        .default(3_600_000, "1h"),
+    )
     .option("--seed <number>", "what devices and links draw follows from it", countBelow(0, 2 ** 31), 1)
     .option(
       "--processes <count>",
       "processes that hold the devices (default: by their number)",
       countBelow(1, 64),
     )
-    .option("--model-size <size>", "without --join: bytes of the model", parseBytes, 14_000_000)
+    .addOption(
+      new Option("--model-size <size>", "without --join: bytes of the model")
+        .argParser(parseBytes)
+        .default(14_000_000, "14MB"),
+    )
     .option("--updates <share>", "without --join: of the tensors that the update changes", share, 0.25)
-    .option(
-      "--waves <sizes>",
-      "without --join: of the rollout",
-      (text) => text.split(",").map((size) => size.trim()),
-      ["1%", "10%", "rest"],
+    .addOption(
+      new Option("--waves <sizes>", "without --join: of the rollout")
+        .argParser((text: string) => text.split(",").map((size) => size.trim()))
+        .default(["1%", "10%", "rest"], "1%,10%,rest"),
     )
     .option(
       "--at-once <count>",
