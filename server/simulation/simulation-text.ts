@@ -2,8 +2,16 @@
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { RolloutOutcome, SimulationSummary } from "./simulation.js";
 
+/** Of the newest troubles; `-o json` has more, in full. */
+const shownExamples = 3;
+const textColumns = 66;
+
+function firstWords(text: string): string {
+  return text.length <= textColumns ? text : `${text.slice(0, textColumns - 1)}…`;
+}
+
 export function summaryText(summary: SimulationSummary): string {
-  const { devices, connected, wasStopped, tookMs, reports, breaks, server, troubles } = summary;
+  const { devices, connected, wasStopped, tookMs, reports, breaks, server, troubles, examples } = summary;
   const { saved, recorded, stored, released, lost, waiting } = reports;
   return [
     `${devices} simulated devices in ${formatDuration(tookMs)}${wasStopped ? ", stopped before the end" : ""}; ${connected} connected at the end`,
@@ -13,6 +21,7 @@ export function summaryText(summary: SimulationSummary): string {
     `  memory    server at most ${server.peakBytes === null ? "unknown (another machine)" : formatBytes(server.peakBytes)}, devices ${formatBytes(summary.devicesBytes)} together`,
     ...(summary.rollout === null ? [] : rolloutText(summary.rollout)),
     ...Object.entries(troubles).map(([event, count]) => `  agents logged ${event} ${count} times`),
+    ...examples.slice(-shownExamples).map((text) => `            ${firstWords(text)}`),
   ].join("\n");
 }
 
