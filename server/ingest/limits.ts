@@ -106,8 +106,10 @@ export const ingestLimitsSchema = z.strictObject({
       "Milliseconds without progress after which a transfer no longer protects the tensors it relies on from garbage collection.",
     ),
   windowBytes: count()
-    .default(8 * MiB)
-    .describe("Bytes of blocks that all uploads to this server may have in flight together."),
+    .default(4 * MiB)
+    .describe(
+      "Bytes of blocks that all uploads to this server may have in flight together. Links that take a second for a block, or longer, have two in flight besides.",
+    ),
   blockBytes: count()
     .min(minBlockBytes)
     .max(maxBlockBytes)

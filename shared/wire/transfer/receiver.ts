@@ -153,6 +153,10 @@ export class TransferReceiver {
   get slotsHeld(): number {
     return this.#requested.count + this.#writing.size;
   }
+  /** Blocks requested and not here yet. */
+  get blocksAwaited(): number {
+    return this.#requested.count;
+  }
   /** Further slots that `ask` could fill now. */
   get slotsWanted(): number {
     if (this.#shape === undefined || this.#ended !== undefined) return 0;

@@ -13,6 +13,14 @@ import {
 } from "./receiver.js";
 import type { BudgetShare, WindowBudget } from "./window-budget.js";
 
+/**
+ * A transfer that brings no block for so long is slow: it has a short window of its own and none of the budget.
+ * Otherwise a few links that are slow, or send nothing on purpose, would keep all others from asking. What is under
+ * way on such a link is not in this process's memory, but for part of a block.
+ */
+const slowAfterMs = 1_000;
+const slowWindow = 2;
+
 export interface ReceiverPorts {
   readonly clock: Pick<Clock, "monotonic" | "after">;
   /** One budget for all transfers of the process. */
@@ -55,6 +63,9 @@ class Runner implements RunningReceiver {
   #heldBytes = 0;
   #heldSlots = 0;
   #isStopped = false;
+  #isSlow = false;
+  /** From when the next block is awaited. */
+  #awaitedSinceMs = 0;
   #cancelTimer: (() => void) | undefined;
   #timerAtMs: number | undefined;
   #resolve: (encodings: readonly Encoding[]) => void = () => undefined;
@@ -103,16 +114,37 @@ class Runner implements RunningReceiver {
     if (this.#isStopped) return;
     for (const effect of effects) this.#perform(effect);
     if (this.#isStopped) return;
+    this.#judgePace(effects.some(({ type }) => type === "write"));
+    const slots = this.#isSlow ? this.#slowSlots() : this.#takeSlots();
+    for (const effect of this.machine.ask(slots, this.#ports.clock.monotonic())) this.#perform(effect);
+    if (!this.#isStopped) this.#setTimer();
+  }
+
+  #judgePace(hasBlock: boolean): void {
+    const nowMs = this.#ports.clock.monotonic();
+    const isLate = nowMs - this.#awaitedSinceMs >= slowAfterMs;
+    if (hasBlock) this.#isSlow = isLate;
+    else if (this.machine.blocksAwaited > 0) this.#isSlow ||= isLate;
+    if (hasBlock || this.machine.blocksAwaited === 0) this.#awaitedSinceMs = nowMs;
+  }
+
+  #slowSlots(): number {
+    this.#giveBack(0);
+    this.#share.pass();
+    const { slotsWanted, slotsHeld } = this.machine;
+    return Math.min(slotsWanted, Math.max(0, slowWindow - slotsHeld));
+  }
+
+  /** As many slots as are wanted and the budget allows. */
+  #takeSlots(): number {
     this.#giveBack(this.machine.slotsHeld);
-    const wanted = this.machine.slotsWanted;
-    const { slotBytes } = this.machine;
+    const { slotsWanted: wanted, slotBytes } = this.machine;
     let taken = 0;
     while (taken < wanted && this.#share.take(slotBytes)) taken++;
     if (wanted === 0) this.#share.pass();
     this.#heldSlots += taken;
     this.#heldBytes += taken * slotBytes;
-    for (const effect of this.machine.ask(taken, this.#ports.clock.monotonic())) this.#perform(effect);
-    if (!this.#isStopped) this.#setTimer();
+    return taken;
   }
 
   #perform(effect: ReceiverEffect): void {
@@ -158,8 +190,14 @@ class Runner implements RunningReceiver {
     this.#share.give(surplus * each);
   }
 
+  #wakeAtMs(): number | undefined {
+    const { wakeAtMs, blocksAwaited } = this.machine;
+    if (this.#isSlow || blocksAwaited === 0) return wakeAtMs;
+    return Math.min(wakeAtMs ?? Infinity, this.#awaitedSinceMs + slowAfterMs);
+  }
+
   #setTimer(): void {
-    const atMs = this.machine.wakeAtMs;
+    const atMs = this.#wakeAtMs();
     // A timer that fires early is set again; only an earlier due time needs a new one now.
     if (
       this.#cancelTimer !== undefined &&

@@ -53,7 +53,7 @@ interface PairOptions {
   /** What the sender sends; the source's bytes when absent. */
   readonly objects?: readonly StreamObject[];
   /** Delivers a message, or loses it by not calling `step`. */
-  readonly deliver?: (step: () => void) => void;
+  readonly deliver?: (step: () => void, isBlock: boolean) => void;
 }
 /** A sender and a receiver that are connected directly. */
 function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOptions): Pair {
@@ -70,7 +70,7 @@ function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOp
       deliver(() => {
         if (message.type === "block") receiver.onBlock(message);
         else receiver.onManifest(message);
-      });
+      }, message.type === "block");
     },
   });
   const receiver: RunningReceiver = runReceiver(
@@ -81,7 +81,7 @@ function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOp
       send: (message) => {
         deliver(() => {
           sender.onRequest(message);
-        });
+        }, false);
       },
       write: async (offset, bytes) => {
         max.inFlight = Math.max(max.inFlight, budget.usedBytes);
@@ -107,6 +107,70 @@ test("many transfers under one small budget all complete, and never hold more th
   assert.equal(budget.usedBytes, 0);
   assert.equal(budget.waiting, 0);
   assert.equal(clock.timers, 0, "no timer is left");
+});
+
+test("links that bring nothing do not keep others from the budget", async () => {
+  const clock = new HandClock();
+  const budget = new WindowBudget(3 * blockBytes);
+  const source = bytesOf(40 * blockBytes, 1);
+  let isSilent = false;
+  const silent = pair(1, source, {
+    clock,
+    budget,
+    deliver: (step) => {
+      if (!isSilent) step();
+      // The manifest arrived; its blocks are not sent.
+      if (budget.usedBytes > 0) isSilent = true;
+    },
+  });
+  while (!isSilent) await settle();
+  assert.equal(budget.usedBytes, 3 * blockBytes, "it has all of the budget");
+  const other = pair(2, source, { clock, budget });
+  for (let n = 0; n < 5; n++) await settle();
+  assert.equal(other.receiver.machine.progress.writtenBlocks, 0);
+  clock.advance();
+  await other.receiver.finished;
+  assert.deepEqual(other.target, source);
+  assert.ok(clock.monotonic() <= 1_000, `${clock.monotonic()} ms`);
+  silent.receiver.stop();
+  assert.equal(budget.usedBytes, 0);
+});
+
+test("a link that is slow has two blocks under way, and its share of the budget when it is fast again", async () => {
+  const clock = new HandClock();
+  const budget = new WindowBudget(8 * blockBytes);
+  const source = bytesOf(60 * blockBytes, 1);
+  const msOfBlock = { slow: 2_000, fast: 10 };
+  let pace: keyof typeof msOfBlock = "slow";
+  let freeAtMs = 0;
+  const { receiver, target } = pair(1, source, {
+    clock,
+    budget,
+    deliver: (step, isBlock) => {
+      if (!isBlock) {
+        step();
+        return;
+      }
+      freeAtMs = Math.max(freeAtMs, clock.monotonic()) + msOfBlock[pace];
+      clock.after(freeAtMs - clock.monotonic(), step);
+    },
+  });
+  const awaited: number[] = [];
+  while (!receiver.machine.isEnded) {
+    for (let n = 0; n < 20; n++) await settle();
+    clock.advance();
+    const { writtenBlocks } = receiver.machine.progress;
+    if (pace === "slow" && writtenBlocks > 8) {
+      awaited.push(receiver.machine.blocksAwaited);
+      assert.equal(budget.usedBytes, 0);
+    }
+    if (writtenBlocks === 20) pace = "fast";
+    if (writtenBlocks === 40) assert.ok(budget.usedBytes > 2 * blockBytes, `${budget.usedBytes} bytes`);
+  }
+  assert.ok(awaited.length > 10 && awaited.every((count) => count <= 2), awaited.join(" "));
+  await receiver.finished;
+  assert.deepEqual(target, source);
+  assert.equal(budget.usedBytes, 0);
 });
 
 test("an empty stream ends immediately", async () => {
