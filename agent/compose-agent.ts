@@ -10,6 +10,7 @@ import { chooseBackend } from "../shared/train/backends/choose.js";
 import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
+import type { DeviceKey } from "../shared/trust/keys.js";
 import { certificateDue } from "../shared/wire/device-events.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
@@ -51,6 +52,7 @@ export interface AgentParts {
   readonly enrolment: Enrolment;
   /** Path of the enrolment file. */
   readonly enrolmentPath: string;
+  readonly deviceKey: DeviceKey;
   readonly config: AgentConfig;
   readonly profile: Profile;
   readonly files: Files;
@@ -316,7 +318,7 @@ async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stor
 
 /** The link calls parts that need the link themselves, so they are passed as functions. */
 function composeLink(
-  { enrolment, profile, clock, random, log, network }: AgentParts,
+  { enrolment, deviceKey, profile, clock, random, log, network }: AgentParts,
   { counter, credentials }: { readonly counter: SessionCounter; readonly credentials: Credentials },
   later: { conversation(): Conversation; downloads(): Downloads },
   messages: ServerMessages,
@@ -324,6 +326,7 @@ function composeLink(
   return new Link(
     {
       enrolment,
+      deviceKey,
       counter,
       clock,
       random,
@@ -392,11 +395,12 @@ function composeConversation(
     readonly diskUse: () => Promise<DiskUse>;
   },
 ): Conversation {
-  const { enrolment, clock, log, profile } = parts;
+  const { enrolment, deviceKey, clock, log, profile } = parts;
   const { outbox, uploads, downloads, link, clockError, messages, credentials, diskUse, releases } = services;
   const conversation = new Conversation(
     {
       enrolment,
+      deviceKey,
       outbox,
       uploads,
       clock,

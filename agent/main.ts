@@ -3,7 +3,6 @@
  * agent. Also implements `stemma agent run`: signals, log, exit status.
  */
 import { arch, release, type } from "node:os";
-import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { nodeClock, nodeRandom } from "../shared/adapters/node-ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
@@ -18,12 +17,15 @@ import type { Hash } from "../shared/tensor/tensor.js";
 import { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import { trainInChild } from "../shared/train/train-in-child.js";
 import { loadEnrolment, type Enrolment } from "../shared/trust/enrolment.js";
+import type { DeviceKey } from "../shared/trust/keys.js";
 import { Agent } from "./agent.js";
 import type { AgentParts } from "./compose-agent.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
+import { deviceKeyOf } from "./identity/device-key.js";
+import { openProgramKey } from "./identity/program-key.js";
 import { hooksOf } from "./settings/hooks.js";
-import { checkCommand, checkSettingsFile } from "./programs/trusted-command.js";
+import { checkCommand, checkSettingsFile, ownerOfSettings } from "./programs/trusted-command.js";
 import { makeRunFolder, openAgentHome, writeRunFile, type RunFile } from "./home/agent-home.js";
 import { RecentEvents, recentLog } from "../shared/adapters/recent-log.js";
 import { builtInRecipes, checkRecipes, type CheckRecipe } from "./settings/check-recipes.js";
@@ -167,15 +169,8 @@ async function readSettings(files: Files, home: string, options: AgentOptions): 
       profile: typeof options.profile === "string" ? options.profile : undefined,
     },
     configFile,
-    commandOwner: await ownerOf(configFile),
+    commandOwner: await ownerOfSettings(configFile),
   };
-}
-
-/** The user id of a file's owner; without the file, that of this process. */
-async function ownerOf(path: string | undefined): Promise<number | undefined> {
-  const own = process.getuid?.();
-  if (own === undefined || path === undefined) return own;
-  return (await stat(path).catch(() => undefined))?.uid ?? own;
 }
 
 /** @throws CONFIG_INVALID where others than the owner of agent.json could change what trainers and hooks run */
@@ -239,10 +234,13 @@ async function startInHome(
   const failed = new Promise<StemmaError>((resolveFailed) => {
     fail = resolveFailed;
   });
-  const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, onFatal: fail }));
+  const stopped = new AbortController();
+  const deviceKey = await openDeviceKey(home, settings, ports, stopped.signal);
+  const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, deviceKey, onFatal: fail }));
   const servers: JsonLineServer[] = [];
   const close = async (): Promise<void> => {
     for (const server of servers) await server.close();
+    stopped.abort();
     await agent.stop();
   };
   try {
@@ -280,12 +278,24 @@ async function startInHome(
   };
 }
 
+/** @throws CONFIG_INVALID */
+async function openDeviceKey(
+  home: string,
+  { enrolment, config, configFile, commandOwner }: Settings,
+  { files, clock }: Pick<AgentPorts, "files" | "clock">,
+  signal: AbortSignal,
+): Promise<DeviceKey> {
+  const { deviceKey: settings } = config;
+  const parts = { home, files, clock, configFile, owner: commandOwner, signal };
+  return deviceKeyOf(enrolment, settings && (await openProgramKey({ ...parts, settings })));
+}
+
 /** What an agent is made of in a home that this process has locked. */
 function partsOf(
   home: string,
   { enrolment, enrolmentPath, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
-  { log, recent, served, onFatal }: Pick<AgentParts, "log" | "recent" | "served" | "onFatal">,
+  given: Pick<AgentParts, "log" | "recent" | "served" | "onFatal" | "deviceKey">,
 ): AgentParts {
   return {
     enrolment,
@@ -294,12 +304,9 @@ function partsOf(
     profile,
     commandOwner,
     ...ports,
+    ...given,
     home,
-    log,
-    recent,
-    served,
     version: programVersion(),
-    onFatal,
     runtime: `Node ${process.version}, ${type()} ${release()} ${arch()}`,
     utcOffsetMinutes: () => -new Date(ports.clock.now()).getTimezoneOffset(),
   };
@@ -328,7 +335,10 @@ export async function saveWithoutAgent(
       train: trainInChild,
       evaluate: evaluateInChild,
     };
-    const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, onFatal: () => undefined }));
+    const deviceKey = await openDeviceKey(home, settings, ports, new AbortController().signal);
+    const agent = await Agent.open(
+      partsOf(home, settings, ports, { ...opened, deviceKey, onFatal: () => undefined }),
+    );
     try {
       return await agent.save(line, request);
     } finally {

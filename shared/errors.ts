@@ -157,6 +157,7 @@ const wireCodes = {
 } as const;
 const trustCodes = {
   KEY_INVALID: failed,
+  SIGNER_FAILED: failed,
   SIGNATURE_INVALID: verification,
   TOKEN_INVALID: failed,
   DEVICE_UNKNOWN: notFound,

@@ -28,7 +28,7 @@ import {
   type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
 import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { keyOfSeed, parseJson } from "../../shared/trust/keys.js";
+import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { postRequest } from "./post-request.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
@@ -37,6 +37,7 @@ export interface CredentialsParts {
   /** Path of the enrolment file, which renewals write. */
   readonly path: string;
   readonly enrolment: Enrolment;
+  readonly deviceKey: DeviceKey;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
   /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
@@ -256,9 +257,9 @@ export class Credentials {
   }
 
   async #makeKey(): Promise<WaitingRenewal> {
-    const { fleet, device, generation, deviceSeed } = this.#enrolment;
+    const { fleet, device, generation } = this.#enrolment;
     const key = generateConnectionKey();
-    const request = await makeRequest({ fleet, device, generation }, keyOfSeed(deviceSeed), key);
+    const request = await makeRequest({ fleet, device, generation }, this.#parts.deviceKey, key);
     const waiting = { key, request };
     await writeDurably(this.#parts.files, this.#waitingPath, Buffer.from(`${JSON.stringify(waiting)}\n`));
     return waiting;

@@ -1,5 +1,6 @@
 /**
- * Enrols this device with an invitation: makes its keys, which never leave it, asks for a certificate, writes the
+ * Enrols this device with an invitation: makes its keys, which never leave it (the device's own may be in a program
+ * already), asks for a certificate, writes the
  * enrolment file. The keys wait on the disk before they are used, so that after a kill or a lost answer the same ones
  * ask again.
  */
@@ -17,7 +18,7 @@ import { makeRequest } from "../../shared/trust/certificates/certificate-request
 import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
 import type { Invitation } from "../../shared/trust/certificates/invitation.js";
 import { loadEnrolment, pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { generateKey, keyOfSeed, parseJson } from "../../shared/trust/keys.js";
+import { generateKey, parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { checkCertificate } from "./credentials.js";
 
 const waitingSchema = z.strictObject({
@@ -26,7 +27,9 @@ const waitingSchema = z.strictObject({
   fleet: z.string(),
   device: z.string(),
   generation: z.number().int(),
-  deviceSeed: z.string(),
+  /** Absent where a program has the device's key. */
+  deviceSeed: z.string().optional(),
+  devicePublicKey: z.string(),
   connectionKey: z.string(),
   /** The request that these keys sent: an answer names it by its hash. */
   request: z.string(),
@@ -38,6 +41,8 @@ export interface InvitedParts {
   readonly random: Random;
   /** Where the enrolment file goes. */
   readonly path: string;
+  /** A key that the device has already, in a program; absent: one is made for the enrolment file. */
+  readonly deviceKey?: DeviceKey | undefined;
 }
 
 const waitingPathOf = ({ path }: InvitedParts): string => `${path}.keys`;
@@ -48,7 +53,7 @@ export type EnrolmentTerms = Omit<
   "kind" | "format" | "initial" | "expiresAtMs" | "by" | "signature"
 >;
 
-/** The request for the first certificate; its keys wait on the disk. @throws ENROLMENT_INVALID */
+/** The request for the first certificate; its keys wait on the disk. @throws ENROLMENT_INVALID, SIGNER_FAILED */
 export async function requestEnrolment(
   parts: InvitedParts,
   invitation: Invitation,
@@ -92,8 +97,8 @@ export async function takeEnrolment(
       key: keys.connectionKey,
       issuedAtMs: answer.issuedAtMs,
     },
-    deviceSeed: keys.deviceSeed,
-    devicePublicKey: keyOfSeed(keys.deviceSeed).publicKey,
+    ...(keys.deviceSeed === undefined ? {} : { deviceSeed: keys.deviceSeed }),
+    devicePublicKey: keys.devicePublicKey,
   });
   await writeDurably(parts.files, parts.path, Buffer.from(`${JSON.stringify(enrolment, null, 2)}\n`));
   await parts.files.remove(waitingPathOf(parts));
@@ -128,19 +133,30 @@ async function waitingKeys(
     success &&
     data.fleet === invitation.fleet &&
     data.device === invitation.device &&
-    data.generation === invitation.generation;
+    data.generation === invitation.generation &&
+    (parts.deviceKey === undefined
+      ? data.deviceSeed !== undefined
+      : data.devicePublicKey === parts.deviceKey.publicKey);
   return isOfInvitation ? data : undefined;
+}
+
+/** The key that a program has; without one, a new key with its seed. */
+function keyFor({ deviceKey, random }: InvitedParts): { readonly key: DeviceKey; readonly seed?: string } {
+  if (deviceKey !== undefined) return { key: deviceKey };
+  const key = generateKey(random);
+  return { key, seed: key.seed };
 }
 
 async function makeKeys(parts: InvitedParts, invitation: EnrolmentTerms): Promise<WaitingKeys> {
   const { fleet, device, generation } = invitation;
-  const key = generateKey(parts.random);
+  const { key, seed } = keyFor(parts);
   const connectionKey = generateConnectionKey();
   const keys: WaitingKeys = {
     kind: "stemma-enrolment-keys",
     format: 1,
     ...{ fleet, device, generation, connectionKey },
-    deviceSeed: key.seed,
+    ...(seed === undefined ? {} : { deviceSeed: seed }),
+    devicePublicKey: key.publicKey,
     request: await makeRequest({ fleet, device, generation }, key, connectionKey),
   };
   await makeFolderDurably(parts.files, dirname(parts.path));

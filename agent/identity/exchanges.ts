@@ -12,8 +12,9 @@ import {
 import { parseInvitation } from "../../shared/trust/certificates/invitation.js";
 import { verifyChain } from "../../shared/trust/certificates/verify-chain.js";
 import { loadEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { parseJson } from "../../shared/trust/keys.js";
+import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
+import { deviceKeyOf } from "./device-key.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
 import {
   requestEnrolment,
@@ -78,12 +79,16 @@ function batchExchange(
   };
 }
 
-/** @throws ENROLMENT_INVALID, FILE_MISSING */
+/**
+ * @param program the key of the program that agent.json names
+ * @throws ENROLMENT_INVALID, FILE_MISSING, CONFIG_INVALID
+ */
 export async function renewalExchange(
-  parts: Omit<CredentialsParts, "enrolment">,
+  parts: Omit<CredentialsParts, "enrolment" | "deviceKey">,
+  program?: DeviceKey,
 ): Promise<CertificateExchange> {
   const enrolment = await loadEnrolment(parts.files, parts.path);
-  const credentials = new Credentials({ ...parts, enrolment });
+  const credentials = new Credentials({ ...parts, enrolment, deviceKey: deviceKeyOf(enrolment, program) });
   return {
     request: () => credentials.request(),
     send: (request) => credentials.send(request as CertificateRequest),

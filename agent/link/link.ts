@@ -8,7 +8,7 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { keyOfSeed } from "../../shared/trust/keys.js";
+import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signSession } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
@@ -28,6 +28,7 @@ export interface LinkHandlers {
 
 export interface LinkOptions {
   readonly enrolment: Enrolment;
+  readonly deviceKey: DeviceKey;
   readonly counter: SessionCounter;
   readonly clock: Clock;
   readonly random: Random;
@@ -62,6 +63,8 @@ export class Link {
   #client: MqttClient | undefined;
   #session = 0;
   #previousSession = 0;
+  /** What this session states, signed before it begins: a key that is elsewhere may take its time. */
+  #states: Readonly<Record<"online" | "offline", BodyOf<"state">>> | undefined;
   #sequence = 0;
   #attempt = 0;
   /** Messages that were ignored since the agent started. */
@@ -102,8 +105,8 @@ export class Link {
     const wasOpen = this.#phase === "open";
     this.#phase = "stopped";
     if (client === undefined) return;
-    if (wasOpen)
-      await this.#publish(client, { kind: "state" }, this.#state(false), { retain: true }).catch(
+    if (wasOpen && this.#states !== undefined)
+      await this.#publish(client, { kind: "state" }, this.#states.offline, { retain: true }).catch(
         () => undefined,
       );
     await client.endAsync(!wasOpen).catch(() => undefined);
@@ -174,8 +177,11 @@ export class Link {
     if ((this.#phase as Phase) !== "connecting") return;
     this.#session = session;
     this.#sequence = 0;
+    const states = { online: await this.#state(true), offline: await this.#state(false) };
+    if ((this.#phase as Phase) !== "connecting") return;
+    this.#states = states;
     const address = enrolment.mqtt[this.#addressAt++ % enrolment.mqtt.length] as string;
-    const client = await this.#dial(address, session);
+    const client = await this.#dial(address, this.#mqttOptions(session, states.offline));
     if ((this.#phase as Phase) !== "connecting") {
       client.end(true);
       return;
@@ -211,23 +217,23 @@ export class Link {
   }
 
   /** The client sends its CONNECT into a connection whose server was judged already. */
-  async #dial(address: string, session: number): Promise<MqttClient> {
+  async #dial(address: string, options: IClientOptions): Promise<MqttClient> {
     const { identity } = this.options;
-    const options = this.#mqttOptions(session);
     if (!identity.judges(address)) return mqtt.connect(address, options);
     const socket = await identity.dial(address);
     return new MqttClient(() => socket, options);
   }
 
-  #state(online: boolean): BodyOf<"state"> {
-    const { fleet, device, generation, deviceSeed } = this.options.enrolment;
+  /** @throws SIGNER_FAILED */
+  async #state(online: boolean): Promise<BodyOf<"state">> {
+    const { fleet, device, generation } = this.options.enrolment;
     const previousSession = this.#previousSession;
     const subject = { fleet, device, generation, session: this.#session, previousSession, online };
-    const signature = signSession(keyOfSeed(deviceSeed), subject);
+    const signature = await signSession(this.options.deviceKey, subject);
     return { type: "state", online, previousSession, generation, signature };
   }
 
-  #mqttOptions(session: number): IClientOptions {
+  #mqttOptions(session: number, will: BodyOf<"state">): IClientOptions {
     const { enrolment } = this.options;
     return {
       ...this.options.mqtt,
@@ -247,7 +253,7 @@ export class Link {
             sequence: 0,
             correlation: "",
             expiresMs: 0,
-            body: this.#state(false),
+            body: will,
           }),
         ),
       },
@@ -256,6 +262,8 @@ export class Link {
 
   async #opened(client: MqttClient, session: number): Promise<void> {
     const { enrolment, counter } = this.options;
+    const online = this.#states?.online;
+    if (online === undefined) return;
     await counter.accept(session);
     await client.subscribeAsync([...deviceSubscriptions(enrolment.root, enrolment.fleet, enrolment.device)], {
       qos: 1,
@@ -265,7 +273,7 @@ export class Link {
     this.#attempt = 0;
     this.#refused = false;
     this.#lastError = "";
-    await this.#publish(client, { kind: "state" }, this.#state(true), { retain: true });
+    await this.#publish(client, { kind: "state" }, online, { retain: true });
     this.handlers.onOpen(session);
   }
 

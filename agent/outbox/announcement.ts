@@ -3,7 +3,7 @@
  * the message.
  */
 import type { ObjectReader } from "../../shared/objects/object-store.js";
-import type { Signer } from "../../shared/trust/keys.js";
+import type { DeviceKey } from "../../shared/trust/keys.js";
 import { signAnnounce } from "../../shared/trust/signatures.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeSaveRecord } from "../../shared/model/save-record.js";
@@ -19,11 +19,11 @@ const objectOverheadBytes = 64;
 /** Bytes of one declared size in the message, at most. */
 const sizeBytes = 10;
 
-/** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH */
+/** @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH, SIGNER_FAILED */
 export async function announcementOf(
   objects: ObjectReader,
   versionId: Hash,
-  device: Signer,
+  device: DeviceKey,
   { isClaim = false }: { readonly isClaim?: boolean } = {},
 ): Promise<Announce> {
   const recordBytes = await objects.read("record", versionId);
@@ -40,7 +40,7 @@ export async function announcementOf(
   return {
     type: "announce",
     record: recordBytes,
-    signature: signAnnounce(device, versionId),
+    signature: await signAnnounce(device, versionId),
     objects: inline,
     tensorBytes,
     ...(streamedBytes.length > 0 && { streamedBytes }),

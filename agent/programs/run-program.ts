@@ -12,6 +12,8 @@ export interface ProgramRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly timeoutSeconds: number;
+  /** What it gets on its standard input; absent: nothing. */
+  readonly input?: Uint8Array;
 }
 
 export interface ProgramPorts {
@@ -66,6 +68,8 @@ export async function runProgram(
     end("stopped");
   };
   ports.signal.addEventListener("abort", onAbort, { once: true });
+  // The signal may be older than this program.
+  if (ports.signal.aborted) onAbort();
   const cancelTimeout = ports.clock.after(run.timeoutSeconds * 1000, () => {
     end("timed-out");
   });
@@ -99,7 +103,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function startProcess({ exec, folder, environment }: ProgramRun): Promise<ChildProcess> {
+function startProcess({ exec, folder, environment, input }: ProgramRun): Promise<ChildProcess> {
   const [program = "", ...args] = exec;
   return new Promise((resolve, reject) => {
     // Detached: the leader of a group of its own, so that its children can be ended with it.
@@ -108,8 +112,10 @@ function startProcess({ exec, folder, environment }: ProgramRun): Promise<ChildP
       env: environment,
       detached: true,
       shell: false,
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     });
+    // A program may end without having read it.
+    child.stdin?.on("error", () => undefined).end(input);
     child.once("spawn", () => {
       resolve(child);
     });

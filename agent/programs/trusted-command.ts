@@ -44,6 +44,13 @@ export async function checkCommand(
   for (const path of others) if (isAbsolute(path)) await checkFile(path, options, false);
 }
 
+/** The user id of the settings' owner; without a file, that of this process; undefined without user ids. */
+export async function ownerOfSettings(path: string | undefined): Promise<number | undefined> {
+  const own = process.getuid?.();
+  if (own === undefined || path === undefined) return own;
+  return (await stat(path).catch(() => undefined))?.uid ?? own;
+}
+
 /** Checks agent.json itself: who may change it chooses what runs. @throws CONFIG_INVALID */
 export async function checkSettingsFile(path: string, owner: number | undefined): Promise<void> {
   await checkFile(path, { field: "trainer.exec", owner }, false);

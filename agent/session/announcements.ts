@@ -7,7 +7,7 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { keyOfSeed, type Signer } from "../../shared/trust/keys.js";
+import type { DeviceKey } from "../../shared/trust/keys.js";
 import type { Body, LineHead } from "../../shared/wire/messages.js";
 import { activationsToReport } from "../lines/activation.js";
 import { announcementOf } from "../outbox/announcement.js";
@@ -25,6 +25,7 @@ import type { Outbox } from "../outbox/outbox.js";
 
 export interface AnnouncementsOptions {
   readonly enrolment: Enrolment;
+  readonly deviceKey: DeviceKey;
   readonly outbox: Outbox;
   readonly clock: Clock;
   readonly log: Log;
@@ -38,7 +39,6 @@ export interface AnnouncementsOptions {
 }
 
 export class Announcements {
-  readonly #device: Signer;
   #attempts: Attempts = new Map();
   /** What the server knew of each line at the welcome. */
   #known = new Map<string, LineHead>();
@@ -47,9 +47,7 @@ export class Announcements {
   /** Monotonic time before which activations are not reported: the server asked to wait. */
   #reportAtMs = 0;
 
-  constructor(private readonly options: AnnouncementsOptions) {
-    this.#device = keyOfSeed(options.enrolment.deviceSeed);
-  }
+  constructor(private readonly options: AnnouncementsOptions) {}
 
   /** A session starts. */
   reset(): void {
@@ -117,12 +115,12 @@ export class Announcements {
   }
 
   async announce(versionId: Hash): Promise<void> {
-    const { outbox, clock, log } = this.options;
+    const { outbox, clock, log, deviceKey } = this.options;
     const entry = outbox.entry(versionId);
     this.#attempts = afterAnnouncing(this.#attempts, versionId, clock.monotonic());
     try {
       const isClaim = entry !== undefined && (await this.options.isClaim(entry));
-      const announce = await announcementOf(outbox.objects, versionId, this.#device, { isClaim });
+      const announce = await announcementOf(outbox.objects, versionId, deviceKey, { isClaim });
       if (this.options.send(announce) && entry?.standing === "pending")
         log.info("announced", {
           line: entry.line,
@@ -133,6 +131,11 @@ export class Announcements {
         });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
+      if (isStemmaError(error, "SIGNER_FAILED")) {
+        // The model is as it was: it is announced again after the usual pause.
+        this.options.onEvent("signer-failed", error.message, entry?.line ?? "");
+        return;
+      }
       this.#attempts = afterAnswer(this.#attempts, versionId, { phase: "refused" }, clock.monotonic());
       this.options.onEvent(
         "model-damaged",

@@ -2,6 +2,7 @@
 import type { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
+import type { DeviceKey } from "../../shared/trust/keys.js";
 import type {
   Birth,
   Body,
@@ -20,6 +21,7 @@ import type { ServerMessages } from "./server-messages.js";
 
 export interface ConversationOptions {
   readonly enrolment: Enrolment;
+  readonly deviceKey: DeviceKey;
   readonly outbox: Outbox;
   readonly uploads: Uploads;
   readonly clock: Clock;

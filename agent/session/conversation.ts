@@ -59,12 +59,13 @@ export class Conversation {
     private readonly options: ConversationOptions,
     private readonly handlers: ConversationHandlers,
   ) {
-    const { enrolment, outbox, clock, log } = options;
+    const { enrolment, deviceKey, outbox, clock, log } = options;
     this.#timer = new WakeTimer(clock, () => {
       this.#enqueue(() => this.#wake());
     });
     this.#announcements = new Announcements({
       enrolment,
+      deviceKey,
       outbox,
       clock,
       log,

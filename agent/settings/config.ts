@@ -10,6 +10,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { releasePolicies } from "../../shared/trust/enrolment.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { deviceKeySchema } from "./device-key.js";
 import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
@@ -84,6 +85,8 @@ export const configSchema = z.strictObject({
   format: z.literal(1),
   /** Overrides the profile that the enrolment names: a built-in name or an absolute path. */
   profile: z.string().min(1).max(4096).optional(),
+  /** The program that has this device's key, where that is not in the enrolment file. */
+  deviceKey: deviceKeySchema.optional(),
   /** Overrides the profile's `training.threads`: devices of one class differ in cores. */
   threads: z.number().int().min(1).max(64).optional(),
   lines: z.record(lineName, lineSchema).default({}),

@@ -16,6 +16,7 @@ import type { DeviceOrder, SimulatedSave } from "../../shared/simulation/simulat
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { Agent } from "../agent.js";
+import { deviceKeyOf } from "../identity/device-key.js";
 import { requestEnrolment, takeEnrolment } from "../identity/enrol-invited.js";
 import { sendInvited } from "../identity/exchanges.js";
 import { RecentEvents, recentLog } from "../../shared/adapters/recent-log.js";
@@ -95,6 +96,7 @@ export class SimulatedDevice {
       version: programVersion(),
       enrolment,
       enrolmentPath,
+      deviceKey: deviceKeyOf(enrolment, undefined),
       config: parseConfig({ format: 1, watchSeconds }, "(simulated)"),
       profile: this.profile,
       files,

@@ -3,7 +3,8 @@ import { spawnSync } from "node:child_process";
 import { resolve } from "node:path";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
-import { isSignatureValid, type Signer } from "../../shared/trust/keys.js";
+import type { Signer } from "../../shared/trust/keys.js";
+import { maxSignatureOutputBytes, signatureOfProgram } from "../../shared/trust/signing-program.js";
 import { openSealedKey, publicKeyOfSealed } from "../../shared/trust/sealed-key.js";
 import { readPassphrase } from "../operations/passphrase-file.js";
 
@@ -17,7 +18,7 @@ export interface SignerChoices {
 const signerTimeoutMs = 5 * 60_000;
 const publicKeyPattern = /^[0-9a-f]{64}$/;
 
-/** @throws USAGE, KEY_INVALID, FILE_MISSING */
+/** Its `sign` throws SIGNER_FAILED. @throws USAGE, KEY_INVALID, FILE_MISSING */
 export async function signerOf(files: Files, choices: SignerChoices): Promise<Signer> {
   const { key, passphraseFile, signer, publicKey } = choices;
   if (key !== undefined && signer === undefined) {
@@ -43,16 +44,13 @@ function signWith(command: string, publicKey: string, message: Uint8Array): Uint
     input: message,
     stdio: ["pipe", "pipe", "inherit"],
     timeout: signerTimeoutMs,
-    maxBuffer: 4096,
+    maxBuffer: maxSignatureOutputBytes,
   });
-  const text = stdout.toString("utf8").trim().toLowerCase();
-  if (error !== undefined || status !== 0 || !isSignatureValid(publicKey, message, text))
-    throw new StemmaError(
-      "KEY_INVALID",
-      `The signer \`${command}\` gave no valid signature of ${publicKey.slice(0, 16)}… (${error?.message ?? `exit status ${status}`}). It gets the bytes on standard input, and prints 128 hexadecimal digits.`,
-      { cause: error },
-    );
-  return Buffer.from(text, "hex");
+  const asked = { program: `The signer \`${command}\``, publicKey, message };
+  if (error === undefined && status === 0)
+    return signatureOfProgram({ ...asked, printed: stdout.toString("utf8") });
+  const how = error?.message ?? `it ended with status ${status}`;
+  return signatureOfProgram({ ...asked, printed: undefined, how, cause: error });
 }
 
 /** A public key as it was given: 64 hexadecimal digits, or an encrypted key file, whose public key is readable. */

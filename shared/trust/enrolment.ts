@@ -1,7 +1,8 @@
 /**
  * The enrolment file: everything that a device needs to connect to its server. `stemma agent enroll` makes it on the
  * device; with a token it is made by `stemma device enroll --token` and carried to the device in a way that its owner
- * trusts. It pins the server's key and contains the device's private key, so it is a secret.
+ * trusts. It pins the server's key and contains the private keys of the device that are kept in files, so it is a
+ * secret.
  */
 import { createHash } from "node:crypto";
 import * as z from "zod";
@@ -49,7 +50,8 @@ const enrolmentSchema = z.strictObject({
       issuedAtMs: z.number().int().min(0),
     })
     .optional(),
-  deviceSeed: hexKey,
+  /** Absent where the device's private key is elsewhere: agent.json then names the program that signs with it. */
+  deviceSeed: hexKey.optional(),
   devicePublicKey: hexKey,
   serverPublicKey: hexKey,
   /** Keys that the same server had before, oldest first; absent: this one is the first that the device knew. */
@@ -89,7 +91,8 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
       { fields },
     );
   }
-  if (keyOfSeed(parsed.data.deviceSeed).publicKey !== parsed.data.devicePublicKey)
+  const { deviceSeed } = parsed.data;
+  if (deviceSeed !== undefined && keyOfSeed(deviceSeed).publicKey !== parsed.data.devicePublicKey)
     throw new StemmaError(
       "ENROLMENT_INVALID",
       `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,

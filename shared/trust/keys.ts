@@ -15,6 +15,13 @@ export interface Signer {
   /** 64 raw bytes. */
   sign(message: Uint8Array): Uint8Array;
 }
+/** A device's own key, which may be elsewhere, such as in a chip: signing may take time, and fail. A Signer is one. */
+export interface DeviceKey {
+  /** 64 lower-case hex digits: the 32 raw bytes. */
+  readonly publicKey: string;
+  /** 64 raw bytes. @throws SIGNER_FAILED where the key cannot be asked or its signature is not valid */
+  sign(message: Uint8Array): Uint8Array | Promise<Uint8Array>;
+}
 /** A signer whose seed can be written to a file. */
 export interface PrivateKey extends Signer {
   /** 64 lower-case hex digits. Never logged. */

@@ -9,7 +9,7 @@ import type { SignedHead } from "../journal/journal.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Receipt } from "../wire/messages.js";
 import { followKeyChanges, type KeyChange } from "./key-change.js";
-import { isSignatureValid, type Signer } from "./keys.js";
+import { isSignatureValid, type DeviceKey, type Signer } from "./keys.js";
 
 const domains = {
   announce: "stemma-announce-1\0",
@@ -51,8 +51,8 @@ function check(publicKey: string, message: Uint8Array, signature: string, subjec
 function announceMessage(versionId: Hash): Buffer {
   return Buffer.concat([Buffer.from(domains.announce), hash(versionId)]);
 }
-export function signAnnounce(device: Signer, versionId: Hash): string {
-  return hex(device.sign(announceMessage(versionId)));
+export async function signAnnounce(device: DeviceKey, versionId: Hash): Promise<string> {
+  return hex(await device.sign(announceMessage(versionId)));
 }
 /** @throws SIGNATURE_INVALID */
 export function verifyAnnounce(publicKey: string, versionId: Hash, signature: string): void {
@@ -88,8 +88,8 @@ function sessionMessage(subject: SessionSubject): Buffer {
     Buffer.of(online ? 1 : 0),
   ]);
 }
-export function signSession(device: Signer, subject: SessionSubject): string {
-  return hex(device.sign(sessionMessage(subject)));
+export async function signSession(device: DeviceKey, subject: SessionSubject): Promise<string> {
+  return hex(await device.sign(sessionMessage(subject)));
 }
 /** Whether the device with this key stated the session. */
 export function isSessionSigned(

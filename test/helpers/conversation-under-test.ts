@@ -94,6 +94,7 @@ export async function startConversation(pin?: string): Promise<ConversationUnder
   const conversation = new Conversation(
     {
       enrolment,
+      deviceKey,
       outbox,
       uploads,
       clock,

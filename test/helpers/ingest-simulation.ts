@@ -195,7 +195,7 @@ export class Simulation implements SimulatedNetwork {
         body: {
           type: "state",
           ...stated,
-          signature: signSession(device.key, { fleet, ...stated, device: device.name, session }),
+          signature: await signSession(device.key, { fleet, ...stated, device: device.name, session }),
         },
       }),
     };

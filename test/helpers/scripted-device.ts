@@ -17,7 +17,7 @@ import { leavesOfSave, type SaveUses } from "../../shared/save/save-uses.js";
 import type { Leaf, StreamedKind } from "../../shared/model/model.js";
 import type { Hash, Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import { keyOfSeed } from "../../shared/trust/keys.js";
+import { deviceKeyOf } from "../../agent/identity/device-key.js";
 import { signSession, type SessionSubject } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
@@ -42,11 +42,13 @@ export interface ScriptedDeviceOptions {
 }
 
 /** A session as its device states it. */
-export function stateOf(
-  { fleet, device, generation, deviceSeed }: Enrolment,
+export async function stateOf(
+  enrolment: Enrolment,
   stated: Pick<SessionSubject, "session" | "previousSession" | "online">,
-): BodyOf<"state"> {
-  const signature = signSession(keyOfSeed(deviceSeed), { fleet, device, generation, ...stated });
+): Promise<BodyOf<"state">> {
+  const { fleet, device, generation } = enrolment;
+  const key = deviceKeyOf(enrolment, undefined);
+  const signature = await signSession(key, { fleet, device, generation, ...stated });
   const { previousSession, online } = stated;
   return { type: "state", online, previousSession, generation, signature };
 }
@@ -87,7 +89,11 @@ export class ScriptedDevice {
       sequence: 0,
       correlation: "",
       expiresMs: 0,
-      body: stateOf(enrolment, { session, previousSession: options.previousSession ?? 0, online: false }),
+      body: await stateOf(enrolment, {
+        session,
+        previousSession: options.previousSession ?? 0,
+        online: false,
+      }),
     });
     const client = mqtt.connect(enrolment.mqtt[0] as string, {
       protocolVersion: 4,
@@ -134,7 +140,7 @@ export class ScriptedDevice {
   async reportOnline(): Promise<void> {
     const { session, enrolment, options } = this;
     const previousSession = options.previousSession ?? 0;
-    await this.send(stateOf(enrolment, { session, previousSession, online: true }));
+    await this.send(await stateOf(enrolment, { session, previousSession, online: true }));
   }
 
   async birth(heads: BodyOf<"birth">["heads"] = []): Promise<BodyOf<"welcome">> {
@@ -211,7 +217,7 @@ export class ScriptedDevice {
     const announcement = await announcementOf(
       this.store,
       saved.versionId,
-      keyOfSeed(this.enrolment.deviceSeed),
+      deviceKeyOf(this.enrolment, undefined),
     );
     await this.send({ ...announcement, ...(inline === false && { objects: [] }), ...changed });
   }

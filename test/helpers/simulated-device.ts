@@ -204,7 +204,7 @@ export class SimulatedDevice {
       this.send({
         type: "announce",
         record: recordBytes,
-        signature: signAnnounce(this.key, versionId),
+        signature: await signAnnounce(this.key, versionId),
         objects,
         tensorBytes,
         ...(usesBytes === 0 ? {} : { usesTensorBytes: usesBytes }),

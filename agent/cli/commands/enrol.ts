@@ -11,15 +11,17 @@ import { makeFolderDurably } from "../../../shared/files/make-folder.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
+import type { DeviceKey } from "../../../shared/trust/keys.js";
 import { commonOptionsOf } from "../common-options.js";
 
 interface FileChoices {
   readonly request?: string;
   readonly response?: string;
+  readonly enrolment?: string;
+  readonly config?: string;
 }
 interface EnrolChoices extends FileChoices {
   readonly name?: string;
-  readonly enrolment?: string;
 }
 
 /** How a request reaches the server and its answer this device. */
@@ -37,7 +39,11 @@ export function addEnrol(program: Command): void {
         "only write the request to this file, for `stemma device sign FILE` at the server",
       )
       .option("--response <file>", "take the server's answer to that request from this file")
-      .option("--enrolment <file>", "the enrolment file (default <home>/enrolment.json)");
+      .option("--enrolment <file>", "the enrolment file (default <home>/enrolment.json)")
+      .option(
+        "--config <file>",
+        "settings, where they name a program with this device's key (default <home>/agent.json)",
+      );
   withFiles(
     program
       .command("enroll")
@@ -45,24 +51,22 @@ export function addEnrol(program: Command): void {
       .option("--name <name>", "the device's name, with the invitation of a batch (this machine's name)")
       .description("make this device's keys, which never leave it, and get its certificate from the server"),
   ).action(async (invitation: string, choices: EnrolChoices, command: Command) =>
-    withHome(command, choices, async (files, path) => {
+    withHome(command, choices, async ({ files, path, deviceKey }) => {
       const { invitedExchange } = await import("../../identity/exchanges.js");
-      return run(
-        files,
-        choices,
-        await invitedExchange({ files, random: nodeRandom(), path }, resolve(invitation), choices.name),
-      );
+      const parts = { files, random: nodeRandom(), path, deviceKey };
+      return run(files, choices, await invitedExchange(parts, resolve(invitation), choices.name));
     }),
   );
   withFiles(
     program
       .command("renew")
       .description("get a new certificate for a new key; a running agent does so itself, in time"),
-  ).action(async (choices: EnrolChoices, command: Command) =>
-    withHome(command, choices, async (files, path) => {
+  ).action(async (choices: FileChoices, command: Command) =>
+    withHome(command, choices, async ({ files, path, deviceKey }) => {
       const { renewalExchange } = await import("../../identity/exchanges.js");
       const log = openLog({ form: "plain", level: "warn" });
-      return run(files, choices, await renewalExchange({ files, path, clock: nodeClock(), log }));
+      const parts = { files, path, clock: nodeClock(), log };
+      return run(files, choices, await renewalExchange(parts, deviceKey));
     }),
   );
 }
@@ -85,11 +89,33 @@ async function run(
   return undefined;
 }
 
+interface OpenHome {
+  readonly files: Files;
+  /** Of the enrolment file. */
+  readonly path: string;
+  /** The key of the program that agent.json names. */
+  readonly deviceKey: DeviceKey | undefined;
+}
+
+/** Undefined where agent.json names no program that has this device's key. @throws CONFIG_INVALID */
+async function programKeyOf(files: Files, home: string, given?: string): Promise<DeviceKey | undefined> {
+  const configFile = resolve(given ?? join(home, "agent.json"));
+  if (given === undefined && (await files.stat(configFile)) === undefined) return undefined;
+  const { loadConfig } = await import("../../settings/config.js");
+  const { deviceKey: settings } = await loadConfig(files, home, configFile);
+  if (settings === undefined) return undefined;
+  const { ownerOfSettings } = await import("../../programs/trusted-command.js");
+  const { openProgramKey } = await import("../../identity/program-key.js");
+  const owner = await ownerOfSettings(configFile);
+  const { signal } = new AbortController();
+  return await openProgramKey({ settings, home, files, clock: nodeClock(), configFile, owner, signal });
+}
+
 /** Holds the home's lock, so that a running agent does not renew at the same time. */
 async function withHome(
   command: Command,
-  { enrolment, request }: EnrolChoices,
-  work: (files: Files, path: string) => Promise<Enrolment | undefined>,
+  { enrolment, request, config }: FileChoices,
+  work: (opened: OpenHome) => Promise<Enrolment | undefined>,
 ): Promise<void> {
   const { home, output } = commonOptionsOf(command);
   const files = nodeFiles();
@@ -98,7 +124,8 @@ async function withHome(
   await makeFolderDurably(files, dirname(path));
   const lock = await lockHome(home);
   try {
-    const enrolled = await work(files, path);
+    const deviceKey = await programKeyOf(files, home, config);
+    const enrolled = await work({ files, path, deviceKey });
     if (enrolled === undefined) {
       const file = resolve(request ?? "");
       new Output(output).print({
@@ -114,7 +141,7 @@ async function withHome(
     new Output(output).print({
       data: { fleet, device, generation, file: path, notAfterMs },
       names: [device],
-      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; its keys are in ${path} (readable by you alone). Start it with: stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`,
+      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; ${enrolled.deviceSeed === undefined ? "the key of its connection is" : "its keys are"} in ${path} (readable by you alone). Start it with: stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`,
     });
   } finally {
     await lock.release();

@@ -6,9 +6,9 @@
 import { createPrivateKey, createPublicKey, webcrypto } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import type { CanonicalValue } from "../../model/canonical-json.js";
-import type { Signer } from "../keys.js";
+import type { DeviceKey } from "../keys.js";
 import { connectionKeyHash, publicKeyInfo } from "./connection-key.js";
-import { isStatementSigned, signStatement } from "./statement.js";
+import { isStatementSigned, signDeviceStatement } from "./statement.js";
 import type { DeviceSubject } from "./verify-chain.js";
 import { loadX509 } from "./x509-library.js";
 
@@ -45,12 +45,12 @@ function keyStatement(subject: DeviceSubject, keyHash: string): CanonicalValue {
  */
 export async function makeRequest(
   subject: DeviceSubject,
-  device: Signer,
+  device: DeviceKey,
   connectionKey: string,
 ): Promise<string> {
   const x509 = await loadX509();
   const keyHash = connectionKeyHash(publicKeyInfo(connectionKey));
-  const proof = signStatement(device, "deviceKey", keyStatement(subject, keyHash));
+  const proof = await signDeviceStatement(device, "deviceKey", keyStatement(subject, keyHash));
   const request = await x509.Pkcs10CertificateRequestGenerator.create({
     name: `CN=${subject.device}`,
     keys: await importPair(connectionKey),

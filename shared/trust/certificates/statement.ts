@@ -3,7 +3,7 @@
  * is never valid for another (docs/formats.md, "Signatures").
  */
 import { encodeCanonical, type CanonicalValue } from "../../model/canonical-json.js";
-import { isSignatureValid, type Signer } from "../keys.js";
+import { isSignatureValid, type DeviceKey, type Signer } from "../keys.js";
 
 const domains = {
   /** The server invites a device. */
@@ -30,6 +30,15 @@ function messageOf(kind: StatementKind, statement: CanonicalValue): Uint8Array {
 /** 128 hex digits. */
 export function signStatement(signer: Signer, kind: StatementKind, statement: CanonicalValue): string {
   return Buffer.from(signer.sign(messageOf(kind, statement))).toString("hex");
+}
+
+/** As signStatement, with a device's own key. */
+export async function signDeviceStatement(
+  device: DeviceKey,
+  kind: StatementKind,
+  statement: CanonicalValue,
+): Promise<string> {
+  return Buffer.from(await device.sign(messageOf(kind, statement))).toString("hex");
 }
 
 export function isStatementSigned(

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { connect } from "node:tls";
 import { invitedExchange } from "../../../../agent/identity/exchanges.js";
+import { deviceKeyOf } from "../../../../agent/identity/device-key.js";
 import { Credentials } from "../../../../agent/identity/credentials.js";
 import { openAuthority } from "../../../../server/identity/authority.js";
 import type { OperationInput } from "../../../../server/api/server-operations.js";
@@ -58,6 +59,7 @@ describe("certificates of devices", () => {
       files,
       path: pathOf(enrolment.device),
       enrolment,
+      deviceKey: deviceKeyOf(enrolment, undefined),
       clock: { monotonic: () => 0 },
       log: silentLog(),
     });

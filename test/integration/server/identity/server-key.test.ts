@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { invitedExchange, renewalExchange } from "../../../../agent/identity/exchanges.js";
+import { deviceKeyOf } from "../../../../agent/identity/device-key.js";
 import { Credentials } from "../../../../agent/identity/credentials.js";
 import { startAgent } from "../../../../agent/main.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
@@ -94,7 +95,15 @@ class Fixture {
   }
   async credentials(device: string): Promise<Credentials> {
     const path = this.path(device);
-    return new Credentials({ files, path, enrolment: await loadEnrolment(files, path), clock, log });
+    const enrolment = await loadEnrolment(files, path);
+    return new Credentials({
+      files,
+      path,
+      enrolment,
+      deviceKey: deviceKeyOf(enrolment, undefined),
+      clock,
+      log,
+    });
   }
   async dial(device: string): Promise<Enrolment> {
     const socket = await (await this.credentials(device)).dial(this.server.handle.mqttUrl);

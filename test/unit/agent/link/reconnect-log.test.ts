@@ -8,6 +8,7 @@ import { SessionCounter } from "../../../../agent/link/session-counter.js";
 import { nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js";
 import type { Clock, Log } from "../../../../shared/ports.js";
 import type { Enrolment } from "../../../../shared/trust/enrolment.js";
+import { generateKey } from "../../../../shared/trust/keys.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 
 it("reports attempts to reconnect at growing distances", async () => {
@@ -45,7 +46,16 @@ it("reports attempts to reconnect at growing distances", async () => {
         dial: () => assert.fail("the link has no certificate"),
         renewIfDue: () => Promise.resolve(),
       };
-      const options = { identity, counter, clock, log, random: nodeRandom(), mqtt: { reconnectPeriod: 0 } };
+      const deviceKey = generateKey(nodeRandom());
+      const options = {
+        identity,
+        deviceKey,
+        counter,
+        clock,
+        log,
+        random: nodeRandom(),
+        mqtt: { reconnectPeriod: 0 },
+      };
       new Link({ ...options, enrolment: enrolment as Enrolment & typeof enrolment }, handlers).start();
     });
   });
