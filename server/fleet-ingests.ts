@@ -5,7 +5,9 @@ import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
 import type { ChainVerdict } from "../shared/trust/certificates/verify-chain.js";
 import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
+import { isRenewalClientId } from "../shared/wire/topics.js";
 import type {
+  AnswerOnly,
   BrokerEvent,
   BrokerPort,
   ConnectAttempt,
@@ -20,6 +22,7 @@ import type { EventHub } from "./events/event-hub.js";
 import type { ClaimReplays } from "./ingest/claims.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";
 import type { MeasuredFleet } from "./metrics.js";
+import { answerRenewal, type RenewalParts } from "./ingest/renewal-connection.js";
 import type { Home } from "./repository/home.js";
 
 export interface FleetIngestsParts {
@@ -41,6 +44,7 @@ export class FleetIngests {
   readonly #started = new Map<string, FleetIngest>();
   readonly #budget: WindowBudget;
   #broker: BrokerPort | undefined;
+  #certify: RenewalParts["certify"] | undefined;
   #fail: (error: StemmaError) => void = () => undefined;
 
   constructor(parts: FleetIngestsParts) {
@@ -78,9 +82,21 @@ export class FleetIngests {
   }
 
   /** Judges a CONNECT at the embedded broker: the client id names the fleet, the credentials decide. */
-  async authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | Refused> {
-    const ingest = this.#started.get(attempt.clientId.split(":")[0] ?? "");
-    return ingest === undefined ? { refused: "unknown fleet" } : ingest.admission.authenticate(attempt);
+  async authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | AnswerOnly | Refused> {
+    const fleet = attempt.clientId.split(":")[0] ?? "";
+    const ingest = this.#started.get(fleet);
+    if (ingest === undefined) return { refused: "unknown fleet" };
+    if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
+    const { config, fleets, judgeChain } = this.#parts;
+    const certify = this.#certify;
+    if (certify === undefined) return { refused: "the server is starting" };
+    const repository = await fleets.get(fleet);
+    return answerRenewal(attempt, { root: config.rootTopic, repository, judgeChain, certify });
+  }
+
+  /** Renewals at the broker are answered from now on. */
+  renewWith(certify: RenewalParts["certify"]): void {
+    this.#certify = certify;
   }
 
   /** Judges a session that a device reports at an external broker. */

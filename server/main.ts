@@ -288,6 +288,7 @@ async function startHttp(
       trainingLimits: () => Promise.resolve(config.trainingLimits),
       rolloutApproval: () => Promise.resolve(config.rolloutApproval),
     });
+  ingests.renewWith((request) => operationsAs().certify({ request }));
   const operations = operationsAs({ who: currentUser(), through: "command" });
   if (config.retention) {
     const schedule = startRetentionSchedule({

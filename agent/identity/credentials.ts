@@ -9,7 +9,7 @@ import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto"
 import type { TLSSocket } from "node:tls";
 import * as z from "zod";
 import { messageOf } from "../../shared/error-text.js";
-import { StemmaError } from "../../shared/errors.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import {
@@ -30,6 +30,7 @@ import {
 import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { postRequest } from "./post-request.js";
+import { renewOverMqtt } from "./renew-over-mqtt.js";
 import { openVerifiedSocket } from "./verified-socket.js";
 
 export interface CredentialsParts {
@@ -48,6 +49,8 @@ const waitingSchema = z.strictObject({ key: z.string(), request: z.string() });
 type WaitingRenewal = z.infer<typeof waitingSchema>;
 
 const connectMs = 30_000;
+/** Codes of a server that was not reached. */
+const unreached: ReadonlySet<string> = new Set(["NOT_ALLOWED", "SERVER_UNREACHABLE", "TIMED_OUT"]);
 /** Pause between two renewals that failed. */
 const retryMs = 600_000;
 const defaultPorts: Readonly<Record<string, number>> = { "mqtts:": 8883, "https:": 443 };
@@ -124,7 +127,7 @@ export class Credentials {
     } catch (cause) {
       throw new StemmaError(
         "CERTIFICATE_REFUSED",
-        `The server's key has changed, and the new one could not be asked for over HTTPS (${messageOf(cause)}). It is tried again with the next connection. Where HTTPS does not reach the server, carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
+        `The server's key has changed, and the new one could not be asked for (${messageOf(cause)}). It is tried again with the next connection. Where that does not help, carry files: \`stemma agent renew --request FILE\`, \`stemma device sign FILE\` at the server, \`stemma agent renew --response FILE\`.`,
         { cause },
       );
     }
@@ -148,9 +151,10 @@ export class Credentials {
   }
 
   /**
-   * Renews the certificate where a third of its time or less is left, or where the server has refused the device, which
-   * an expired one may be the reason for. Where HTTPS does not give one, the server is asked over MQTT. Never throws:
-   * without a renewal the present one is tried.
+   * Renews the certificate where a third of its time or less is left, or where the server has refused the device,
+   * which an expired one may be the reason for: over HTTPS, or else over MQTT, by asking the server in the present
+   * session or, where the certificate opens none, by a connection for that alone. Never throws: without a renewal the
+   * present one is tried.
    */
   async renewIfDue(wasRefused = false): Promise<void> {
     const { identity, http } = this.#enrolment;
@@ -160,10 +164,11 @@ export class Credentials {
     const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
     if (!(isDue || wasRefused)) return;
+    const opensNone = wasRefused || this.#latestMs() >= notAfterMs;
     const isHttps = http?.startsWith("https:") === true;
-    if (isHttps && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
+    if ((isHttps || opensNone) && nowMs - (this.#failedAtMs ?? -Infinity) >= retryMs)
       try {
-        await this.renew();
+        await (opensNone ? this.renew() : this.#renewBy((request) => this.#sendOverHttps(request)));
         return;
       } catch (error) {
         this.#failedAtMs = nowMs;
@@ -174,18 +179,46 @@ export class Credentials {
     if (this.#parts.askOverMqtt?.(why) === true) this.#askedAtMs = nowMs;
   }
 
-  /** Gets a new certificate for a new key over HTTPS. @throws NOT_ALLOWED, CERTIFICATE_REFUSED, SERVER_UNREACHABLE */
+  /** Gets a new certificate for a new key. @throws NOT_ALLOWED, CERTIFICATE_REFUSED, SERVER_UNREACHABLE */
   renew(): Promise<Enrolment> {
-    this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined));
+    return this.#renewBy((request) => this.send(request));
+  }
+
+  #renewBy(send: (request: CertificateRequest) => Promise<unknown>): Promise<Enrolment> {
+    const renew = async (): Promise<Enrolment> => this.take(await send(await this.request()));
+    this.#renewing ??= renew().finally(() => (this.#renewing = undefined));
     return this.#renewing;
   }
 
-  async #renew(): Promise<Enrolment> {
-    return this.take(await this.send(await this.request()));
+  /**
+   * Sends a request over HTTPS, or where the server is not reached by that, over MQTT; resolves with the answer.
+   * @throws NOT_ALLOWED, what postRequest and renewOverMqtt throw
+   */
+  async send(request: CertificateRequest): Promise<unknown> {
+    let overHttps: unknown;
+    try {
+      return await this.#sendOverHttps(request);
+    } catch (error) {
+      // What the server itself refuses, it refuses over MQTT, too.
+      if (isStemmaError(error) && !unreached.has(error.code)) throw error;
+      overHttps = error;
+    }
+    const address = this.#enrolment.mqtt.find((each) => this.judges(each));
+    if (address === undefined) throw overHttps;
+    try {
+      const { socket } = await this.#open(address);
+      return await renewOverMqtt(this.#enrolment, socket, request);
+    } catch (cause) {
+      throw new StemmaError(
+        isStemmaError(cause) ? cause.code : "SERVER_UNREACHABLE",
+        `${messageOf(overHttps)} Over MQTT: ${messageOf(cause)}`,
+        { cause },
+      );
+    }
   }
 
-  /** Sends a request over HTTPS; resolves with the answer. @throws NOT_ALLOWED, what postRequest throws */
-  async send(request: CertificateRequest): Promise<unknown> {
+  /** @throws NOT_ALLOWED, what postRequest throws */
+  async #sendOverHttps(request: CertificateRequest): Promise<unknown> {
     const { http } = this.#enrolment;
     if (http?.startsWith("https:") !== true)
       throw new StemmaError(
@@ -195,7 +228,10 @@ export class Credentials {
     return postRequest(new URL(http), (await this.#open(http)).socket, request);
   }
 
-  /** A request for a renewal; its key waits on the disk. @throws NOT_ALLOWED where this device has a token */
+  /**
+   * A request for a renewal; its key waits on the disk.
+   * @throws NOT_ALLOWED where this device has a token, SIGNER_FAILED
+   */
   async request(): Promise<CertificateRequest> {
     const { identity } = this.#enrolment;
     if (identity === undefined)

@@ -15,6 +15,7 @@ import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wir
 import { maySubscribe, mayRetain, publishable, subscribedFilter } from "./access.js";
 import type { BrokerLimits } from "./broker-limits.js";
 import type {
+  AnswerOnly,
   Authenticate,
   BrokerEvent,
   BrokerPort,
@@ -66,6 +67,8 @@ export class AedesBroker {
   readonly #clients = new Map<string, KnownClient>();
   readonly #wills = new WeakMap<Client, { readonly topic: string; readonly payload: Uint8Array }>();
   readonly #identities = new WeakMap<Client, DeviceIdentity>();
+  /** What clients get that are disconnected then; they have no identity. */
+  readonly #answers = new WeakMap<Client, AnswerOnly["answer"]>();
   /** Bytes passed to aedes for a client and not yet acknowledged. */
   readonly #unwritten = new WeakMap<Client, number>();
   /** Clients whose last message was dropped: one event is emitted for a series of dropped messages. */
@@ -173,6 +176,10 @@ export class AedesBroker {
       chain: client.conn instanceof TLSSocket ? peerChain(client.conn) : [],
       ...(will !== undefined && { will }),
     });
+    if ("answer" in answer) {
+      this.#answers.set(client, answer.answer);
+      return undefined;
+    }
     const reason =
       "refused" in answer
         ? answer.refused
@@ -194,6 +201,16 @@ export class AedesBroker {
   }
 
   #ready(client: KnownClient): void {
+    const answer = this.#answers.get(client);
+    if (answer !== undefined) {
+      const payload = Buffer.from(answer.payload);
+      client.publish(
+        { cmd: "publish", topic: answer.topic, payload, qos: 0, retain: false, dup: false },
+        () => {
+          client.close();
+        },
+      );
+    }
     const identity = this.#identities.get(client);
     if (identity === undefined || client.closed) return;
     this.#clients.set(keyOf(identity), client);

@@ -28,7 +28,11 @@ export interface ConnectAttempt {
 export interface Refused {
   readonly refused: string;
 }
-export type Authenticate = (attempt: ConnectAttempt) => Promise<DeviceIdentity | Refused>;
+/** The client gets this message and is disconnected. It can neither publish nor subscribe. */
+export interface AnswerOnly {
+  readonly answer: { readonly topic: string; readonly payload: Uint8Array };
+}
+export type Authenticate = (attempt: ConnectAttempt) => Promise<DeviceIdentity | AnswerOnly | Refused>;
 
 /** A message on one of a device's own topics. */
 export interface DeviceMessage {

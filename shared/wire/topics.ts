@@ -107,6 +107,15 @@ export function fleetSubscriptions(root: string, fleet: string): readonly string
   const base = `${checkRoot(root)}/v1/${checkName(fleet, "fleet")}/+`;
   return [`${base}/state`, `${base}/birth`, `${base}/up/words`, `${base}/block/up/+`];
 }
+/** The MQTT client id of a connection that only renews a device's certificate. */
+export function renewalClientIdOf(fleet: string, device: string): string {
+  return `${clientIdOf(fleet, device)}${renewalSuffix}`;
+}
+export function isRenewalClientId(clientId: string): boolean {
+  return clientId.endsWith(renewalSuffix);
+}
+const renewalSuffix = ":renewal";
+
 /** The MQTT client id of a device: bound to its credentials by the broker. */
 export function clientIdOf(fleet: string, device: string): string {
   return `${checkName(fleet, "fleet")}:${checkName(device, "device")}`;

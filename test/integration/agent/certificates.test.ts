@@ -113,6 +113,16 @@ test("an agent that was parked past the end of its certificate renews it and con
   assert.notEqual((await loadEnrolment(files, one.path)).identity?.key, expired.identity?.key);
 });
 
+test("an agent that was parked past it, and does not reach its server over HTTPS, renews over MQTT", async (t) => {
+  const one = await enrolled(t);
+  const { http: _, ...expired } = await withEnd(one, Date.now() - 1000);
+  await writeFile(one.path, JSON.stringify(sealEnrolment(expired)));
+  const log = await one.start();
+  await log.until("certificate-renewed");
+  await log.until("welcomed");
+  assert.notEqual((await loadEnrolment(files, one.path)).identity?.key, expired.identity?.key);
+});
+
 test("an agent renews a certificate that ends soon", async (t) => {
   const one = await enrolled(t);
   const { identity } = await withEnd(one, Date.now() + 3_600_000);

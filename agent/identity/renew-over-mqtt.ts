@@ -1,0 +1,82 @@
+/**
+ * A renewal over MQTT without a session: for a device whose certificate has expired, so that it gets no session, and
+ * that does not reach its server over HTTPS. The CONNECT carries the request as its password; the server answers with
+ * one message and ends the connection (docs/protocol.md, "Renewal without a session").
+ */
+import type { Duplex } from "node:stream";
+import { MqttClient } from "mqtt";
+import { messageOf } from "../../shared/error-text.js";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
+import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
+import { parseJson } from "../../shared/trust/keys.js";
+import { decodeEnvelope } from "../../shared/wire/codec.js";
+import { renewalClientIdOf } from "../../shared/wire/topics.js";
+
+const answerMs = 60_000;
+
+/**
+ * @param socket a connection to the server whose certificate was judged
+ * @returns the answer, which is not checked yet
+ * @throws CERTIFICATE_REFUSED, SERVER_UNREACHABLE
+ */
+export async function renewOverMqtt(
+  { fleet, device }: { readonly fleet: string; readonly device: string },
+  socket: Duplex,
+  request: CertificateRequest,
+): Promise<unknown> {
+  const client = new MqttClient(() => socket, {
+    protocolVersion: 4,
+    clean: true,
+    reconnectPeriod: 0,
+    connectTimeout: answerMs,
+    resubscribe: false,
+    clientId: renewalClientIdOf(fleet, device),
+    username: device,
+    password: Buffer.from(JSON.stringify(request)),
+  });
+  let refused: Error | undefined;
+  client.on("error", (error) => {
+    refused = error;
+  });
+  try {
+    const payload = await new Promise<Uint8Array>((resolve, reject) => {
+      client.on("message", (_, message) => {
+        resolve(message);
+      });
+      client.once("close", () => {
+        reject(noAnswer(device, refused));
+      });
+    });
+    return answerIn(payload);
+  } finally {
+    client.end(true);
+  }
+}
+
+/** @throws what decodeEnvelope throws; CERTIFICATE_REFUSED where it is something else */
+function answerIn(payload: Uint8Array): unknown {
+  const { body } = decodeEnvelope(payload);
+  if (body.type !== "command" || body.name !== "certificate")
+    throw new StemmaError(
+      "CERTIFICATE_REFUSED",
+      "The server answered with something else than a certificate.",
+    );
+  const value = parseJson(Buffer.from(body.json));
+  return (value as { readonly answer?: unknown } | undefined)?.answer;
+}
+
+function noAnswer(device: string, error: Error | undefined): StemmaError {
+  if (isStemmaError(error)) return error;
+  // CONNACK 5: the broker gives no reason.
+  if ((error as { readonly code?: unknown } | undefined)?.code === 5)
+    return new StemmaError(
+      "CERTIFICATE_REFUSED",
+      `${device} gets no certificate over MQTT: it was revoked, enrolled again or quarantined, its certificate was replaced, or it renewed a moment ago. Ask who runs the server, or enrol it again with \`stemma device enroll\`.`,
+      { cause: error },
+    );
+  return new StemmaError(
+    "SERVER_UNREACHABLE",
+    `The server gave no certificate over MQTT (${error === undefined ? "the connection was closed" : messageOf(error)}). Try again later.`,
+    { cause: error },
+  );
+}
