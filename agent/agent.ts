@@ -17,6 +17,7 @@ import {
   type AgentReactions,
   type AgentServices,
 } from "./compose-agent.js";
+import type { Observations } from "./control/observation.js";
 import type { Intake } from "./intake/intake.js";
 import type { ListedSample, Removal, Removed, Taken } from "./intake/intake-answers.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
@@ -31,6 +32,7 @@ import { answerableGates } from "./trainer/answerable-gates.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
+import type { ObservationsTaken, TrialForSoftware } from "./trials/live-trials.js";
 
 const housekeepingMs = 30_000;
 const offerRetryMs = 60_000;
@@ -120,6 +122,7 @@ export class Agent {
     this.#tasks.stop();
     const { downloads, trainer, evaluator, hooks, link, conversation, uploads, activator, intakes, outbox } =
       this.#services;
+    const { trials } = this.#services;
     downloads.stop();
     evaluator.stop();
     hooks.stop();
@@ -128,6 +131,7 @@ export class Agent {
     conversation.onClosed();
     await conversation.idle();
     await uploads.stop();
+    await trials.stop();
     await activator.idle();
     for (const intake of intakes.values()) await intake.close();
     await outbox.close();
@@ -136,7 +140,7 @@ export class Agent {
 
   async status(): Promise<AgentStatus> {
     const { enrolment, profile } = this.parts;
-    const { outbox, link, conversation, trainer, uploads, intakes } = this.#services;
+    const { outbox, link, conversation, trainer, uploads, intakes, trials } = this.#services;
     const { state } = outbox;
     return {
       fleet: enrolment.fleet,
@@ -162,6 +166,7 @@ export class Agent {
             samples: (await intakes.get(line)?.status()) ?? null,
             standstill: trainer.standstill(line) ?? null,
             lastFailure: trainer.lastFailure(line) ?? null,
+            trial: trials.status(line) ?? null,
           }),
         ),
       ),
@@ -239,6 +244,16 @@ export class Agent {
     return { line, versionId: base?.versionId ?? null, folder: base?.folder ?? null };
   }
 
+  /** What the software of a line is to run beside what it runs. @throws LINE_UNKNOWN, what an installation throws */
+  trial(line: string): Promise<TrialForSoftware> {
+    return this.#services.trials.forSoftware(this.#requireLine(line));
+  }
+
+  /** What came of live inputs with both. @throws LINE_UNKNOWN, TRIAL_REFUSED, SAMPLE_INVALID, DISK_FULL */
+  observe(line: string, observations: Observations): Promise<ObservationsTaken> {
+    return this.#services.trials.observe(this.#requireLine(line), observations);
+  }
+
   #reactions(): AgentReactions {
     return {
       onReceipt: (line, kind) => {
@@ -274,10 +289,18 @@ export class Agent {
       namedRecipes: () => this.#services.recipes.named(),
       receiveRecipe: (body) => this.#services.recipes.receive(body),
       gates: async (line) => {
-        const { outbox, activator, intakes } = this.#services;
+        const { outbox, activator, intakes, trials } = this.#services;
         const settings = this.parts.config.lines[this.#requireLine(line)];
         const samples = await intakes.get(line)?.status();
-        return answerableGates(line, { settings, outbox, activator, samples });
+        const live = trials.absence(line);
+        return answerableGates(line, { settings, outbox, activator, samples, live });
+      },
+      trial: async (asked) => {
+        const { trials } = this.#services;
+        this.#requireLine(asked.line);
+        if (!("end" in asked)) return await trials.ask(asked);
+        await trials.end(asked);
+        return undefined;
       },
       conditions: async (needs) => {
         const { files, clock, config } = this.parts;
@@ -352,12 +375,14 @@ export class Agent {
 
   async #housekeeping(): Promise<void> {
     await this.#services.credentials.renewIfDue();
-    const { trainer, evaluator, activator, outbox } = this.#services;
+    const { trainer, evaluator, activator, outbox, trials } = this.#services;
+    await trials.housekeeping();
     await this.#forget();
     const { slots, outbox: reports, head } = this.parts.profile.disk.reserveBytes;
     await outbox.mergePacks(slots + reports + head);
     const base = trainer.running?.base;
-    await activator.sweep(new Set([...evaluator.inUse, ...(base === undefined ? [] : [base])]));
+    const inUse = [...evaluator.inUse, ...trials.inUse, ...(base === undefined ? [] : [base])];
+    await activator.sweep(new Set(inUse));
   }
 
   /** Deletes released models that the profile does not keep. */

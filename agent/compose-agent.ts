@@ -45,6 +45,7 @@ import type { Profile } from "./settings/profile.js";
 import type { ServedSettings } from "./settings/served-settings.js";
 import { Evaluator, type LineEvaluator } from "./trainer/evaluator.js";
 import { Trainer } from "./trainer/trainer.js";
+import { LiveTrials } from "./trials/live-trials.js";
 
 export interface AgentParts {
   readonly home: string;
@@ -113,6 +114,7 @@ export interface AgentServices extends Omit<Stores, "counter"> {
   readonly trainer: Trainer;
   readonly evaluator: LineEvaluator;
   readonly saver: FileSaver;
+  readonly trials: LiveTrials;
   diskUse(): Promise<DiskUse>;
 }
 
@@ -225,6 +227,19 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const evaluator =
     parts.evaluator ?? new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
   const saver = new FileSaver({ ...common, random: parts.random });
+  const trials = await LiveTrials.open({
+    ...common,
+    activator,
+    releases,
+    lines: enrolment.lines,
+    onEvent: (name, text, line) => {
+      reactions.report(name, text, line);
+    },
+    inUse: () => {
+      const base = trainer.running?.base;
+      return new Set([...evaluator.inUse, ...(base === undefined ? [] : [base])]);
+    },
+  });
   parts.served.onChange(() => {
     trainer.wake();
   });
@@ -245,6 +260,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     trainer,
     evaluator,
     saver,
+    trials,
     diskUse,
   };
 }

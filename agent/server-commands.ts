@@ -2,6 +2,7 @@
  * The commands that the server sends to a device: report, train, activate, evaluate, settings, logs, those that renew
  * its certificate, and those that bring recipes of the fleet's own.
  */
+import * as z from "zod";
 import { messageOf } from "../shared/error-text.js";
 import { callerText } from "../shared/journal/caller.js";
 import { StemmaError } from "../shared/errors.js";
@@ -15,6 +16,13 @@ import {
   type ConditionNeeds,
 } from "../shared/wire/device-conditions.js";
 import type { GateAnswers } from "../shared/wire/gate-answers.js";
+import {
+  trialEnd,
+  trialRequest,
+  type TrialAnswer,
+  type TrialEnd,
+  type TrialRequest,
+} from "../shared/wire/live-trial.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import type { NamedRecipes } from "../shared/wire/recipe-commands.js";
 import type { LogPage, LogQuery } from "../shared/adapters/recent-log.js";
@@ -42,6 +50,8 @@ export interface CommandTarget {
   conditions(needs: ConditionNeeds): Promise<ConditionAnswer>;
   /** Which gates of a rollout the device can answer. @throws LINE_UNKNOWN */
   gates(line: string): Promise<GateAnswers>;
+  /** Begins a trial on live inputs, tells how far it is, or ends it. @throws LINE_UNKNOWN, what LiveTrials throws */
+  trial(asked: TrialRequest | TrialEnd): Promise<TrialAnswer | undefined>;
   /** A request for a new certificate. @throws NOT_ALLOWED where this device has a token */
   requestCertificate(): Promise<object>;
   /** Takes the answer to it; resolves with the end of the new certificate. @throws ENROLMENT_INVALID */
@@ -112,6 +122,15 @@ export async function runServerCommand(
       return resultOf(await target.receiveRecipe(body));
     case "gates":
       return resultOf(await target.gates(line));
+    case "trial": {
+      const asked = z.union([trialEnd, trialRequest]).safeParse(body);
+      if (!asked.success)
+        throw new StemmaError(
+          "USAGE",
+          "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
+        );
+      return resultOf((await target.trial(asked.data)) ?? {});
+    }
     case "conditions": {
       const needs = conditionNeeds.safeParse(body);
       if (!needs.success)
@@ -130,7 +149,7 @@ export async function runServerCommand(
         type: "commandResult",
         code: "USAGE",
         json: JSON.stringify({
-          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, conditions, recipes, recipe, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
+          message: `This agent knows the commands report, train, activate, evaluate, settings, logs, gates, trial, conditions, recipes, recipe, certificate-request and certificate, not "${command.name.slice(0, 40)}".`,
         }),
       };
   }

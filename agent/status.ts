@@ -11,6 +11,7 @@ import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
 import type { TrainingFailure } from "./trainer/trainer.js";
 import type { Running } from "./trainer/training-runs.js";
+import type { TrialStatus } from "./trials/live-trials.js";
 
 export interface VersionStatus {
   readonly versionId: Hash;
@@ -38,6 +39,8 @@ export interface LineStatus {
   readonly samples: IntakeStatus | null;
   /** Why the line does not train now; null while it trains. */
   readonly standstill: string | null;
+  /** The version on trial on its live inputs; null: none. */
+  readonly trial: TrialStatus | null;
   /** Why its last training failed, since the agent was started; null where none did, or one succeeded after it. */
   readonly lastFailure: TrainingFailure | null;
 }
@@ -82,7 +85,7 @@ export function lineStatus(
   state: OutboxState,
   line: string,
   attempt: (versionId: Hash) => Attempt | undefined,
-  known: Pick<LineStatus, "samples" | "standstill" | "lastFailure">,
+  known: Pick<LineStatus, "samples" | "standstill" | "lastFailure" | "trial">,
 ): LineStatus {
   const lineState = state.lines.get(line);
   const active = activeVersion(state, line);

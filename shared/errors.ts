@@ -201,6 +201,7 @@ const agentCodes = {
   AGENT_UNREACHABLE: failed,
   LINE_UNKNOWN: notFound,
   TRAINING_REFUSED: failed,
+  TRIAL_REFUSED: failed,
 } as const;
 const deltaCodes = {
   DELTA_MALFORMED: verification,

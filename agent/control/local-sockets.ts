@@ -11,6 +11,9 @@
  *     samples  {"do": "samples", "line": L, "samples": [{"label": …, "values": […], …}, …], "batch"?: B}
  *              answered {"accepted": n, "alreadyThere": n, …} when they are on the disk
  *              {"do": "current", "line": L}   answered with the folder of the model that the line runs
+ *              {"do": "trial", "line": L}     answered with the folders of what is on trial and of what runs
+ *              {"do": "observe", "line": L, "trial": V, "running": V, "observations": [{…}, …]}   what came of
+ *              live inputs with both, answered when it is on the disk (docs/live-trials.md)
  *     models   {"do": "save", "line": L, "file": F, "base"?: V, "metrics"?: {…}, "attachments"?: [F, …],
  *               "again"?: true}   answered {"versionId": V, "isNew": true, …} when the model is durable
  *              {"do": "current", "line": L}
@@ -23,6 +26,7 @@ import { isHash } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { describeIssues } from "../settings/json-file.js";
 import type { Handler, Request } from "./json-line-server.js";
+import { observation, type Observations } from "./observation.js";
 
 /** What the sockets need of an agent. */
 export interface ControlledAgent {
@@ -39,6 +43,8 @@ export interface ControlledAgent {
     removal: { readonly ids: readonly string[] } | { readonly all: true } | { readonly unfit: true },
   ): Promise<unknown>;
   currentFolder(line: string): unknown;
+  trial(line: string): Promise<unknown>;
+  observe(line: string, observations: Observations): Promise<unknown>;
   save(line: string, request: Omit<z.infer<typeof saveRequest>, "line">): Promise<unknown>;
 }
 
@@ -68,10 +74,8 @@ const removeSamplesRequest = z.object({
   unfit: z.literal(true).optional(),
   all: z.literal(true).optional(),
 });
-const activateRequest = z.object({
-  line: z.string(),
-  versionId: z.custom<Hash>(isHash, "must be a version id of 64 hex digits"),
-});
+const versionId = z.custom<Hash>(isHash, "must be a version id of 64 hex digits");
+const activateRequest = z.object({ line: z.string(), versionId });
 const path = z.string().min(1).max(4096);
 const saveRequest = z.object({
   line: z.string(),
@@ -82,6 +86,12 @@ const saveRequest = z.object({
   again: z.boolean().optional(),
 });
 const lineRequest = z.object({ line: z.string() });
+const observeRequest = z.object({
+  line: z.string(),
+  trial: versionId,
+  running: versionId,
+  observations: z.array(observation).min(1).max(1000),
+});
 
 /** Checks a request's fields. @throws USAGE naming the field */
 function parseRequest<T>(schema: z.ZodType<T>, request: Request): T {
@@ -152,6 +162,12 @@ export function samplesHandler(agent: ControlledAgent): Handler {
       }
       case "current":
         return agent.currentFolder(parseRequest(lineRequest, request).line);
+      case "trial":
+        return await agent.trial(parseRequest(lineRequest, request).line);
+      case "observe": {
+        const { line, ...observations } = parseRequest(observeRequest, request);
+        return await agent.observe(line, observations);
+      }
       default:
         throw unknownRequest(request);
     }

@@ -119,17 +119,30 @@ export class Activator {
    * Removes installed versions that were replaced more than ten minutes ago; the last replaced one of each
    * line stays, and the base of a training that has not ended.
    */
-  sweep(inUse: ReadonlySet<string>): Promise<readonly string[]> {
+  sweep(inUse: ReadonlySet<Hash>): Promise<readonly string[]> {
+    return this.#queue.run(() => this.options.current.sweep(this.#kept(inUse)));
+  }
+
+  /** Removes the installed files of a version at once, where they are not in use. */
+  discard(versionId: Hash, inUse: ReadonlySet<Hash>): Promise<void> {
     return this.#queue.run(async () => {
-      const keep = new Set<string>(inUse);
-      for (const line of this.options.outbox.state.lines.values())
-        for (const versionId of [
-          ...line.activations.slice(-2).map((activation) => activation.versionId),
-          ...(line.begun === undefined ? [] : [line.begun.job.base]),
-        ])
-          keep.add(versionId);
-      return await this.options.current.sweep(keep);
+      const { current, outbox } = this.options;
+      if (this.#kept(inUse).has(versionId)) return;
+      for (const line of outbox.state.lines.keys()) if ((await current.active(line)) === versionId) return;
+      await current.discard(versionId);
     });
+  }
+
+  /** Installed versions that stay: those in use, what lines run and ran last, and bases of trainings. */
+  #kept(inUse: ReadonlySet<Hash>): ReadonlySet<Hash> {
+    const keep = new Set<Hash>(inUse);
+    for (const line of this.options.outbox.state.lines.values())
+      for (const versionId of [
+        ...line.activations.slice(-2).map((activation) => activation.versionId),
+        ...(line.begun === undefined ? [] : [line.begun.job.base]),
+      ])
+        keep.add(versionId);
+    return keep;
   }
 
   /** The version whose slot the next training of a line starts from: the one it runs. */
@@ -166,6 +179,12 @@ export class Activator {
       await this.#install(line, versionId);
       return { versionId, folder: current.folderOf(versionId) };
     });
+  }
+
+  /** A version's folder, where it is installed; does not look at what is in it. */
+  async installed(versionId: Hash): Promise<BaseFolder | undefined> {
+    const { current } = this.options;
+    return (await current.has(versionId)) ? { versionId, folder: current.folderOf(versionId) } : undefined;
   }
 
   async idle(): Promise<void> {

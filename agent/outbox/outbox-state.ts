@@ -198,6 +198,30 @@ export function unreleased(state: OutboxState): readonly OutboxEntry[] {
   );
 }
 
+/** Versions from which something starts: a training that was begun, and transfers of what is not released yet. */
+function startsOf(state: OutboxState): ReadonlySet<Hash> {
+  const kept = [...state.entries.values()];
+  // A transfer that may still continue is coded against the version's bases and the bases of those. Without
+  // them it would start from scratch.
+  const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
+  const begun = [...state.lines.values()].flatMap((line) => line.begun?.job.base ?? []);
+  return new Set([...begun, ...bases, ...bases.flatMap((base) => state.entries.get(base)?.bases ?? [])]);
+}
+
+/** Whether a version is here only because the server staged it for this line, which has not run it since. */
+export function isOnlyStaged(state: OutboxState, line: string, versionId: Hash): boolean {
+  const entry = state.entries.get(versionId);
+  const isStaged = state.lines.get(line)?.staged.includes(versionId) === true;
+  return (
+    isStaged &&
+    entry?.origin === "adopted" &&
+    entry.lines.length === 1 &&
+    entry.standing === "released" &&
+    activeVersion(state, line) !== versionId &&
+    !startsOf(state).has(versionId)
+  );
+}
+
 /**
  * Versions on this device, as the rule of forgetting needs them.
  * @param releasedWhen whether the server's receipt `released` is enough, or a backup is needed too
@@ -207,19 +231,9 @@ export function keptVersions(
   releasedWhen: "stored" | "backed-up",
 ): readonly KeptVersion[] {
   const kept = [...state.entries.values()];
-  // A transfer that may still continue is coded against the version's bases and the bases of those. Without
-  // them it would start from scratch.
-  const bases = kept.filter((entry) => entry.standing !== "released").flatMap((entry) => entry.bases);
-  const lines = [...state.lines.values()];
-  const begun = lines.flatMap((line) => line.begun?.job.base ?? []);
   // Only the newest: the server waits for no other one.
-  const staged = lines.flatMap((line) => line.staged.slice(-1));
-  const neededBases = new Set([
-    ...begun,
-    ...staged,
-    ...bases,
-    ...bases.flatMap((base) => state.entries.get(base)?.bases ?? []),
-  ]);
+  const staged = [...state.lines.values()].flatMap((line) => line.staged.slice(-1));
+  const needed = new Set([...startsOf(state), ...staged]);
   return kept.flatMap((entry) =>
     entry.lines.map((line) => ({
       versionId: entry.versionId,
@@ -231,7 +245,7 @@ export function keptVersions(
         (releasedWhen === "stored" || entry.backedUp) &&
         state.distrust === undefined,
       active: activeVersion(state, line) === entry.versionId,
-      needed: neededBases.has(entry.versionId),
+      needed: needed.has(entry.versionId),
     })),
   );
 }

@@ -29,7 +29,13 @@ import { compactedFacts } from "./compacted-facts.js";
 import { OutboxFold } from "./outbox-fold.js";
 import { neededObjects } from "./needed-objects.js";
 import { usesBytesOf } from "./version-sizes.js";
-import { keptVersions, newestVersion, type OutboxEntry, type OutboxState } from "./outbox-state.js";
+import {
+  isOnlyStaged,
+  keptVersions,
+  newestVersion,
+  type OutboxEntry,
+  type OutboxState,
+} from "./outbox-state.js";
 
 export interface OutboxOptions {
   readonly files: Files;
@@ -218,6 +224,15 @@ export class Outbox {
       await this.append(...gone.map((versionId) => ({ type: "forgotten", atMs, versionId }) as const));
       await this.#deleteUnneeded();
       return gone;
+    });
+  }
+
+  /** Forgets a version that was only staged for a line; otherwise it stays. */
+  dropStaged(line: string, versionId: Hash): Promise<void> {
+    return this.#exclusively(async () => {
+      if (!isOnlyStaged(this.state, line, versionId)) return;
+      await this.append({ type: "forgotten", atMs: Math.round(this.options.clock.now()), versionId });
+      await this.#deleteUnneeded();
     });
   }
 

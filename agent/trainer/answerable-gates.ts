@@ -12,17 +12,21 @@ export interface GateSubject {
   readonly outbox: Pick<Outbox, "record" | "entry">;
   readonly activator: Pick<Activator, "base">;
   readonly samples: Pick<IntakeStatus, "heldOut"> | undefined;
+  /** Whether its software takes part in trials on live inputs: empty, or why not. */
+  readonly live: string;
 }
 
 export async function answerableGates(
   line: string,
-  { settings, outbox, activator, samples }: GateSubject,
+  { settings, outbox, activator, samples, live }: GateSubject,
 ): Promise<GateAnswers> {
   const runs = activator.base(line)?.versionId;
-  const both = (because: string): GateAnswers => ({ losses: because, outputs: because });
+  const both = (because: string): GateAnswers => ({ losses: because, outputs: because, live });
   // Without the entry its record was deleted here.
-  if (runs === undefined || outbox.entry(runs) === undefined)
-    return both("it runs nothing that a version could be compared with");
+  if (runs === undefined || outbox.entry(runs) === undefined) {
+    const because = "it runs nothing that a version could be compared with";
+    return { losses: because, outputs: because, live: because };
+  }
   if ((await outbox.record(runs)).record.kind === "opaque")
     return both("its model has no architecture, so only the device's own software can run it");
   if (isOwnSamples(settings?.dataset) && (samples?.heldOut ?? 0) === 0)
@@ -31,5 +35,5 @@ export async function answerableGates(
   const several =
     targets !== undefined &&
     parseTargets(typeof targets === "object" ? targets : String(targets).split(",")).length > 1;
-  return { losses: several ? "its samples have several targets" : "", outputs: "" };
+  return { losses: several ? "its samples have several targets" : "", outputs: "", live };
 }

@@ -4,6 +4,8 @@
 export const serverDoubted = "server-history-rewritten";
 /** A hook of the device refused the version that is assigned to a line, which runs what it ran. */
 export const switchRefused = "switch-refused";
+/** The software of a line has told of as many live inputs as its trial asks for. */
+export const trialComplete = "trial-complete";
 /** It has proven that since. */
 export const serverBelieved = "server-believed";
 /** The device's certificate ends soon, and it does not reach the server over HTTPS: the server renews it over MQTT. */

@@ -9,5 +9,7 @@ export const gateAnswers = z.object({
   losses: reason,
   /** How far their outputs lie apart, and what an inference takes. */
   outputs: reason,
+  /** Both on its live inputs, which its own software tells. */
+  live: reason.default("its agent does not tell"),
 });
 export type GateAnswers = z.infer<typeof gateAnswers>;

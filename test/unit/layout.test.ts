@@ -65,6 +65,7 @@ const order: Partial<Record<TopFolder, readonly string[]>> = {
     "agent/saving",
     "agent/external",
     "agent/trainer",
+    "agent/trials",
     "agent",
     "agent/simulation",
     "agent/cli",

@@ -101,12 +101,16 @@ function summaryOf({ fleet, device, link, profile, backend, ...status }: AgentSt
     `${unreleased}, ${formatBytes(usedBytes)} of ${formatBytes(budgetBytes)} used${training}`,
     ...historyLines(status.history),
     ...recipeLines(status.recipes),
-    ...status.lines.map(({ line, samples, standstill }) => {
+    ...status.lines.map(({ line, samples, standstill, trial }) => {
       const counts =
         samples === null
           ? "no samples"
           : `${samples.samples} samples, ${samples.heldOut} held out${samples.unfit === 0 ? "" : `, ${samples.unfit} do not fit and are skipped`}`;
-      return `${line}: ${counts}${standstill === null ? "" : `; does not train now: ${standstill}`}`;
+      const onTrial =
+        trial === null
+          ? ""
+          : `; on trial: ${trial.versionId.slice(0, 12)}, ${trial.compared} of ${trial.wanted} live inputs`;
+      return `${line}: ${counts}${onTrial}${standstill === null ? "" : `; does not train now: ${standstill}`}`;
     }),
   ].join("\n");
 }

@@ -9,6 +9,7 @@ const untouched: CommandTarget = {
   train: () => assert.fail("no training was requested"),
   activate: () => assert.fail("no activation was requested"),
   gates: () => assert.fail("no gates were asked for"),
+  trial: () => assert.fail("no trial was asked for"),
   conditions: () => assert.fail("no conditions were asked for"),
   requestCertificate: () => assert.fail("no renewal was requested"),
   takeCertificate: () => assert.fail("no certificate was sent"),
@@ -76,4 +77,36 @@ test("an evaluation takes at most two version ids, and nothing else for them", a
     ["cam", { versionIds: [a, b], limit: 3 }],
     ["cam", { versionIds: [] }],
   ]);
+});
+
+test("a trial is begun or ended as the server says in full, and refused otherwise", async () => {
+  const asked: unknown[] = [];
+  const answer = (body: object) =>
+    runCommand(
+      (command) =>
+        runServerCommand(command, {
+          ...untouched,
+          trial: (request) => {
+            asked.push(request);
+            return Promise.resolve(undefined);
+          },
+        }),
+      { type: "command", name: "trial", json: JSON.stringify(body) },
+    );
+  const id = "ab".repeat(32);
+  const of = { line: "cam", rollout: "r", versionId: id };
+  const begin = { ...of, before: id, inputs: 10, minutes: 60 };
+  for (const body of [{ ...of, end: true }, begin]) assert.deepEqual((await answer(body)).code, "");
+  assert.deepEqual(asked, [{ ...of, end: true }, begin]);
+  for (const body of [
+    of,
+    { ...of, end: false },
+    { ...begin, inputs: 0 },
+    { ...begin, inputs: 10_001 },
+    { ...begin, minutes: 1e9 },
+    { ...begin, before: "x" },
+    { ...begin, versionId: null },
+  ])
+    assert.equal((await answer(body)).code, "USAGE");
+  assert.equal(asked.length, 2);
 });

@@ -138,6 +138,7 @@ it("starts, takes a receipt and states its status after a year at the cost of it
       samples: null,
       standstill: null,
       lastFailure: null,
+      trial: null,
     });
     probes.push({ day, start, receipt: receiptCost, status: JSON.stringify(status).length });
   }

@@ -13,6 +13,7 @@ it("finds a version by its name, its id, or the first digits of its id", () => {
     samples: null,
     standstill: null,
     lastFailure: null,
+    trial: null,
   });
   for (const wanted of ["m:1", id(1), id(1).slice(0, 12), id(1).slice(0, 8)])
     assert.equal(findVersion(versions, "cam", wanted).versionId, id(1), wanted);

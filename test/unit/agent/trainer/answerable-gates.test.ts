@@ -12,6 +12,7 @@ function gates(change: Partial<GateSubject>, kind = "layers") {
     outbox: { record: () => Promise.resolve({ record: { kind } }), entry: () => ({}) },
     activator: { base: () => ({ versionId, folder: "" }) },
     samples: { heldOut: 3 },
+    live: "",
     ...change,
   };
   return answerableGates("cam", subject as unknown as GateSubject);
@@ -21,10 +22,13 @@ const dataset = (reader: string, parameters: object) =>
   ({ dataset: { reader, parameters } }) as unknown as GateSubject["settings"];
 
 it("a device answers what its model and its samples allow", async () => {
-  const can = { losses: "", outputs: "" };
+  const can = { losses: "", outputs: "", live: "" };
   assert.deepEqual(await gates({}), can);
   assert.match((await gates({ activator: { base: () => undefined } })).losses, /runs nothing/);
   assert.match((await gates({}, "opaque")).outputs, /no architecture/);
+  assert.equal((await gates({}, "opaque")).live, "");
+  assert.equal((await gates({ live: "it is silent" })).live, "it is silent");
+  assert.match((await gates({ activator: { base: () => undefined } })).live, /runs nothing/);
   assert.match((await gates({ samples: { heldOut: 0 } })).losses, /no held-out samples/);
   assert.deepEqual(await gates({ samples: undefined, settings: dataset("battery-simulated", {}) }), can);
   const several = await gates({

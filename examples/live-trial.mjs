@@ -1,0 +1,111 @@
+// A device's own software that takes part in trials on live inputs; docs/live-trials.md explains it. Node only.
+// It runs a linear model ("weight" and "bias", as own-trainer.mjs makes them) on live inputs, and beside it the
+// version that the agent has on trial. It ends when the agent closes the connection; the service that runs it starts
+// it again.
+//   node live-trial.mjs AGENT_HOME LINE < inputs.jsonl      {"values": […], "label": …} a line
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const [home, line] = process.argv.slice(2);
+const askMs = 30_000; // How often it asks what is on trial.
+const batch = 20; // Observations of one request.
+
+/** The agent's socket for samples: one request and one answer a line. */
+function openAgent() {
+  const socket = connect(JSON.parse(readFileSync(join(home, "run.json"), "utf8")).samples);
+  const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
+  return {
+    ask: async (request) => {
+      socket.write(`${JSON.stringify(request)}\n`);
+      const answer = JSON.parse((await answers.next()).value);
+      if (!answer.ok) throw new Error(`${answer.message} [${answer.code}]`);
+      return answer.result;
+    },
+    close: () => socket.end(),
+  };
+}
+
+function load(folder) {
+  const bytes = readFileSync(join(folder, "model.safetensors"));
+  const start = 8 + Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.subarray(8, start));
+  const numbers = (name) => {
+    const [from, to] = header[name].data_offsets;
+    return new Float32Array(Uint8Array.from(bytes.subarray(start + from, start + to)).buffer);
+  };
+  return { weight: numbers("weight"), bias: numbers("bias") };
+}
+
+/** @throws where an output is not a number */
+function run({ weight, bias }, values) {
+  const startMs = performance.now();
+  const outputs = [...bias].map((each, row) =>
+    values.reduce((sum, value, at) => sum + value * weight[row * values.length + at], each),
+  );
+  if (!outputs.every(Number.isFinite)) throw new Error("an output is not a number");
+  return { outputs, ms: Math.max(performance.now() - startMs, 1e-6) };
+}
+
+/** What both make of one input, as the agent takes it. */
+function compare(models, { values, label }) {
+  const ran = {};
+  for (const name of ["running", "trial"])
+    try {
+      ran[name] = run(models[name], values);
+    } catch (error) {
+      console.error(`${name}: ${error.message}`);
+    }
+  const { running, trial } = ran;
+  if (running === undefined || trial === undefined)
+    return { failed: running !== undefined ? "trial" : trial !== undefined ? "running" : "both" };
+  return {
+    outputs: { running: running.outputs, trial: trial.outputs },
+    label,
+    milliseconds: { running: running.ms, trial: trial.ms },
+  };
+}
+
+function loadBoth({ running, trial }) {
+  try {
+    return { running: load(running.folder), trial: load(trial.folder) };
+  } catch (error) {
+    // A version that cannot be loaded fails on every input.
+    console.error(`load: ${error.message}`);
+    return { running: load(running.folder), trial: undefined };
+  }
+}
+
+const agent = openAgent();
+let askedAt = -Infinity;
+let onTrial;
+let observations = [];
+for await (const text of createInterface({ input: process.stdin })) {
+  const live = JSON.parse(text);
+  if (onTrial === undefined && performance.now() - askedAt > askMs) {
+    askedAt = performance.now();
+    const state = await agent.ask({ do: "trial", line });
+    if (state.trial !== null && state.running !== null)
+      onTrial = {
+        models: loadBoth(state),
+        ids: { running: state.running.versionId, trial: state.trial.versionId },
+      };
+  }
+  // Here the software does what it does with the outputs of the running model. Those of the version on trial
+  // are only compared.
+  if (onTrial === undefined) continue;
+  observations.push(compare(onTrial.models, live));
+  if (observations.length < batch) continue;
+  try {
+    const answer = await agent.ask({ do: "observe", line, ...onTrial.ids, observations });
+    console.error(`${answer.compared} of ${answer.wanted} live inputs compared`);
+    if (answer.isComplete) onTrial = undefined;
+  } catch (error) {
+    // Such as a trial that ended; it asks again what is on trial.
+    console.error(error.message);
+    onTrial = undefined;
+  }
+  observations = [];
+}
+agent.close();
