@@ -1,6 +1,7 @@
 /** Operations on rollouts: a version goes to a selection of devices, in waves, as long as it is not worse there. */
 import * as z from "zod";
 import { linkKind } from "../../shared/wire/device-conditions.js";
+import { maxLiveInputs, maxLiveMinutes } from "../../shared/wire/live-trial.js";
 import {
   count,
   fleetParams,
@@ -60,6 +61,17 @@ const policyMembers = {
     .describe(
       "Gate: share of samples that may get another class, or mean difference of the outputs' numbers; absent: any",
     ),
+  live: z
+    .object({
+      inputs: z.number().int().min(1).max(maxLiveInputs).describe("Live inputs on which both are compared"),
+      minutes: z
+        .number()
+        .positive()
+        .max(maxLiveMinutes)
+        .describe("In which the software has to tell of so many, while the agent runs; else it is unknown"),
+      maxFailed: share.describe("Highest share of the inputs on which the version may fail"),
+    })
+    .describe("A trial on the live inputs of each device, which its own software runs; absent: none"),
   approval: z.boolean().describe("It starts only after another person than its creator has approved it"),
   deadlineMinutes: minutes.gt(0).describe("So many minutes after its start it ends; absent: never"),
   windows: z
@@ -95,6 +107,7 @@ const optionalMembers = {
   maxSlowdown: policyMembers.maxSlowdown.exactOptional(),
   maxMoreMemoryMb: policyMembers.maxMoreMemoryMb.exactOptional(),
   maxChange: policyMembers.maxChange.exactOptional(),
+  live: policyMembers.live.exactOptional(),
   approval: policyMembers.approval.exactOptional(),
   deadlineMinutes: policyMembers.deadlineMinutes.exactOptional(),
   windows: policyMembers.windows.exactOptional(),
@@ -113,6 +126,7 @@ const counts = z.object({
   worse: count,
   failed: count,
   left: count.describe("Revoked, or given another model meanwhile"),
+  unknown: count.describe("Their software did not tell of as many live inputs as were asked for"),
 });
 
 const rolloutMembers = {
@@ -149,7 +163,10 @@ const rolloutDevice = z.object({
   wave: count,
   joinedAtMs: timeMs,
   online: z.boolean(),
-  verdict: z.enum(["passed", "kept", "worse", "failed", "left"]).nullable().describe("Null: not judged yet"),
+  verdict: z
+    .enum(["passed", "kept", "worse", "failed", "left", "unknown"])
+    .nullable()
+    .describe("Null: not judged yet"),
   because: text.describe("Of the verdict; without one, what it waits for"),
   judgedAtMs: timeMs.exactOptional(),
   switched: z.boolean().describe("Whether it ran the version since it passed"),
@@ -166,6 +183,16 @@ const rolloutDevice = z.object({
     })
     .exactOptional()
     .describe("The version beside what the device ran"),
+  live: z
+    .object({
+      inputs: count.describe("On which both were compared"),
+      failed: count.describe("On which only the version failed"),
+      compared: comparedLosses.exactOptional(),
+      slowdown: z.number().exactOptional(),
+      change: z.number().exactOptional(),
+    })
+    .exactOptional()
+    .describe("What its software told of its live inputs"),
 });
 const rolloutDetail = z
   .object({
@@ -193,6 +220,7 @@ const rolloutPlan = z
           device: text,
           losses: text.describe("Whether it can tell which model is better by labels: empty, or why not"),
           outputs: text.describe("The same of the change of the outputs, of time and of memory"),
+          live: text.describe("The same of a trial on live inputs, in which its software takes part"),
         }),
       )
       .describe("Which gates connected devices can answer, of the first 200 asked"),

@@ -7,7 +7,7 @@ import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../a
 import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
-import { isOpen, type RolloutState } from "../repository/state/rollout-state.js";
+import { comparisonsOf, isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";
 import { deferredNow, gatesNow, needsOf } from "../rollout/ask-devices.js";
@@ -134,6 +134,7 @@ export function rolloutOperations(
           before: nameOf(repository, judged?.before ?? null),
           ...(judged?.compared === undefined ? {} : { compared: judged.compared }),
           ...(judged?.trial === undefined ? {} : { trial: judged.trial }),
+          ...(judged?.live === undefined ? {} : { live: judged.live }),
         })),
       };
 
@@ -324,12 +325,12 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
   const { name, line, versionId, select, policy, phase, because, phaseAtMs, createdAtMs, by, wave } = rollout;
   const { approvedBy, supersedes } = rollout;
   const members = [...rollout.members.values()];
-  const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0 };
+  const counts = { undecided: 0, passed: 0, switched: 0, kept: 0, worse: 0, failed: 0, left: 0, unknown: 0 };
   for (const { device, judged } of members) {
     counts[judged?.verdict ?? "undecided"]++;
     if (judged?.verdict === "passed" && hasSwitched(repository, rollout, device)) counts.switched++;
   }
-  const compared = members.flatMap(({ judged }) => judged?.compared ?? []);
+  const compared = members.flatMap((member) => comparisonsOf(member).map((each) => each.compared));
   return {
     name,
     line,

@@ -59,10 +59,11 @@ export async function gatesNow(
     try {
       const { code, result } = await live.command(device, { name: "gates", body: { line } }, answerMs);
       const told = gateAnswers.safeParse(result);
-      return code === "" && told.success ? told.data : { losses: untold, outputs: untold };
+      return code === "" && told.success ? told.data : { losses: untold, outputs: untold, live: untold };
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      return { losses: messageOf(error), outputs: messageOf(error) };
+      const because = messageOf(error);
+      return { losses: because, outputs: because, live: because };
     }
   });
   return answers.map(({ device, answer }) => ({ device, ...answer }));

@@ -13,7 +13,7 @@ import type { ComparedLosses } from "../../shared/journal/fact.js";
 /** The λ: for one device that is much worse, and for many that are slightly worse. */
 const lambdas = Array.from({ length: 9 }, (_, index) => 8 / 2 ** index);
 
-/** Most that one device counts in the evidence of several, so that one that lies cannot outweigh the others. */
+/** Most that one comparison counts in the evidence of several, so that who lies cannot outweigh the others. */
 const maxShared = 5;
 
 /** At most the root of the number of samples; 0 where no sample tells. */
@@ -40,7 +40,7 @@ export function evidenceOnDevice(compared: ComparedLosses, margin: number): numb
   return evidenceOf(standardized(compared, margin), 1);
 }
 
-/** The same by all devices together. */
+/** The same by all comparisons together; a device has two where it also compared on live inputs. */
 export function evidenceOnFleet(comparisons: readonly ComparedLosses[], margin: number): number {
   const shared = comparisons.map((compared) =>
     Math.max(-maxShared, Math.min(maxShared, standardized(compared, margin))),
@@ -53,8 +53,9 @@ export function evidenceOnFleet(comparisons: readonly ComparedLosses[], margin: 
 
 /**
  * The evidence from which the version is called worse on one device. Half of the level is for single devices, spent
- * over them in the order in which they report: 1/2 of it for the first, 1/6, 1/12 … for those after it.
- * @param order from 1, among the devices that compared
+ * over their comparisons in the order in which they report them: 1/2 of it for the first, 1/6, 1/12 … for those after
+ * it.
+ * @param order from 1, among all comparisons of the rollout
  */
 export function deviceThreshold(level: number, order: number): number {
   return Math.log((2 * order * (order + 1)) / level);

@@ -4,10 +4,15 @@
  */
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
-import type { ComparedLosses, RolloutTrial, RolloutVerdict } from "../../shared/journal/fact.js";
+import type {
+  ComparedLosses,
+  LiveTrialResult,
+  RolloutTrial,
+  RolloutVerdict,
+} from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
-import type { FleetRepository } from "../repository/fleet-repository.js";
+import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates, trialOf } from "./gates.js";
@@ -18,6 +23,9 @@ export interface Judgement {
   readonly because: string;
   readonly compared?: ComparedLosses;
   readonly trial?: RolloutTrial;
+  readonly live?: LiveTrialResult;
+  /** The device measured, or could not: a trial on its live inputs, where the rollout has one, comes next. */
+  readonly isMeasured?: true;
 }
 
 /**
@@ -48,6 +56,7 @@ const lasting = new Set([
 const passing = new Set([
   "MODEL_NOT_FOUND",
   "TRAINING_REFUSED",
+  "TRIAL_REFUSED",
   "SERVER_UNREACHABLE",
   "TIMED_OUT",
   "QUOTA_EXCEEDED",
@@ -57,13 +66,12 @@ const passing = new Set([
   "DISK_FULL",
 ]);
 
-export async function measureOnDevice(
-  operations: Pick<ServerOperations, "evaluateOnDevice">,
-  repository: Pick<FleetRepository, "fleet" | "device" | "get">,
-  rollout: RolloutState,
+/** What the device runs, with which the version is compared; else what that alone decides. */
+export function comparedWith(
+  repository: Pick<FleetRepository, "device" | "get">,
+  { line, versionId, members }: Pick<RolloutState, "line" | "versionId" | "members">,
   device: string,
-): Promise<Measured> {
-  const { line, versionId, policy, members } = rollout;
+): Judgement | { readonly waits: string } | { readonly runs: VersionSummary } {
   const known = repository.device(device);
   const before = known?.active[line]?.versionId ?? null;
   const left = (because: string): Judgement => ({ verdict: "left", before, because });
@@ -78,12 +86,29 @@ export async function measureOnDevice(
   if (before === null)
     return { verdict: "passed", before, because: "runs nothing that it could be compared with" };
   const runs = repository.get(before);
-  if (runs === undefined) return { waits: "what it runs is not stored here yet" };
+  return runs === undefined ? { waits: "what it runs is not stored here yet" } : { runs };
+}
+
+export async function measureOnDevice(
+  operations: Pick<ServerOperations, "evaluateOnDevice">,
+  repository: Pick<FleetRepository, "fleet" | "device" | "get">,
+  rollout: RolloutState,
+  device: string,
+): Promise<Measured> {
+  const { line, versionId, policy } = rollout;
+  const standing = comparedWith(repository, rollout, device);
+  if (!("runs" in standing)) return standing;
+  const { runs } = standing;
+  const before = runs.versionId;
   const unmeasured = (because: string): Judgement => ({
-    verdict: policy.unmeasured === "switch" ? "passed" : "failed",
+    // What it cannot tell by samples it may tell by its live inputs.
+    verdict: policy.live !== undefined || policy.unmeasured === "switch" ? "passed" : "failed",
     before,
     because,
+    isMeasured: true,
   });
+  if (policy.live !== undefined && repository.get(versionId)?.record.kind === "opaque")
+    return unmeasured("has no architecture, so that only the device's own software can run it");
   try {
     const evaluation = await operations.evaluateOnDevice({
       fleet: repository.fleet,
@@ -103,18 +128,28 @@ export async function measureOnDevice(
         compared: { before, isOwn: runs.record.device === device, losses: lossesOf(paired), trial },
       };
     // Where losses cannot be told by sample, the outputs can still be compared with those of what it runs.
-    return policy.maxChange !== undefined && trial.change !== undefined
-      ? { verdict: "passed", before, because: `its outputs differ by ${trial.change.toPrecision(3)}`, trial }
-      : { ...unmeasured("its samples do not tell sample by sample how wrong a model is"), trial };
+    if (policy.maxChange !== undefined && trial.change !== undefined) {
+      const because = `its outputs differ by ${trial.change.toPrecision(3)}`;
+      return { verdict: "passed", before, because, trial, isMeasured: true };
+    }
+    return { ...unmeasured("its samples do not tell sample by sample how wrong a model is"), trial };
   } catch (error) {
-    if (!isStemmaError(error)) throw error;
-    if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version" };
-    if (passing.has(error.code)) return { waits: messageOf(error) };
-    if (error.code === "DATASET_EMPTY") return unmeasured("has no held-out samples");
-    const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
-    // Such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of the version.
-    return lasting.has(error.code) ? failed : { waits: failed.because, otherwise: failed };
+    if (isStemmaError(error, "DATASET_EMPTY")) return unmeasured("has no held-out samples");
+    return afterError(error, before);
   }
+}
+
+/** What an error of a device says of the version. @throws any other than a StemmaError */
+export function afterError(
+  error: unknown,
+  before: Hash,
+): Judgement | { readonly waits: string; readonly otherwise?: Judgement } {
+  if (!isStemmaError(error)) throw error;
+  if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version" };
+  if (passing.has(error.code)) return { waits: messageOf(error) };
+  const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
+  // Such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of the version.
+  return lasting.has(error.code) ? failed : { waits: failed.because, otherwise: failed };
 }
 
 function lossesOf({
@@ -127,14 +162,20 @@ function lossesOf({
 
 /** The verdict on what a device compared, by what those before it spent of the level. */
 export function judge(
-  { policy, members }: RolloutState,
+  { policy, comparisons }: Pick<RolloutState, "policy" | "comparisons">,
   { before, isOwn, losses, trial }: Compared,
 ): Judgement {
-  const order = 1 + [...members.values()].filter(({ judged }) => judged?.compared !== undefined).length;
-  const by = `on ${losses.samples} samples losses differ by ${losses.meanDifference.toPrecision(3)} ± ${losses.standardError.toPrecision(2)}`;
-  if (evidenceOnDevice(losses, policy.margin) >= deviceThreshold(policy.level, order))
-    return { verdict: "worse", before, because: by, compared: losses, trial };
-  if (policy.own === "keep" && isOwn && losses.meanDifference > 0)
-    return { verdict: "kept", before, because: by, compared: losses, trial };
-  return { verdict: "passed", before, because: by, compared: losses, trial };
+  const by = differenceText("samples", losses);
+  const compared = { before, because: by, compared: losses, trial };
+  if (evidenceOnDevice(losses, policy.margin) >= deviceThreshold(policy.level, comparisons + 1))
+    return { verdict: "worse", ...compared };
+  if (policy.own === "keep" && isOwn && losses.meanDifference > 0) return { verdict: "kept", ...compared };
+  return { verdict: "passed", ...compared, isMeasured: true };
+}
+
+export function differenceText(
+  of: string,
+  { samples, meanDifference, standardError }: ComparedLosses,
+): string {
+  return `on ${samples} ${of} losses differ by ${meanDifference.toPrecision(3)} ± ${standardError.toPrecision(2)}`;
 }

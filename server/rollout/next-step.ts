@@ -1,5 +1,5 @@
 /** What a running rollout does next. Pure: its state and what its devices do in, one step out. */
-import type { RolloutMember, RolloutState } from "../repository/state/rollout-state.js";
+import { comparisonsOf, type RolloutMember, type RolloutState } from "../repository/state/rollout-state.js";
 import { evidenceOnFleet, fleetThreshold } from "./evidence.js";
 import { waveSize } from "./policy.js";
 
@@ -63,9 +63,12 @@ export function failureOf({ name, policy, members, wave, resumedAtMs }: RolloutS
     const others = failed.length > named.length ? `, and ${failed.length - named.length} more` : "";
     return `${failed.length} of the ${ofWave.length} in wave ${wave} of ${name} failed (${named.join("; ")}${others})`;
   }
-  const compared = judged.flatMap((member) => member.judged?.compared ?? []);
-  return evidenceOnFleet(compared, policy.margin) >= fleetThreshold(policy.level)
-    ? `by the samples of ${plural(compared.length)} together, the version is worse than what they ran`
+  const since = [...members.values()].map((member) =>
+    comparisonsOf(member).flatMap(({ atMs, compared }) => (atMs > resumedAtMs ? [compared] : [])),
+  );
+  const devices = since.filter((comparisons) => comparisons.length > 0).length;
+  return evidenceOnFleet(since.flat(), policy.margin) >= fleetThreshold(policy.level)
+    ? `by the samples of ${plural(devices)} together, the version is worse than what they ran`
     : undefined;
 }
 
@@ -89,7 +92,8 @@ function waveStep(rollout: RolloutState, view: RolloutView): Step | undefined {
     return undecided.length > 0
       ? { do: "judge", devices: undecided.map(({ device }) => device) }
       : { do: "wait", untilMs: deadlineMs };
-  const answered = ofWave.filter(({ judged }) => judged !== undefined);
+  // Who cannot tell is as silent as who does not answer.
+  const answered = ofWave.filter(({ judged }) => judged !== undefined && judged.verdict !== "unknown");
   const isAccepted = resumedAtMs > waveAtMs && (pending.length === 0 || resumedAtMs >= deadlineMs);
   if (!isAccepted && answered.length < policy.minAnswered * ofWave.length)
     return {

@@ -7,7 +7,7 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { PlannedTransfer } from "../../shared/journal/fact.js";
 import type { Clock, Log } from "../../shared/ports.js";
-import { switchRefused } from "../../shared/wire/device-events.js";
+import { switchRefused, trialComplete } from "../../shared/wire/device-events.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OpenFleets } from "../context/open-fleets.js";
@@ -19,7 +19,9 @@ import { firstBefore, lateMembers, type RolloutState } from "../repository/state
 import { chooseDevices } from "./choose-devices.js";
 import { needsOf, whyDeferred } from "./ask-devices.js";
 import { familyOf } from "./family.js";
-import { judge, measureOnDevice, type Judgement } from "./judge-device.js";
+import { TrialEnder } from "./end-trials.js";
+import type { Judgement } from "./judge-device.js";
+import { factsOf, judgementOf, nextAnswer } from "./next-answer.js";
 import { nextStep, nextWave, type Step } from "./next-step.js";
 import { planTransfers } from "./plan-transfers.js";
 import { noteSwitchRefused } from "./switch-refused.js";
@@ -43,6 +45,8 @@ const lookMs = 5_000;
 const minLookMs = 100;
 /** Until a device that waits is asked again; doubles. */
 const askAgainMs = { first: 1_000, last: 60_000 };
+/** The same during its trial on live inputs, whose end it tells by itself. */
+const askTrialMs = 10 * 60_000;
 /** How often a device may fail to measure before that is its answer. */
 const maxFailures = 3;
 /** A device that is asked after this pause is offered the version once more. */
@@ -64,6 +68,8 @@ interface Asked {
   waits: string;
   /** How often it could not measure, for another reason than that it has to wait. */
   failures: number;
+  /** It has the version, and its software runs it on live inputs. */
+  isOnTrial: boolean;
 }
 
 export class RolloutRunner {
@@ -74,13 +80,16 @@ export class RolloutRunner {
   readonly #measuring = new Set<Promise<void>>();
   /** Rollouts whose undo was seen to be complete. */
   readonly #undone = new Set<string>();
+  readonly #trials: TrialEnder;
   /** When the next look is due, by the monotonic clock. */
   #dueMs = Infinity;
   #lookedMs = -Infinity;
   #cancelTimer: () => void = () => undefined;
   #listening: Promise<void> | undefined;
 
-  constructor(private readonly parts: RolloutRunnerParts) {}
+  constructor(private readonly parts: RolloutRunnerParts) {
+    this.#trials = new TrialEnder(parts);
+  }
 
   start(): void {
     this.#listening = this.#listen();
@@ -99,6 +108,7 @@ export class RolloutRunner {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    this.#trials.close();
     this.#cancelTimer();
     await this.#listening;
     await this.#work.idle();
@@ -110,8 +120,16 @@ export class RolloutRunner {
   async #listen(): Promise<void> {
     for await (const event of this.parts.events.listen(this.#stop.signal)) {
       if (event.event === "device-event" && event.name === switchRefused) await this.#switchRefused(event);
+      if (event.event === "device-event" && event.name === trialComplete) this.#askSoon(event);
+      if (event.event === "device-connected") this.#trials.connected(event.fleet, event.device);
       if (wakers.has(event.event)) this.wake();
     }
+  }
+
+  /** What it waits for is there now. */
+  #askSoon({ fleet, device }: Pick<DeviceEvent, "fleet" | "device">): void {
+    for (const [key, asked] of this.#asked)
+      if (asked.isOnTrial && key.startsWith(`${fleet}/`) && key.endsWith(`/${device}`)) asked.nextMs = 0;
   }
 
   /** Never rejects: the device says so again where it is offered the version again. */
@@ -151,6 +169,7 @@ export class RolloutRunner {
         const { name, phase } = rollout;
         if (phase === "undone") await this.#finishUndo(repository, rollout);
         if (phase === "done") await this.#askLate(repository, rollout);
+        if (phase === "aborted" || phase === "undone") this.#trials.rolloutEnded(repository.fleet, rollout);
         if (phase !== "running" || this.#stop.signal.aborted) continue;
         isRunning = true;
         await this.#advance(repository, name).catch((error: unknown) => {
@@ -321,6 +340,7 @@ export class RolloutRunner {
         pauseMs: askAgainMs.first,
         waits: "its turn comes",
         failures: 0,
+        isOnTrial: false,
       };
       if (known === undefined) this.#asked.set(key, now);
       return { device, key, now };
@@ -365,11 +385,12 @@ export class RolloutRunner {
         return;
       }
       // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
-      const isToOffer = asked.nextMs === 0 || asked.pauseMs >= offerAgainMs;
+      const isToOffer = asked.nextMs === 0 || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
       if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
       const answer = await this.#unlessStopped(
-        measureOnDevice(operations, repository, repository.rollout(name), device),
+        nextAnswer({ operations, live }, repository, repository.rollout(name), device),
       );
+      asked.isOnTrial = "isOnTrial" in answer;
       const isFailure = "waits" in answer && answer.otherwise !== undefined;
       if (isFailure) asked.failures++;
       const measured = isFailure && asked.failures >= maxFailures ? answer.otherwise : answer;
@@ -382,12 +403,7 @@ export class RolloutRunner {
           if (!isWaiting || rollout.members.get(device)?.judged !== undefined) return;
           // It joined another one meanwhile, which is to decide first.
           if (firstBefore(repository.rollouts(), rollout, device) !== undefined) return;
-          await this.#judged(
-            repository,
-            rollout,
-            device,
-            "verdict" in measured ? measured : judge(rollout, measured.compared),
-          );
+          await this.#judged(repository, rollout, device, judgementOf(rollout, device, measured));
           this.#asked.delete(keyOf(fleet, name, device));
         });
     } catch (error) {
@@ -397,7 +413,7 @@ export class RolloutRunner {
     } finally {
       asked.isAsking = false;
       asked.nextMs = clock.monotonic() + asked.pauseMs;
-      asked.pauseMs = Math.min(2 * asked.pauseMs, askAgainMs.last);
+      asked.pauseMs = Math.min(2 * asked.pauseMs, asked.isOnTrial ? askTrialMs : askAgainMs.last);
       this.wake();
     }
   }
@@ -422,24 +438,27 @@ export class RolloutRunner {
     }
   }
 
-  /** The verdict, and with it the assignment where the device switches. */
+  /** The verdict, and with it the assignment where the device switches; before a trial only what it measured. */
   async #judged(
     repository: FleetRepository,
-    { name, line, versionId }: RolloutState,
+    rollout: RolloutState,
     device: string,
     judgement: Judgement,
   ): Promise<void> {
     const { clock, log } = this.parts;
-    const atMs = clock.now();
-    const judged = { type: "judged" as const, atMs, rollout: name, device, ...judgement };
-    const isToSwitch = judgement.verdict === "passed" && repository.assignment(device, line) !== versionId;
-    await repository.append(
-      judged,
-      ...(isToSwitch ? [{ type: "assigned" as const, atMs, device, line, versionId, rollout: name }] : []),
-    );
+    const { fleet } = repository;
+    const { name, line } = rollout;
+    const facts = factsOf(rollout, device, judgement, {
+      atMs: clock.now(),
+      assigned: repository.assignment(device, line),
+    });
+    await repository.append(...facts);
     const { verdict, because } = judgement;
-    log.info("rollout-judged", { fleet: repository.fleet, rollout: name, device, verdict, text: because });
-    if (verdict === "passed") await this.#offer(repository.fleet, [device]);
+    const isJudged = facts[0].type === "judged";
+    const fields = { fleet, rollout: name, device, ...(isJudged ? { verdict } : {}), text: because };
+    log.info(isJudged ? "rollout-judged" : "rollout-measured", fields);
+    if (isJudged && verdict === "passed") await this.#offer(fleet, [device]);
+    if (isJudged && verdict !== "passed") this.#trials.judged(fleet, name, device);
   }
 }
 

@@ -13,7 +13,7 @@ export function headOfRollout({
   policy,
   devices,
 }: RolloutAnswer): readonly string[] {
-  const { passed, switched, undecided, kept, worse, failed, left } = devices;
+  const { passed, switched, undecided, kept, worse, failed, left, unknown } = devices;
   const counted = [
     [switched, "switched"],
     [passed - switched, "switching"],
@@ -22,6 +22,7 @@ export function headOfRollout({
     [worse, "worse"],
     [failed, "failed"],
     [left, "left"],
+    [unknown, "unknown"],
   ] as const;
   const shown = counted.filter(([number]) => number > 0).map(([number, what]) => `${number} ${what}`);
   return [

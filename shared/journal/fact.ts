@@ -81,6 +81,8 @@ export interface RolloutPolicy {
   readonly maxMoreMemoryMb?: number;
   /** How far outputs may move: the share of samples with another class, or the mean difference of numbers. */
   readonly maxChange?: number;
+  /** A trial on the live inputs of each device; absent: none. */
+  readonly live?: LiveTrialPolicy;
   /** It starts only after another person than its creator has approved it. */
   readonly approval?: boolean;
   /** So many minutes after its start it ends, and no further device gets the version; absent: never. */
@@ -97,13 +99,24 @@ export interface RolloutPolicy {
   readonly maxBytesPerSecond?: number;
 }
 
+/** The device's own software runs the version beside what the line runs before it may switch. */
+export interface LiveTrialPolicy {
+  /** Live inputs on which both are compared. */
+  readonly inputs: number;
+  /** Minutes in which it has to tell of so many, of the time in which the agent runs; then the device is unknown. */
+  readonly minutes: number;
+  /** Highest share of the inputs on which the version may fail. */
+  readonly maxFailed: number;
+}
+
 export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
 
 /**
  * `passed`: the device switches. `kept`: its own model is the better one. `worse`: the version is worse on its samples.
  * `failed`: it could not be installed or measured. `left`: the device takes no part any more.
+ * `unknown`: its software did not tell of as many live inputs as were asked for; it keeps what it runs.
  */
-export type RolloutVerdict = "passed" | "kept" | "worse" | "failed" | "left";
+export type RolloutVerdict = "passed" | "kept" | "worse" | "failed" | "left" | "unknown";
 
 /** The losses of the version less those of what the device ran, sample by sample. */
 export interface ComparedLosses {
@@ -119,6 +132,17 @@ export interface RolloutTrial {
   /** Bytes of memory that it needed more; negative: less. */
   readonly moreBytes?: number;
   /** Share of samples with another class, or mean absolute difference of the outputs. */
+  readonly change?: number;
+}
+
+/** What a device's software told of live inputs on which it ran the version beside what the line runs. */
+export interface LiveTrialResult {
+  /** Inputs on which both were compared. */
+  readonly inputs: number;
+  /** Inputs on which only the version failed. */
+  readonly failed: number;
+  readonly compared?: ComparedLosses;
+  readonly slowdown?: number;
   readonly change?: number;
 }
 
@@ -339,6 +363,18 @@ export type Fact =
       /** What the transfer to each of them was expected to take, in their order; absent: not known. */
       readonly planned?: readonly PlannedTransfer[];
     })
+  /** What a device measured on its held-out samples, before a trial on its live inputs; a later one replaces it. */
+  | (Timed & {
+      readonly type: "measured";
+      readonly rollout: string;
+      readonly device: string;
+      /** What its line ran. */
+      readonly before: Hash;
+      readonly because: string;
+      /** Absent: it could not compare by its samples. */
+      readonly compared?: ComparedLosses;
+      readonly trial?: RolloutTrial;
+    })
   /** What came of a device in a rollout, before it runs the version. */
   | (Timed & {
       readonly type: "judged";
@@ -351,6 +387,8 @@ export type Fact =
       /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
       readonly compared?: ComparedLosses;
       readonly trial?: RolloutTrial;
+      /** After a fact `measured`, of which the rest stays. */
+      readonly live?: LiveTrialResult;
     })
   /** A hook of the device refused the version that it was to switch to. */
   | (Timed & {

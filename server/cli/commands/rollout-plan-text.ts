@@ -41,7 +41,7 @@ export function describePlan({
       : describeTransfers(transfers, expectedMs ?? null)),
     ...describeRates(policy.maxBytesPerSecond, fleetBytesPerSecond),
     `needs ${formatBytes(storageBytes)} free on each device`,
-    ...describeGates(gates),
+    ...describeGates(gates, policy),
     ...deferring.slice(0, 20).map(({ device, because }) => `would wait: ${device}, ${because}`),
     ...(deferring.length > 20 ? [`would wait: ${deferring.length - 20} more`] : []),
     ...[...new Set(takes.map(({ rollout }) => rollout))].map((loser) => {
@@ -54,11 +54,15 @@ export function describePlan({
 }
 
 /** How many devices can answer each kind of gate, and why others cannot. */
-function describeGates(gates: RolloutPlanAnswer["gates"]): readonly string[] {
+function describeGates(
+  gates: RolloutPlanAnswer["gates"],
+  { live }: Pick<RolloutPlanAnswer["policy"], "live">,
+): readonly string[] {
   return (
     [
       ["losses", "losses by labels"],
       ["outputs", "change of outputs, time and memory"],
+      ...(live === undefined ? [] : [["live", "both on their live inputs"] as const]),
     ] as const
   ).flatMap(([gate, what]) => {
     if (gates.length === 0) return [];

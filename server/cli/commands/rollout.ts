@@ -1,5 +1,6 @@
 /** `stemma rollout plan|create|start|status|watch|report|pause|resume|abort|undo`: a version for many devices. */
 import { InvalidArgumentError, Option, type Command } from "commander";
+import { StemmaError } from "../../../shared/errors.js";
 import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { RolloutAnswer } from "../../api/rollout-definitions.js";
 import type { OperationInput } from "../../api/server-operations.js";
@@ -41,6 +42,9 @@ interface RolloutChoices {
   readonly maxSlowdown?: number;
   readonly maxMoreMemory?: number;
   readonly maxChange?: number;
+  readonly live?: number;
+  readonly liveWithin?: number;
+  readonly liveMaxFailed?: number;
   readonly approval?: boolean;
   readonly deadline?: number;
   readonly maxRate?: number;
@@ -80,7 +84,7 @@ export function addRolloutCommands(rollout: Command): void {
     .argument("[name]", "one rollout, device by device; without it all are listed")
     .option(
       "--verdict <verdict>",
-      "only devices with this verdict: passed, kept, worse, failed, left or none",
+      "only devices with this verdict: passed, kept, worse, failed, left, unknown or none",
     )
     .description("how far rollouts are, and what came of each device")
     .action(async (name: string | undefined, { verdict }: { verdict?: string }, command: Command) =>
@@ -148,6 +152,13 @@ function withChoices(command: Command): Command {
       "of samples with another class, or of numbers (default: any)",
       parseNumber,
     )
+    .option(
+      "--live <inputs>",
+      "have devices run it on so many live inputs first (default: none)",
+      parseNumber,
+    )
+    .option("--live-within <duration>", "in which they tell of so many (default: 12h)", parseMinutes)
+    .option("--live-max-failed <share>", "of live inputs on which it may fail (default: 0)", parseNumber)
     .option("--window <times>", 'ask devices only then, "mon-fri 22:00-05:00" (repeatable)', collect)
     .option("--max-rate <size>", "bytes a second to all its devices together, such as 2MB", parseBytes)
     .option("--priority <n>", "of open rollouts of a line the highest goes first (default: 0)", parseNumber)
@@ -175,11 +186,19 @@ function bodyOf(
     onlyOn,
     link,
     supersedes,
+    live,
+    liveWithin,
+    liveMaxFailed,
     window: windows,
     start: _,
     ...policy
   }: RolloutChoices,
 ): Omit<OperationInput<"planRollout">, "fleet"> {
+  if (live === undefined && (liveWithin ?? liveMaxFailed) !== undefined)
+    throw new StemmaError(
+      "USAGE",
+      "--live-within and --live-max-failed belong to a trial on live inputs. Add --live with a number of inputs.",
+    );
   return {
     name,
     model,
@@ -190,6 +209,9 @@ function bodyOf(
       ...policy,
       ...(windows === undefined ? {} : { windows: [...windows] }),
       ...(onlyOn === undefined ? {} : { onlyOnPower: true }),
+      ...(live === undefined
+        ? {}
+        : { live: { inputs: live, minutes: liveWithin ?? 12 * 60, maxFailed: liveMaxFailed ?? 0 } }),
       ...(link === undefined ? {} : { links: [...link] }),
       ...(maxRate === undefined ? {} : { maxBytesPerSecond: maxRate }),
       ...(deadline === undefined ? {} : { deadlineMinutes: deadline }),

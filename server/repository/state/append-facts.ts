@@ -36,6 +36,7 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "rollout-approved",
   "rollout-phase",
   "wave",
+  "measured",
   "judged",
   "switch-failed",
 ]);
@@ -212,6 +213,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "wave":
       for (const device of fact.devices) requireDevice(state, device);
       return checkRollout(state.rollouts, fact);
+    case "measured":
     case "judged":
     case "switch-failed":
       requireDevice(state, fact.device);

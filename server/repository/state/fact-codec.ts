@@ -69,6 +69,7 @@ const rolloutPolicy = z.looseObject({
   maxSlowdown: z.number().positive().optional(),
   maxMoreMemoryMb: z.number().min(0).optional(),
   maxChange: z.number().min(0).optional(),
+  live: z.looseObject({ inputs: count.min(1), minutes, maxFailed: share }).optional(),
   approval: z.boolean().optional(),
   deadlineMinutes: minutes.optional(),
   windows: z.array(text).max(64).optional(),
@@ -77,6 +78,17 @@ const rolloutPolicy = z.looseObject({
   onlyOnPower: z.boolean().optional(),
   links: z.array(text).max(16).optional(),
 });
+/** Of a version beside what a device ran. */
+const comparedLosses = z
+  .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
+  .optional();
+const deviceTrial = z
+  .looseObject({
+    slowdown: z.number().min(0).optional(),
+    moreBytes: z.number().optional(),
+    change: z.number().min(0).optional(),
+  })
+  .optional();
 /** Devices of one fact: a fact has to fit into one entry of the journal. */
 export const maxWaveFactDevices = 256;
 
@@ -205,20 +217,30 @@ const factSchemas = {
       .max(maxWaveFactDevices)
       .optional(),
   },
+  measured: {
+    ...at,
+    rollout: text,
+    device: text,
+    before: hash,
+    because: text,
+    compared: comparedLosses,
+    trial: deviceTrial,
+  },
   judged: {
     ...at,
     rollout: text,
     device: text,
-    verdict: z.enum(["passed", "kept", "worse", "failed", "left"]),
+    verdict: z.enum(["passed", "kept", "worse", "failed", "left", "unknown"]),
     before: hash.nullable(),
     because: text,
-    compared: z
-      .looseObject({ samples: count.min(1), meanDifference: z.number(), standardError: z.number().min(0) })
-      .optional(),
-    trial: z
+    compared: comparedLosses,
+    trial: deviceTrial,
+    live: z
       .looseObject({
+        inputs: count,
+        failed: count,
+        compared: comparedLosses,
         slowdown: z.number().min(0).optional(),
-        moreBytes: z.number().optional(),
         change: z.number().min(0).optional(),
       })
       .optional(),

@@ -7,6 +7,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type {
   ComparedLosses,
   Fact,
+  LiveTrialResult,
   PlannedTransfer,
   RolloutPhase,
   RolloutPolicy,
@@ -18,7 +19,7 @@ import type { DeviceState } from "./device-state.js";
 
 type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 type RolloutFact = FactOf<
-  "rollout" | "rollout-approved" | "rollout-phase" | "wave" | "judged" | "switch-failed"
+  "rollout" | "rollout-approved" | "rollout-phase" | "wave" | "measured" | "judged" | "switch-failed"
 >;
 
 export interface RolloutMember {
@@ -26,6 +27,14 @@ export interface RolloutMember {
   readonly wave: number;
   readonly joinedAtMs: number;
   readonly planned?: PlannedTransfer;
+  /** What it measured before its trial on live inputs. */
+  readonly measured?: {
+    readonly atMs: number;
+    readonly before: Hash;
+    readonly because: string;
+    readonly compared?: ComparedLosses;
+    readonly trial?: RolloutTrial;
+  };
   readonly judged?: {
     readonly atMs: number;
     readonly verdict: RolloutVerdict;
@@ -33,6 +42,7 @@ export interface RolloutMember {
     readonly because: string;
     readonly compared?: ComparedLosses;
     readonly trial?: RolloutTrial;
+    readonly live?: LiveTrialResult;
   };
 }
 
@@ -65,6 +75,19 @@ export interface RolloutState {
   readonly members: Map<string, RolloutMember>;
   /** How many of them were not judged yet. */
   undecided: number;
+  /** How many comparisons of losses were reported, each of which spends of the level. */
+  comparisons: number;
+}
+
+/** The comparisons of a device, and when they were reported: on held-out samples and on live inputs. */
+export function comparisonsOf({ measured, judged }: Pick<RolloutMember, "measured" | "judged">): readonly {
+  readonly atMs: number;
+  readonly compared: ComparedLosses;
+}[] {
+  const { atMs = 0, compared } = judged ?? measured ?? {};
+  return [compared, judged?.live?.compared].flatMap((each) =>
+    each === undefined ? [] : [{ atMs, compared: each }],
+  );
 }
 
 /** Rollouts that still have something to do, or whose devices wait. */
@@ -104,6 +127,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       waveAtMs: atMs,
       members: new Map(),
       undecided: 0,
+      comparisons: 0,
     });
     return true;
   }
@@ -134,10 +158,19 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
           rollout.undecided++;
         }
       return true;
+    case "measured": {
+      const member = rollout.members.get(fact.device);
+      if (member === undefined || member.judged !== undefined) return false;
+      const { type: _, rollout: __, device: ___, ...measured } = fact;
+      rollout.members.set(fact.device, { ...member, measured });
+      if (fact.compared !== undefined) rollout.comparisons++;
+      return true;
+    }
     case "judged": {
       const member = rollout.members.get(fact.device);
       if (member === undefined || member.judged !== undefined) return false;
-      const { atMs, verdict, before, because, compared, trial } = fact;
+      const { atMs, verdict, before, because, live } = fact;
+      const { compared = member.measured?.compared, trial = member.measured?.trial } = fact;
       const judged = {
         atMs,
         verdict,
@@ -145,9 +178,11 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
         because,
         ...(compared === undefined ? {} : { compared }),
         ...(trial === undefined ? {} : { trial }),
+        ...(live === undefined ? {} : { live }),
       };
       rollout.members.set(fact.device, { ...member, judged });
       rollout.undecided--;
+      rollout.comparisons += [fact.compared, live?.compared].filter((each) => each !== undefined).length;
       return true;
     }
     case "switch-failed": {
@@ -230,7 +265,7 @@ export function checkRollout(rollouts: ReadonlyMap<string, RolloutState>, fact: 
   const isRunning = phase === "running" || (phase === "done" && fact.type !== "wave");
   const isKnown =
     fact.type === "wave" ||
-    members.get(fact.device)?.judged?.verdict === (fact.type === "judged" ? undefined : "passed");
+    members.get(fact.device)?.judged?.verdict === (fact.type === "switch-failed" ? "passed" : undefined);
   if (!isRunning || !isKnown)
     throw new StemmaError(
       "NOT_ALLOWED",

@@ -273,6 +273,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "rollout-approved":
     case "rollout-phase":
     case "wave":
+    case "measured":
     case "judged":
     case "switch-failed":
       if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;

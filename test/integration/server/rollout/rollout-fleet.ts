@@ -21,7 +21,7 @@ export interface Device {
   runs(): Promise<string>;
 }
 
-class Fleet {
+export class Fleet {
   readonly devices: Device[] = [];
   constructor(
     readonly server: TestServer,
@@ -32,10 +32,10 @@ class Fleet {
     return this.server.handle.operations;
   }
 
-  /** A device that runs the model `base`. */
-  async add(name: string): Promise<Device> {
+  /** A device that runs a model. */
+  async add(name: string, model = "base"): Promise<Device> {
     const home = join(this.folder, name);
-    const enrolment = await this.server.enroll(name, [line], { [line]: "base" });
+    const enrolment = await this.server.enroll(name, [line], { [line]: model });
     const log = new WaitableLog();
     const device = {
       name,

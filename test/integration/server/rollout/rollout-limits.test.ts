@@ -59,7 +59,8 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     const because = "it waits for external power: it runs on battery";
     const { deferring, gates } = await operations.planRollout(body);
     assert.deepEqual(deferring, [{ device: "v2", because }]);
-    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "" }]);
+    const live = "its software has not asked for trials on live inputs";
+    assert.deepEqual(gates, [{ device: "v2", losses: "", outputs: "", live }]);
     await operations.createRollout({ ...body, start: true });
     await vehicles.until("spring", ({ members }) => members[0]?.because === because);
     // Nor when it connects again.

@@ -59,6 +59,7 @@ const rolloutPolicy = {
   maxSlowdown: 1.5,
   maxMoreMemoryMb: 6,
   maxChange: 0.4,
+  live: { inputs: 7, minutes: 8, maxFailed: 0.5 },
   approval: true,
   deadlineMinutes: 9,
   windows: ["mon 01:00-02:00"],

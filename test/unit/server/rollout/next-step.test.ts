@@ -9,6 +9,7 @@ import {
   pauseRestored,
   stagedFor,
   versionsOfRollouts,
+  type RolloutMember,
   type RolloutState,
 } from "../../../../server/repository/state/rollout-state.js";
 import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
@@ -222,6 +223,63 @@ describe("a rollout's next step", () => {
       step = rollout.next();
     }
     assert.ok(step.do === "fail" && /by the samples of \d+ devices together/u.test(step.because));
+  });
+});
+
+describe("a rollout with a trial on live inputs", () => {
+  const live = { inputs: 10, minutes: 60, maxFailed: 0 };
+  const worse = { samples: 100, meanDifference: 0.03, standardError: 0.02 };
+  const measured = (device: string, compared = worse) => ({
+    type: "measured",
+    device,
+    before: versionId,
+    because: "x",
+    compared,
+  });
+
+  it("goes on with a device that has measured, and keeps that beside what its live inputs tell", () => {
+    const rollout = new Rollout({ waves: ["rest"], live });
+    rollout.wave("a");
+    rollout.apply(measured("a"));
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["a"] });
+    assert.equal(rollout.state.comparisons, 1);
+    const told = { inputs: 10, failed: 0, compared: { samples: 10, meanDifference: 0, standardError: 1 } };
+    rollout.apply({
+      type: "judged",
+      device: "a",
+      verdict: "passed",
+      before: versionId,
+      because: "x",
+      live: told,
+    });
+    const { judged } = rollout.state.members.get("a") as RolloutMember;
+    assert.deepEqual([judged?.compared, judged?.live], [worse, told]);
+    assert.equal(rollout.state.comparisons, 2);
+    assert.throws(() => {
+      rollout.apply(measured("a"));
+    });
+  });
+
+  it("looks at what devices have measured before their live inputs have told anything", () => {
+    const rollout = new Rollout({ waves: ["rest"], live });
+    const devices = Array.from({ length: 12 }, (_, i) => `d${i}`);
+    rollout.wave(...devices);
+    for (const device of devices) rollout.apply(measured(device));
+    assert.equal(rollout.next().do, "fail");
+  });
+
+  it("counts a device that is unknown neither as failed nor as one that answered", () => {
+    const rollout = new Rollout({ waves: ["rest"], live });
+    rollout.wave("a", "b", "c");
+    rollout.judged("passed", "a");
+    rollout.judged("unknown", "b", "c");
+    const step = rollout.next();
+    assert.ok(step.do === "fail" && /only 1 of the 3 devices/u.test(step.because));
+    const most = new Rollout({ waves: ["rest"], live });
+    most.wave("a", "b", "c");
+    most.judged("passed", "a", "b");
+    most.judged("unknown", "c");
+    assert.equal(most.next().do, "end");
   });
 });
 

@@ -29,7 +29,7 @@ function rollout(phase: RolloutDetailAnswer["phase"], wave: number, members: Mem
     phaseAtMs: 0,
     createdAtMs: 0,
     wave,
-    devices: { undecided, passed, switched, kept: 0, worse: 0, failed: 0, left: 0 },
+    devices: { undecided, passed, switched, kept: 0, worse: 0, failed: 0, left: 0, unknown: 0 },
     evidence: 0,
     members,
   };
