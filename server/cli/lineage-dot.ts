@@ -1,5 +1,5 @@
 /** The lineage of versions for Graphviz: `stemma model log MODEL --dot | dot -Tpdf`. Pure. */
-import { printable } from "../../shared/cli/output.js";
+import { printable } from "../../shared/printable.js";
 import type { LineageVersion } from "../api/lineage-definitions.js";
 import { nameOf, stateOf } from "./version-text.js";
 

@@ -114,6 +114,11 @@ export function buildHttpApp(
     boundCertificateRequests(app, new RequestQuota(limits.certificateRequestsPerMinute));
   }
   addErrorHandlers(app, parts.log);
+  // Names and labels that devices and people chose are in answers: no browser takes one for something else than JSON.
+  app.addHook("onSend", (_request, reply, _payload, done) => {
+    void reply.header("x-content-type-options", "nosniff");
+    done();
+  });
   const callerBy = ({ raw, headers }: FastifyRequest): Caller => {
     const bearer = bearers.get(raw);
     return access !== "trusted" && bearer === undefined ? withoutToken : callerOf(bearer, headers);

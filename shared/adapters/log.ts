@@ -4,6 +4,7 @@
  */
 import { pino } from "pino";
 import type { Log, LogFields } from "../ports.js";
+import { printable } from "../printable.js";
 import { logLevels, type LogForm, type LogLevel } from "./log-forms.js";
 import { standardErrorOutput, streamOutput, type LogOutput } from "./log-output.js";
 
@@ -98,5 +99,6 @@ function plainLine(event: string, fields: LogFields): string {
     .map(([name, value]) => `${name}=${String(value)}`)
     .join(" ");
   const line = `${event}${sentence === undefined ? "" : `: ${sentence}`}${details === "" ? "" : ` (${details})`}`;
-  return line.replaceAll(/[\r\n]+/g, " ");
+  // Devices and clients choose some of it: nothing of it controls the terminal that shows the log.
+  return printable(line.replaceAll(/[\r\n]+/g, " "));
 }

@@ -4,6 +4,7 @@
  */
 import { createRequire } from "node:module";
 import { StemmaError } from "../errors.js";
+import { printable } from "../printable.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
 export type OutputForm = (typeof outputForms)[number];
@@ -104,19 +105,12 @@ export class Output {
    * `plain` is given.
    */
   progress(line: string, plain = false): void {
-    if (this.isTerminal) this.stderr.write(`\r\u001b[K${line}`);
-    else if (plain) this.stderr.write(`${line}\n`);
+    if (this.isTerminal) this.stderr.write(`\r\u001b[K${printable(line)}`);
+    else if (plain) this.stderr.write(`${printable(line)}\n`);
   }
   endProgress(): void {
     if (this.isTerminal) this.stderr.write("\r\u001b[K");
   }
-}
-
-/** Control characters except line feeds, and those that change the direction of text. */
-const unprintable = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-/** Escapes characters that control a terminal ("\u{1b}"): names come from files and devices. */
-export function printable(text: string): string {
-  return text.replace(unprintable, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
 
 /** Loads its library only now: that takes half as long as Node takes to start, and few commands need it. */

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ReadStream, WriteStream } from "node:tty";
 import { messageOf } from "../../../shared/error-text.js";
-import { printable } from "../../../shared/cli/output.js";
+import { printable } from "../../../shared/printable.js";
 import type { ServerEvent } from "../../api/event-schemas.js";
 import type { ServerOperations } from "../../api/server-operations.js";
 import { describeDevice } from "../device-text.js";

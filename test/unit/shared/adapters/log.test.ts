@@ -42,3 +42,16 @@ test("a JSON log writes one object per event with the same fields", () => {
   );
   assert.match(logged({ form: "json", level: "debug" }), /"seen"/);
 });
+
+test("a plain log hands no text of a device to the terminal as a command", () => {
+  const stream = new PassThrough();
+  const log = openLog({ form: "plain", level: "info", stream });
+  log.info("device-event", {
+    device: "v1",
+    text: "\u001b]0;owned\u0007\u001b[2J\u009b2Jx\r\u202eb",
+    kind: "\u001b[31m",
+  });
+  const line = String(stream.read());
+  assert.ok(!/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/.test(line), JSON.stringify(line));
+  assert.match(line, /device-event: \\u\{1b\}\]0;owned\\u\{7\}.*x .*b .*kind=\\u\{1b\}\[31m/);
+});
