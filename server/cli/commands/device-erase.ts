@@ -94,6 +94,8 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
     left = 0,
   } = erasure;
   const { sharedTensors, sharedBytes, recodedTensors, recodedBytes, descendants, leased, setAside } = erasure;
+  if (devices.length === 0 && unfinished.length === 0)
+    return ["the selection means no device, and no erasure is unfinished: there is nothing to erase"];
   const when = (what: boolean, text: string): readonly string[] => (what ? [text] : []);
   const who =
     devices.length === 0
