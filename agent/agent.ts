@@ -267,8 +267,8 @@ export class Agent {
       onTrained: (line) => {
         this.#tasks.run(() => this.#activateNewest(line));
       },
-      report: (name, text, line) => {
-        this.#report(name, text, line);
+      report: (name, text, line, versionId) => {
+        this.#report(name, text, line, versionId);
       },
     };
   }
@@ -356,6 +356,7 @@ export class Agent {
         error.code === "HOOK_FAILED" ? switchRefused : "offer-failed",
         `the offered model ${offer.name}:${offer.version} could not be installed: ${messageWithCode(error)}`,
         offer.line,
+        offer.versionId,
       );
       if (!finalOfferErrors.has(error.code))
         this.#tasks.runAfter(offerRetryMs, async () => {
@@ -429,8 +430,8 @@ export class Agent {
     return intake;
   }
 
-  #report(name: string, text: string, line: string): void {
-    this.parts.log.warn(name, { line, text });
-    this.#services.link.send({ type: "event", name, text: text.slice(0, maxEventLength), line });
+  #report(name: string, text: string, line: string, versionId?: Hash): void {
+    this.parts.log.warn(name, { line, ...(versionId === undefined ? {} : { versionId }), text });
+    this.#services.link.send({ type: "event", name, text: text.slice(0, maxEventLength), line, versionId });
   }
 }

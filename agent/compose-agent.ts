@@ -9,6 +9,7 @@ import type { Clock, Files, Log, Random } from "../shared/ports.js";
 import { chooseBackend } from "../shared/train/backends/choose.js";
 import type { evaluateInChild } from "../shared/train/evaluate-in-child.js";
 import type { trainInChild } from "../shared/train/train-in-child.js";
+import type { Hash } from "../shared/tensor/tensor.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import type { DeviceKey } from "../shared/trust/keys.js";
 import { certificateDue } from "../shared/wire/device-events.js";
@@ -89,7 +90,7 @@ export interface AgentReactions {
   /** A fine-tuned model of this line is in the outbox. */
   onTrained(line: string): void;
   /** Reports an event in the local log and to the server. */
-  report(name: string, text: string, line: string): void;
+  report(name: string, text: string, line: string, versionId?: Hash): void;
 }
 
 /** What is on the disk: outbox, installed versions, samples of each line, session counter. */
@@ -470,8 +471,8 @@ function composeConversation(
       },
       onTransferRefused: (transfer, error) => downloads.onRefused(transfer, error),
       onCommand: (command, request) => reactions.onCommand(command, request),
-      onEvent: (name, text, line) => {
-        reactions.report(name, text, line);
+      onEvent: (name, text, line, versionId) => {
+        reactions.report(name, text, line, versionId);
       },
     },
   );

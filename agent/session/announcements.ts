@@ -35,7 +35,7 @@ export interface AnnouncementsOptions {
   send(body: Body): boolean;
   /** Asks to be called again (`announceDue`) at a monotonic time. */
   wakeAt(atMs: number): void;
-  onEvent(name: string, text: string, line: string): void;
+  onEvent(name: string, text: string, line: string, versionId?: Hash): void;
 }
 
 export class Announcements {
@@ -141,6 +141,7 @@ export class Announcements {
         "model-damaged",
         `the model ${versionId} cannot be announced: ${error.message}`,
         entry?.line ?? "",
+        versionId,
       );
     }
   }

@@ -1,6 +1,7 @@
 /** What a conversation needs, and what it reports to. */
 import type { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../shared/trust/keys.js";
 import type {
@@ -64,5 +65,5 @@ export interface ConversationHandlers {
   /** @param request the server's request that the command belongs to */
   onCommand(command: Command, request: string | undefined): Promise<CommandResult>;
   /** Something that a person and the server should know: refused, lost, distrusted. */
-  onEvent(name: string, text: string, line: string): void;
+  onEvent(name: string, text: string, line: string, versionId?: Hash): void;
 }

@@ -74,8 +74,8 @@ export class Conversation {
       wakeAt: (atMs) => {
         this.#wakeAt(atMs);
       },
-      onEvent: (name, text, line) => {
-        handlers.onEvent(name, text, line);
+      onEvent: (name, text, line, versionId) => {
+        handlers.onEvent(name, text, line, versionId);
       },
     });
     this.#trust = new ServerTrust({
@@ -93,8 +93,8 @@ export class Conversation {
       announcements: this.#announcements,
       log,
       send: (body, sendOptions) => options.send(body, sendOptions),
-      onEvent: (name, text, line) => {
-        handlers.onEvent(name, text, line);
+      onEvent: (name, text, line, versionId) => {
+        handlers.onEvent(name, text, line, versionId);
       },
     });
   }
@@ -362,6 +362,7 @@ export class Conversation {
       "model-refused",
       `the server refuses model ${entry.sequence} (${entry.versionId}): ${message} [${code}] It stays in the outbox.`,
       entry.line,
+      entry.versionId,
     );
     await this.#announceDue();
   }

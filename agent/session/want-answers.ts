@@ -1,6 +1,7 @@
 /** Answers the server's wants: starts the uploads it asks for, announces the bases it lacks. */
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Body, Want } from "../../shared/wire/messages.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { Uploads } from "../outbox/uploads.js";
@@ -13,7 +14,7 @@ export interface WantAnswersOptions {
   readonly announcements: Announcements;
   readonly log: Log;
   send(body: Body, options: { readonly correlation: string }): boolean;
-  onEvent(name: string, text: string, line: string): void;
+  onEvent(name: string, text: string, line: string, versionId?: Hash): void;
 }
 
 /** Milliseconds after the last request for blocks until a version is announced again. */
@@ -55,6 +56,7 @@ export class WantAnswers {
         "model-damaged",
         `the server wants the model ${want.versionId}, and it cannot be read here: ${error.message}`,
         entry.line,
+        want.versionId,
       );
     }
   }

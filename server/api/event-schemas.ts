@@ -68,7 +68,13 @@ export const serverEvent = z
       kept: count,
       freedBytes: bytes.nullable().describe("Null where nothing was collected with it"),
     }).describe("Retention rules were applied"),
-    event("device-event", { device: text, line: text, name: text, text }),
+    event("device-event", {
+      device: text,
+      line: text,
+      name: text,
+      text,
+      versionId: text.exactOptional().describe("What it is about, where it is about a version"),
+    }),
     event("guard", { device: text, message: text }),
     event("training", {
       job: text.describe("The id of the training's job"),

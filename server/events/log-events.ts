@@ -40,6 +40,7 @@ export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): P
           fleet: event.fleet,
           device: event.device,
           line: event.line,
+          ...(event.versionId === undefined ? {} : { versionId: event.versionId }),
           kind: event.name,
           text: event.text,
         });

@@ -304,9 +304,10 @@ export class FleetIngest {
         commands.onResult(device, correlation, body);
         return;
       case "event": {
-        const { line, name, text } = body;
-        const { fleet } = this.parts.repository;
-        this.parts.events.emit({ event: "device-event", fleet, device, line, name, text });
+        const { line, name, text, versionId } = body;
+        const about = { fleet: this.parts.repository.fleet, device, line };
+        const named = versionId === undefined ? {} : { versionId };
+        this.parts.events.emit({ event: "device-event", ...about, name, text, ...named });
         return;
       }
       // `state` is for the retained topic; messages that only a server sends have no meaning from a device.

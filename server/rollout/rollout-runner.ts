@@ -133,10 +133,10 @@ export class RolloutRunner {
   }
 
   /** Never rejects: the device says so again where it is offered the version again. */
-  async #switchRefused({ fleet, device, line, text }: DeviceEvent): Promise<void> {
+  async #switchRefused({ fleet, device, line, text, versionId }: DeviceEvent): Promise<void> {
     const { fleets, clock, log } = this.parts;
     try {
-      const refusal = { device, line, because: text, atMs: clock.now() };
+      const refusal = { device, line, versionId, because: text, atMs: clock.now() };
       const rollout = await noteSwitchRefused(await fleets.get(fleet), refusal);
       if (rollout !== undefined) log.warn("rollout-switch-failed", { fleet, rollout, device, text });
     } catch (error) {

@@ -4,6 +4,8 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 interface Refusal {
   readonly device: string;
   readonly line: string;
+  /** What it refused; undefined: an agent of an earlier release does not say. */
+  readonly versionId?: string | undefined;
   readonly because: string;
   readonly atMs: number;
 }
@@ -18,10 +20,12 @@ const maxBecause = 500;
  */
 export async function noteSwitchRefused(
   repository: Pick<FleetRepository, "device" | "rollouts" | "isAssignmentAnswered" | "append">,
-  { device, line, because, atMs }: Refusal,
+  { device, line, versionId: refused, because, atMs }: Refusal,
 ): Promise<string | undefined> {
   const assigned = repository.device(device)?.assigned?.[line];
   if (assigned?.rollout === undefined || repository.isAssignmentAnswered(device, line)) return undefined;
+  // It may have refused another one again, which was offered to it when it connected.
+  if (refused !== undefined && refused !== assigned.versionId) return undefined;
   const found = repository
     .rollouts()
     .find(({ name, versionId }) => name === assigned.rollout && versionId === assigned.versionId);

@@ -221,7 +221,7 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
   commandResult: { code: shortText, json: field.text(maxMessageBytes) },
   transferDone: { transfer },
   parked: { versionId: field.hash, expiresMs: field.u32 },
-  event: { name: shortText, text: longText, line: shortText },
+  event: { name: shortText, text: longText, line: shortText, versionId: field.optionalHash },
   releasePart: { set: field.hash, part: field.u32, parts: field.u32, data: field.bytes(releasePartBytes) },
 };
 

@@ -260,6 +260,8 @@ export interface Event {
   readonly name: string;
   readonly text: string;
   readonly line: string;
+  /** The version that it is about. */
+  readonly versionId?: Hash | undefined;
 }
 export interface Offer {
   readonly type: "offer";

@@ -2282,6 +2282,9 @@ export namespace stemma {
             /** Event line. */
             line: string;
 
+            /** Event versionId. */
+            versionId: Uint8Array;
+
             /**
              * Creates a new Event instance using the specified properties.
              * @param [properties] Properties to set
@@ -2322,6 +2325,9 @@ export namespace stemma {
 
                 /** Event line */
                 line?: (string|null);
+
+                /** Event versionId */
+                versionId?: (Uint8Array|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];

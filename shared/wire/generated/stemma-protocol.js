@@ -3421,6 +3421,7 @@ export const stemma = $root.stemma = (() => {
             Event.prototype.name = "";
             Event.prototype.text = "";
             Event.prototype.line = "";
+            Event.prototype.versionId = $util.newBuffer([]);
 
             Event.create = function(properties) {
                 return new Event(properties);
@@ -3439,6 +3440,8 @@ export const stemma = $root.stemma = (() => {
                     writer.uint32(18).string(message.text);
                 if (message.line != null && $Object.hasOwnProperty.call(message, "line") && message.line !== "")
                     writer.uint32(26).string(message.line);
+                if (message.versionId != null && $Object.hasOwnProperty.call(message, "versionId") && message.versionId.length)
+                    writer.uint32(34).bytes(message.versionId);
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3497,6 +3500,15 @@ export const stemma = $root.stemma = (() => {
                                 message.line = value;
                             else
                                 delete message.line;
+                            continue;
+                        }
+                    case 4: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.versionId = value;
+                            else
+                                delete message.versionId;
                             continue;
                         }
                     }

@@ -207,7 +207,7 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
   commandResult: record({ type: fc.constant("commandResult"), code: text, json: text }),
   transferDone: record({ type: fc.constant("transferDone"), transfer }),
   parked: record({ type: fc.constant("parked"), versionId: hash, expiresMs: u32 }),
-  event: record({ type: fc.constant("event"), name: text, text, line: text }),
+  event: record({ type: fc.constant("event"), name: text, text, line: text, versionId: optional(hash) }),
 };
 
 export const envelopes: fc.Arbitrary<Envelope> = record<Envelope>({
