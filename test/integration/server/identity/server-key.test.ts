@@ -150,6 +150,20 @@ test("a device that was away while the key changed follows it, and so does an in
   await one.connects(again, 2);
 });
 
+test("a device that does not reach its server over HTTPS follows over MQTT", async (t) => {
+  const one = await Fixture.start(t);
+  const { http: _, ...before } = await one.enrol("tunnel");
+  await writeFile(one.path("tunnel"), JSON.stringify(sealEnrolment(before)));
+  await one.rotate();
+  const after = await one.dial("tunnel");
+  assert.deepEqual(
+    [after.serverPublicKey, after.formerServerKeys],
+    [await one.key, [before.serverPublicKey]],
+  );
+  assert.notEqual(after.identity?.key, before.identity?.key);
+  await one.connects(after, 1);
+});
+
 test("a device that was away for two changes is told what to do, and files that are carried do it", async (t) => {
   const one = await Fixture.start(t);
   const before = await one.enrol("parked");
