@@ -38,6 +38,17 @@ const englishOnly = {
   },
 };
 
+/** run-bundle.mjs reads bundles as ASCII. esbuild escapes other characters in strings, but not in regular expressions. */
+function requireAscii(name, code) {
+  const at = code.findIndex((byte) => byte > 127);
+  if (at < 0) return;
+  const around = code.subarray(Math.max(0, at - 60), at + 20).toString("utf8");
+  throw new Error(
+    `The bundle ${name} would have a character beyond ASCII, at: ${around}\nWrite it as \\uXXXX in its source: it is ` +
+      "in a regular expression or in String.raw.",
+  );
+}
+
 /**
  * Moves a build into its folder. Each file ends with the hash of its content, by which run-bundle.mjs knows whether
  * compiled code belongs to it.
@@ -48,6 +59,7 @@ async function install(from, to) {
   for (const name of built) {
     const path = join(from, name);
     const code = await readFile(path);
+    requireAscii(name, code);
     await writeFile(path, `${code}//${createHash("sha256").update(code).digest("hex")}\n`);
     await rename(path, join(to, name));
   }
