@@ -1,5 +1,5 @@
-/** `stemma model pipeline`: how the rows of a table become the inputs of a model, from its record alone. */
-import { resolve } from "node:path";
+/** `stemma model pipeline`: how what an application has becomes the inputs of a model, from its record alone. */
+import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { formatBytes } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -8,19 +8,23 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { safetensorsChunks } from "../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import {
-  inputsOf,
-  pipelineOf,
-  type PipelineInputs,
-  type TablePipeline,
-} from "../../../shared/train/datasets/table-pipeline.js";
+  inputPipelineOf,
+  inputsOfFiles,
+  type InputFile,
+  type InputPipeline,
+} from "../../../shared/train/datasets/input-pipeline.js";
+import type { PipelineInputs, TablePipeline } from "../../../shared/train/datasets/table-pipeline.js";
 import { withContext, type CommandContext } from "../context.js";
 import { refuseExisting } from "../stream-file.js";
 
 const help = `
 Which columns are inputs, in which order, with which words and scales is in the record of a
-model that was trained on a table. The inputs have the bits that the training saw:
+model that was trained on a table; of one that was trained on pictures, texts or cycles of
+cells, their size and colours, the vocabulary, or the window. The inputs have the bits that the
+training saw:
 
   stemma model pipeline soh --input raw.csv --file inputs.safetensors
+  stemma model pipeline signs --input ./pictures --file inputs.safetensors
   stemma model pipeline soh --file pipeline.json    # for a program that runs the model
 `;
 
@@ -34,17 +38,17 @@ export function addModelPipelineCommand(model: Command): void {
   model
     .command("pipeline")
     .argument("<model>", "name, name:version, name:tag or id")
-    .option("--input <csv>", "make the inputs of this table's rows; it needs no targets")
+    .option("--input <path>", "make the inputs of this file, or of a folder's pictures or texts by name")
     .option("--file <path>", "write the inputs (safetensors), or the pipeline (JSON) without --input")
     .option("--force", "overwrite a file that exists", false)
-    .description("how the rows of a table become a model's inputs, rebuilt from its record")
+    .description("how what an application has becomes a model's inputs, rebuilt from its record")
     .addHelpText("after", help)
     .action(async (reference: string, choices: PipelineChoices, command: Command) =>
       withContext(command, (context) => pipelineCommand(reference, choices, context)),
     );
 }
 
-/** @throws NOT_FOUND where the record describes no table, DATASET_MALFORMED, FILE_EXISTS */
+/** @throws NOT_FOUND where the record describes no way to inputs, DATASET_MALFORMED, FILE_EXISTS */
 async function pipelineCommand(
   model: string,
   { input, file, force }: PipelineChoices,
@@ -54,7 +58,7 @@ async function pipelineCommand(
   if (path !== undefined) await refuseExisting(path, force);
   const { provenance, versionId } = await (await operations()).model({ fleet, model });
   const { data } = (provenance ?? {}) as { readonly data?: unknown };
-  const pipeline = pipelineOf(Array.isArray(data) ? data[0] : undefined);
+  const pipeline = inputPipelineOf(Array.isArray(data) ? data[0] : undefined);
   const described = describePipeline(pipeline);
   const write = async (bytes: Uint8Array, what: string): Promise<string> => {
     if (path === undefined) return "";
@@ -68,26 +72,53 @@ async function pipelineCommand(
   }
   if (path === undefined)
     throw new StemmaError("USAGE", "Say with --file where the inputs go; they are written as safetensors.");
-  const made = inputsOf(pipeline, await nodeFiles().read(resolve(input)), input);
-  const { count, length, inputs } = made;
+  const made = inputsOfFiles(pipeline, await readInputs(input));
+  const { count, length, shape, inputs } = made;
   const written = await write(await safetensorsOf(made), `${count} inputs of ${length} numbers`);
   output.print({
-    data: { versionId, count, length, file: path, bytes: inputs.byteLength },
+    data: { versionId, count, length, shape, file: path, bytes: inputs.byteLength },
     names: [path],
     text: `${described}${written}`,
   });
 }
 
-/** A file with one tensor, `inputs`, of [count, length]. */
-async function safetensorsOf({ count, length, inputs }: PipelineInputs): Promise<Uint8Array> {
+/** A file, or the files of a folder in the order of their names but for hidden ones. @throws FILE_MISSING */
+async function readInputs(input: string): Promise<readonly InputFile[]> {
+  const files = nodeFiles();
+  const path = resolve(input);
+  if ((await files.stat(path))?.kind !== "folder") return [{ where: input, bytes: await files.read(path) }];
+  const names = (await files.list(path)).filter((name) => !name.startsWith(".")).sort();
+  return await Promise.all(
+    names.map(async (name) => ({ where: join(input, name), bytes: await files.read(join(path, name)) })),
+  );
+}
+
+/** A file with one tensor, `inputs`, of [count, ...shape of a sample]. */
+async function safetensorsOf({ count, shape, inputs }: PipelineInputs): Promise<Uint8Array> {
   const bytes = new Uint8Array(inputs.buffer);
-  const source = sourceOfTensor({ dtype: "F32", shape: [count, length], bytes });
+  const source = sourceOfTensor({ dtype: "F32", shape: [count, ...shape], bytes });
   const chunks: Uint8Array[] = [];
   for await (const chunk of safetensorsChunks([{ name: "inputs", source }])) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
-function describePipeline({ columns }: TablePipeline): string {
+function describePipeline(pipeline: InputPipeline): string {
+  switch (pipeline.kind) {
+    case "stemma-pipeline":
+      return describeTable(pipeline);
+    case "stemma-pictures":
+      return `pictures of ${pipeline.height} × ${pipeline.width} pixels, ${pipeline.colours}, numbers from 0 to 1`;
+    case "stemma-texts":
+      return `${pipeline.numbers} of ${pipeline.vocabulary.length} terms (${pipeline.terms})`;
+    case "stemma-windows":
+      return [
+        ...pipeline.columns.map(({ name, centre, factor }) => `${name}: (number − ${centre}) × ${factor}`),
+        `windows of ${pipeline.window} rows`,
+      ].join("\n");
+  }
+}
+
+function describeTable({ columns }: TablePipeline): string {
   const inputs = columns.filter(({ role }) => role === "input");
   const described = inputs.map(({ name, words, centre, scale }) =>
     words !== undefined

@@ -50,8 +50,8 @@ export function pipelineOf(description: unknown): TablePipeline {
   if (!parsed.success)
     throw new StemmaError(
       "NOT_FOUND",
-      "Its record does not describe how a table becomes its inputs: it was trained on data of another kind, or the " +
-        "description was redacted. `stemma model show -o json` prints what is recorded of its data.",
+      "Its record does not describe how a table, pictures, texts or cycles become its inputs: it was trained on data of " +
+        "another kind, or the description was redacted. `stemma model show -o json` prints what is recorded of its data.",
       { cause: parsed.error },
     );
   const { parameters, columns } = parsed.data;
@@ -69,6 +69,8 @@ export interface PipelineInputs {
   readonly count: number;
   /** Numbers of one sample. */
   readonly length: number;
+  /** Of one sample. */
+  readonly shape: readonly number[];
   /** count × length numbers. */
   readonly inputs: Float32Array;
 }
@@ -93,7 +95,7 @@ export function inputsOf(pipeline: TablePipeline, bytes: Uint8Array, where: stri
     const fields = placed.order.map((at) => record.fields[at] as string);
     inputs.set(table.inputOf({ line: record.line, fields }), index * length);
   });
-  return { count: rows.length, length, inputs };
+  return { count: rows.length, length, shape: [length], inputs };
 }
 
 function malformed(where: string, problem: string): StemmaError {

@@ -12,7 +12,7 @@ const maxTerms = 4096;
 /** Bytes of all texts together: their terms are in memory at once. */
 const maxTotalBytes = 512 * 1024 * 1024;
 
-const numberKinds = ["presence", "count", "share"] as const;
+export const numberKinds = ["presence", "count", "share"] as const;
 
 interface Text {
   readonly label: number;
@@ -20,8 +20,8 @@ interface Text {
 }
 
 /** A text as numbers, one for each term. */
-function inputOf(
-  { terms }: Text,
+export function inputOf(
+  { terms }: Pick<Text, "terms">,
   vocabulary: readonly string[],
   numbers: (typeof numberKinds)[number],
 ): Float32Array {
@@ -127,7 +127,7 @@ export const textFolder: DatasetReader = {
 };
 
 /** @throws DATASET_MALFORMED */
-function textOf(bytes: Uint8Array, where: string): string {
+export function textOf(bytes: Uint8Array, where: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
