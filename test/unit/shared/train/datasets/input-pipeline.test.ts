@@ -58,7 +58,7 @@ async function classes(name: string, files: Readonly<Record<string, Uint8Array>>
 
 describe("the pipeline of", () => {
   it("pictures gives the bits of the training, also of pictures of another size", async () => {
-    const picture = (value: number): Buffer =>
+    const picture = (value: number): Uint8Array =>
       pngOf({
         width: 2,
         height: 2,
