@@ -58,7 +58,7 @@ const say = (text: string): void => {
 };
 // What is measured when it comes is lost; what has ended is in the file of --resume.
 process.once("SIGINT", () => {
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 300 });
   process.exit(130);
 });
 try {

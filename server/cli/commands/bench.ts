@@ -117,7 +117,8 @@ async function runBenchmark(name: string, run: BenchmarkRun): Promise<string> {
   try {
     return await runBenchmarkIn(folder, name, run);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    // Processes that the benchmark started end after it, and may write until then.
+    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 300 });
   }
 }
 
