@@ -26,7 +26,7 @@ export interface CommandIdentity {
 }
 
 export interface TrustedCommandOptions {
-  /** The field of agent.json, for messages. */
+  /** The field of agent.json, or what else is checked, for messages. */
   readonly field: string;
   /** User id that owns agent.json; undefined where the system has no user ids. */
   readonly owner: number | undefined;
@@ -53,7 +53,7 @@ export async function ownerOfSettings(path: string | undefined): Promise<number 
 
 /** Checks agent.json itself: who may change it chooses what runs. @throws CONFIG_INVALID */
 export async function checkSettingsFile(path: string, owner: number | undefined): Promise<void> {
-  await checkFile(path, { field: "trainer.exec", owner }, false);
+  await checkFile(path, { field: "agent.json itself", owner }, false);
 }
 
 async function checkFile(
