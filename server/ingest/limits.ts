@@ -130,7 +130,7 @@ export const ingestLimitsSchema = z.strictObject({
   claimMs: count()
     .default(10 * minuteMs)
     .describe(
-      "Milliseconds that the replay of one model may take, as its device states them and as it takes here. Of a longer one the parameters are requested.",
+      "Milliseconds that the replay of one model may take, as predicted and as it takes here. Of a longer one the parameters are requested.",
     ),
   claimMsPerHour: count()
     .default(15 * minuteMs)

@@ -29,8 +29,8 @@ unreplayable. Ctrl-C ends the replay; nothing of it is kept.
 
   stemma replay run pack-soh:1 pack-soh:2 --detach
 
-A replay that takes longer than --max-minutes, by its record, is not begun; one that does
-is ended.
+A replay that would take longer than --max-minutes (default: limits.training.maxMinutes in
+server.json), as predicted, is not begun; one that does is ended.
 
 --set replays a changed story: the same engine, base, data and random numbers with other
 parameters. The result is a new version, whose record tells from which one and what was

@@ -73,7 +73,7 @@ export function describeDrop(
     ...dropped.map(
       (version) =>
         `${nameOf(version)}: tensors ${verb}, ${formatBytes(version.tensorBytes)}; a recovery trains for ` +
-        `${formatDuration(version.recoveryMs)}${version.isProved ? "" : ", by its record: it would be replayed first"}`,
+        `${formatDuration(version.recoveryMs)}${version.isProved ? "" : ", as predicted: it would be replayed first"}`,
     ),
     ...kept.map((version) => `${nameOf(version)}: tensors stay, because ${version.because}`),
     dropped.length === 0
