@@ -42,7 +42,7 @@ export function describeRuns(devices: readonly ListedDevice[]): readonly string[
     for (const line of own) {
       const models = lines.get(line) ?? new Map<string, number>();
       lines.set(line, models);
-      const model = runs[line] ?? "nothing reported";
+      const model = runs[line] ?? "with no model reported";
       models.set(model, (models.get(model) ?? 0) + 1);
     }
   }

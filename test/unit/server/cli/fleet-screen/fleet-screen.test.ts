@@ -80,7 +80,7 @@ describe("the live screen", () => {
     const gone = viewAfter(sending, { event: "device-disconnected", atMs: 4000, fleet, device: "van-1" });
     assert.equal(gone.doing.has("van-1"), false);
     assert.deepEqual(viewAfter(sending, { ...transfer(9, 9), fleet: "other" }), sending);
-    assert.deepEqual(describeRuns(sending.devices), ["soh: 1 soh:1, 1 nothing reported"]);
+    assert.deepEqual(describeRuns(sending.devices), ["soh: 1 soh:1, 1 with no model reported"]);
   });
 
   it("has bounded notes without control characters of a device", () => {
