@@ -46,7 +46,7 @@ const scratchBlocks: Uint8Array[] = [];
 const maxScratchBlocks = 16;
 /**
  * Read for links and not yet taken by them, that is by the system's buffers. TLS holds as much again, encrypted, and
- * the system gets such memory back late: at 64 MiB a server with a thousand devices took 200 MB more.
+ * gives it back late: 500 blocks of 256 KiB written at once took 264 MB, half of which stayed (30 MB without TLS).
  */
 const maxUnsentBytes = 24 * 1024 * 1024;
 const maxHoldMs = 5_000;
