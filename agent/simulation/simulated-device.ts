@@ -187,7 +187,7 @@ export class SimulatedDevice {
   /** Follows what the agent logs; it is the agent's own account of what happened. */
   #log(): Log {
     const note = (event: string, fields: LogFields = {}): void => {
-      const version = fields["version"] as Hash | undefined;
+      const version = fields["versionId"] as Hash | undefined;
       if (event === "connected") this.isConnected = true;
       if (event === "disconnected" || event === "not-admitted") this.isConnected = false;
       if (version === undefined) return;

@@ -279,7 +279,7 @@ export class LiveTrials {
     this.#open.set(line, trial);
     this.options.log.info("trial-began", {
       line,
-      version: versionId,
+      versionId,
       text: `${versionId.slice(0, 12)} is on trial on ${inputs} live inputs of ${line}`,
     });
     return trial;
@@ -366,7 +366,7 @@ export class LiveTrials {
     await removeTrial(this.options.files, this.#folder(line));
     this.options.log.info("trial-ended", {
       line,
-      version: trial.fold.request.versionId,
+      versionId: trial.fold.request.versionId,
       text: `the trial on live inputs of ${line} ended: ${because}`,
     });
   }
