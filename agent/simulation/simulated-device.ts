@@ -35,6 +35,8 @@ const enrolmentPath = join(home, "enrolment.json");
 const watchSeconds = 3600;
 /** Of each device: a thousand of them share the memory of a few processes. */
 const decodedCacheBytes = 1024 * 1024;
+/** Where the server gives no more certificates to this address for now. */
+const certificateAgainMs = 2_000;
 /** Where a save fails because the line runs nothing yet, or the disk's budget is used up for now. */
 const saveAgainMs = 5_000;
 
@@ -138,7 +140,21 @@ export class SimulatedDevice {
     const parts = { files: this.#files, random: nodeRandom(), path: enrolmentPath };
     const { invitation } = admission;
     const request = await requestEnrolment(parts, invitation);
-    return await takeEnrolment(parts, invitation, await sendInvited(invitation, request));
+    return await takeEnrolment(parts, invitation, await this.#send(invitation, request));
+  }
+
+  /** All devices have one address, of which a server takes so many requests a minute. */
+  async #send(...request: Parameters<typeof sendInvited>): ReturnType<typeof sendInvited> {
+    for (;;) {
+      try {
+        return await sendInvited(...request);
+      } catch (error) {
+        if (this.#isStopped || !isStemmaError(error, "QUOTA_EXCEEDED")) throw error;
+        await new Promise<void>((resolve) => {
+          this.#clock.after(certificateAgainMs, resolve);
+        });
+      }
+    }
   }
 
   /** Saves a fine-tuned model at each of these times, in milliseconds from now. */

@@ -3,7 +3,7 @@
  * simulation left behind are removed by the next one.
  */
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -11,10 +11,13 @@ import { fileURLToPath } from "node:url";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { connectOperations } from "../http/client.js";
+import { serverFileName } from "../configuration/config-file.js";
 import { findLocalServer } from "../http/local-server.js";
 import { memoryOfServices } from "./memory-of-services.js";
 
 const serverProgram = fileURLToPath(new URL("../cli/main.js", import.meta.url));
+/** All devices have one address, and ask for their certificates in a short time. */
+const settings = { format: 1, limits: { http: { certificateRequestsPerMinute: 60_000 } } };
 const prefix = "stemma-simulation-";
 const startMs = 60_000;
 const lookMs = 100;
@@ -31,6 +34,8 @@ export async function startSimulationServer(fleet: string, tls: "own" | "none"):
   await removeLeftovers();
   const folder = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
   const home = join(folder, "home");
+  await mkdir(home);
+  await writeFile(join(home, serverFileName), JSON.stringify(settings));
   const child = spawn(
     process.execPath,
     [
