@@ -65,7 +65,7 @@ export class Simulation {
 
   /** Lets the devices in and starts them; resolves when all run the model. */
   async start(model: string): Promise<void> {
-    const { operations, hosts, note } = this.parts;
+    const { operations, hosts, note, progress } = this.parts;
     const { spreadMs } = this.request;
     const orders = await admitSimulated(operations, this.names, {
       ...this.request,
@@ -78,6 +78,7 @@ export class Simulation {
       const together = orders.slice(at * batch, (at + 1) * batch);
       await hosts.add(together);
       await labelLinks(operations, this.request.fleet, together);
+      progress(`${at * batch + together.length} of ${orders.length} devices are started`);
       await this.#pause(spreadMs / (4 * batches));
     }
     await this.until("devices run the model", this.names.length, ({ runs }) =>
