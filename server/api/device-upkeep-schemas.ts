@@ -36,7 +36,7 @@ export const erasure = z
     bytes: count.describe("That they take"),
     sharedTensors: count.describe("Tensors that versions of others have too: they stay, as theirs"),
     sharedBytes: count,
-    recodedTensors: count.describe("Tensors of others that are coded against theirs: they are stored anew"),
+    recodedTensors: count.describe("Tensors of others that are coded against theirs: they are rewritten raw"),
     recodedBytes: count.describe("Of them, raw"),
     descendants: count.describe("Versions of others that were trained from their versions; they stay"),
     leased: count.describe("Their objects that running transfers use: they go with a later collection"),

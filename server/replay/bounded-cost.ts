@@ -110,11 +110,11 @@ interface Told {
 }
 
 /** Of versions that were read before; what a record tells does not change, but it may be redacted. */
-const known = new WeakMap<FleetRepository["objects"], Map<Hash, Told | undefined>>();
+const toldByStore = new WeakMap<FleetRepository["objects"], Map<Hash, Told | undefined>>();
 
 async function toldOf(repository: Costed, versionId: Hash, record: SaveRecord): Promise<Told | undefined> {
-  const ofStore = known.get(repository.objects) ?? new Map<Hash, Told | undefined>();
-  known.set(repository.objects, ofStore);
+  const ofStore = toldByStore.get(repository.objects) ?? new Map<Hash, Told | undefined>();
+  toldByStore.set(repository.objects, ofStore);
   if (!ofStore.has(versionId)) ofStore.set(versionId, await readTold(repository, record));
   return ofStore.get(versionId);
 }

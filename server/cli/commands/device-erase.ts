@@ -116,7 +116,7 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
     ),
     ...when(
       recodedTensors > 0,
-      `  ${recodedTensors} tensors of others ${dryRun ? "would be" : "were"} stored anew, ${formatBytes(recodedBytes)}: they were coded against these`,
+      `  ${recodedTensors} tensors of others ${dryRun ? "would be" : "were"} rewritten, ${formatBytes(recodedBytes)}: they were coded against these`,
     ),
     ...when(descendants > 0, `  kept: ${descendants} versions of others that were trained from these`),
     ...when(leased > 0, `  ${leased} objects are in transfers that run: they go with a later collection`),

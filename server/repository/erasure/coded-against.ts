@@ -1,4 +1,4 @@
-/** Which tensors have to be stored anew, so that others can go. Pure. */
+/** Which tensors have to be rewritten, so that others can go. Pure. */
 import { listReferences, type Links } from "../../../shared/delta/links.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 

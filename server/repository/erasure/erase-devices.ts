@@ -1,7 +1,7 @@
 /**
  * Erases what revoked devices gave: their versions are retired, the tensors of others that are coded against theirs are
- * stored anew, and a collection removes the rest. Facts, save records and ids stay: they are what the history is proven
- * by. Each step can be repeated. The facts come first, so after a kill or on a full disk any later erasure goes on with
+ * rewritten raw, and a collection removes the rest. Facts, save records and ids stay: by them the history is proven.
+ * Each step can be repeated. The facts come first, so after a kill or on a full disk any later erasure goes on with
  * what they name, also where the selection means these devices no more because their labels are gone.
  */
 import { join } from "node:path";
@@ -23,7 +23,7 @@ import type { Erased, ErasurePlan } from "./erasure.js";
 
 /** Of facts, in one append. */
 const factsAtOnce = 200;
-/** Tensors are stored anew in packs of this size. */
+/** Tensors are rewritten in packs of this size. */
 const packBytes = 32 * 1024 * 1024;
 const leaseMs = 3_600_000;
 /** A plan is stale where versions were recorded meanwhile. */
@@ -125,8 +125,8 @@ async function leftBefore(
 /**
  * Goes on with erasures that were cut short, too.
  * @param asked each once; none: only what is unfinished
- * @throws what planErasure throws; DISK_FULL where tensors of others
- * cannot be stored anew: then run it again with more space
+ * @throws what planErasure throws; DISK_FULL where tensors of others cannot be rewritten: then run it again with more
+ * space
  */
 export async function eraseDevices(
   context: RepositoryContext,
@@ -140,7 +140,7 @@ export async function eraseDevices(
   const live = await liveObjects(context);
   const left = await leftBefore(context, devices, live);
   const doomed = new Set([...own, ...[...left.values()].flat()].filter((id) => !live.has(id)));
-  await storeAnew(context, recodedTensors(context, doomed, live));
+  await rewriteRaw(context, recodedTensors(context, doomed, live));
   const freedBytes = await collectAll(context);
   return { ...plan, freedBytes, left: [...doomed].filter((id) => context.objects.has(id)).length };
 }
@@ -238,7 +238,7 @@ function recodedTensors(
 }
 
 /** Stores tensors raw, each compared with its id; the copies before are superseded. */
-async function storeAnew({ objects }: RepositoryContext, tensors: readonly Hash[]): Promise<void> {
+async function rewriteRaw({ objects }: RepositoryContext, tensors: readonly Hash[]): Promise<void> {
   const waiting = [...tensors];
   while (waiting.length > 0) {
     const lease = objects.lease(waiting, leaseMs);

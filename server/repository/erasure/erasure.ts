@@ -20,7 +20,7 @@ export interface ErasurePlan {
   /** Tensors of their versions that versions of others have too: they stay, as theirs. */
   readonly sharedTensors: number;
   readonly sharedBytes: number;
-  /** Tensors of others that are coded against theirs: they are stored anew, raw. */
+  /** Tensors of others that are coded against theirs: they are rewritten raw. */
   readonly recodedTensors: number;
   readonly recodedBytes: number;
   /** Versions of others that were trained from their versions; they keep their ids as parents. */

@@ -1,4 +1,4 @@
-// Which tensors are stored anew so that doomed ones can go: those that stay and are coded against a doomed one,
+// Which tensors are rewritten so that doomed ones can go: those that stay and are coded against a doomed one,
 // directly or by others that do not stay; no more.
 import assert from "node:assert/strict";
 import { test } from "node:test";
