@@ -26,6 +26,7 @@ import type {
 import type { ReceiverOptions, ReceiverState } from "../../shared/wire/transfer/receiver.js";
 import {
   runReceiver,
+  slowLinkBudget,
   type ReceiverPorts,
   type RunningReceiver,
 } from "../../shared/wire/transfer/run-receiver.js";
@@ -95,9 +96,11 @@ const uselessCodes = new Set(["TRANSFER_MANIFEST_INVALID", "DELTA_CODE_UNKNOWN",
 export class Downloads {
   readonly #running = new Map<string, Running>();
   readonly #budget: WindowBudget;
+  readonly #slowBudget: WindowBudget;
 
   constructor(private readonly options: DownloadsOptions) {
     this.#budget = new WindowBudget(options.blockBytes * options.window);
+    this.#slowBudget = slowLinkBudget(options.blockBytes);
   }
 
   /**
@@ -120,6 +123,7 @@ export class Downloads {
       {
         clock,
         budget: this.#budget,
+        slowBudget: this.#slowBudget,
         send: (message) => {
           this.options.send(message);
         },

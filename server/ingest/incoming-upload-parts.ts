@@ -18,7 +18,10 @@ export interface IncomingUploadParts {
   >;
   readonly claims: Pick<Claims, "isTaken">;
   readonly spools: SpoolFolder;
+  /** Of all uploads to this server. */
   readonly budget: WindowBudget;
+  /** Of the uploads of this device while its link is slow. */
+  readonly slowBudget: WindowBudget;
   readonly sender: DeviceSender;
   readonly clock: Clock;
   readonly random: Random;

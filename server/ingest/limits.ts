@@ -108,7 +108,7 @@ export const ingestLimitsSchema = z.strictObject({
   windowBytes: count()
     .default(4 * MiB)
     .describe(
-      "Bytes of blocks that all uploads to this server may have in flight together. Links that take a second for a block, or longer, have two in flight besides.",
+      "Bytes of blocks that all uploads to this server may have in flight together. Besides, a link that takes a second for a block, or longer, has two in flight.",
     ),
   blockBytes: count()
     .min(minBlockBytes)

@@ -7,6 +7,8 @@ import type { SaveRecord } from "../../shared/model/model.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Block, ManifestPart } from "../../shared/wire/messages.js";
+import { slowLinkBudget } from "../../shared/wire/transfer/run-receiver.js";
+import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
@@ -22,7 +24,7 @@ import { wantBases } from "./want-messages.js";
 
 export interface UploadSchedulerParts extends Omit<
   IncomingUploadParts,
-  "onWanted" | "onProgress" | "repository"
+  "onWanted" | "onProgress" | "repository" | "slowBudget"
 > {
   readonly repository: FleetRepository;
   readonly log: Log;
@@ -38,6 +40,11 @@ export interface UploadSchedulerParts extends Omit<
   onFailed(error: unknown): void;
 }
 
+interface UploadsOfDevice {
+  readonly uploads: Set<IncomingUpload>;
+  readonly slowBudget: WindowBudget;
+}
+
 /** Max versions that each set below remembers (without base, raw only) until they are recorded. */
 const maxRemembered = 10_000;
 /** Share of a transfer that arrives between two events about it. */
@@ -51,7 +58,7 @@ function remember(versions: Set<Hash>, versionId: Hash): void {
 
 export class UploadScheduler {
   readonly #running = new Map<Hash, IncomingUpload>();
-  readonly #runningOfDevice = new Map<string, Set<IncomingUpload>>();
+  readonly #runningOfDevice = new Map<string, UploadsOfDevice>();
   /** One per upload that has not ended completely; it resolves when the upload has. */
   readonly #ends = new Set<Promise<void>>();
   readonly #waiting: WaitingUploads;
@@ -157,7 +164,7 @@ export class UploadScheduler {
     this.#waiting.drop(device);
     this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
-    for (const upload of this.#runningOfDevice.get(device) ?? []) upload.interrupt();
+    for (const upload of this.#runningOf(device)) upload.interrupt();
   }
 
   /**
@@ -194,9 +201,11 @@ export class UploadScheduler {
   #rememberWithoutBase(versionId: Hash): void {
     remember(this.#withoutBase, versionId);
   }
+  #runningOf(device: string): Iterable<IncomingUpload> {
+    return this.#runningOfDevice.get(device)?.uploads ?? [];
+  }
   #byTransfer(device: string, transfer: string): IncomingUpload | undefined {
-    for (const upload of this.#runningOfDevice.get(device) ?? [])
-      if (upload.transfer === transfer) return upload;
+    for (const upload of this.#runningOf(device)) if (upload.transfer === transfer) return upload;
     return undefined;
   }
 
@@ -205,7 +214,7 @@ export class UploadScheduler {
    */
   #startWaiting(device: string): void {
     if (this.#closed) return;
-    let running = this.#runningOfDevice.get(device)?.size ?? 0;
+    let running = this.#runningOfDevice.get(device)?.uploads.size ?? 0;
     while (running < this.parts.limits.receptionsPerDevice) {
       const isReady = ({ versionId }: Accepted): boolean => !this.#running.has(versionId);
       if (!this.#waiting.some(device, isReady)) return;
@@ -234,6 +243,11 @@ export class UploadScheduler {
       versionId: accepted.versionId,
     };
     const { versionId } = accepted;
+    const ofDevice = this.#runningOfDevice.get(device) ?? {
+      uploads: new Set(),
+      slowBudget: slowLinkBudget(this.parts.limits.blockBytes),
+    };
+    this.#runningOfDevice.set(device, ofDevice);
     const upload = new IncomingUpload(
       {
         device,
@@ -244,6 +258,7 @@ export class UploadScheduler {
       },
       {
         ...this.parts,
+        slowBudget: ofDevice.slowBudget,
         onWanted: (want) => events.emit({ event: "wanted", ...about, ...want }),
         onProgress: (progress) => {
           if (this.#isWorthAnEvent(versionId, progress.bytes, progress.totalBytes))
@@ -252,9 +267,7 @@ export class UploadScheduler {
       },
     );
     this.#running.set(accepted.versionId, upload);
-    const ofDevice = this.#runningOfDevice.get(device);
-    if (ofDevice === undefined) this.#runningOfDevice.set(device, new Set([upload]));
-    else ofDevice.add(upload);
+    ofDevice.uploads.add(upload);
     const ended = this.#runToEnd(upload);
     this.#ends.add(ended);
     void ended.finally(() => this.#ends.delete(ended));
@@ -283,8 +296,8 @@ export class UploadScheduler {
     const { versionId, device, accepted } = upload;
     this.#running.delete(versionId);
     const ofDevice = this.#runningOfDevice.get(device);
-    ofDevice?.delete(upload);
-    if (ofDevice?.size === 0) this.#runningOfDevice.delete(device);
+    ofDevice?.uploads.delete(upload);
+    if (ofDevice?.uploads.size === 0) this.#runningOfDevice.delete(device);
     this.#reportedBytes.delete(versionId);
     switch (end.end) {
       case "recorded":

@@ -34,6 +34,7 @@ export interface UploadTransferParts {
   readonly generation: number;
   readonly spools: SpoolFolder;
   readonly budget: WindowBudget;
+  readonly slowBudget: WindowBudget;
   readonly sender: DeviceSender;
   readonly clock: Clock;
   readonly log: Log;
@@ -125,7 +126,7 @@ export class UploadTransfer {
   }
 
   #startReceiver(saved: SavedTransfer | undefined): RunningReceiver {
-    const { limits, clock, budget, sender, device } = this.parts;
+    const { limits, clock, budget, slowBudget, sender, device } = this.parts;
     const { id, reason, objects, held, optimizer, ownReferences } = this.request;
     const own = ownReferences
       ? new Map(tensorRefsOf(objects).map((tensor, index) => [tensor.id, index]))
@@ -155,6 +156,7 @@ export class UploadTransfer {
     const ports = {
       clock,
       budget,
+      slowBudget,
       send: (message: Parameters<DeviceSender["send"]>[1]) => {
         void sender.send(device, message);
       },

@@ -20,7 +20,11 @@ import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes } from "../../shared/wire/limits.js";
 import type { Body } from "../../shared/wire/messages.js";
 import { buildTopic, clientIdOf, deviceSubscriptions } from "../../shared/wire/topics.js";
-import { runReceiver, type RunningReceiver } from "../../shared/wire/transfer/run-receiver.js";
+import {
+  runReceiver,
+  slowLinkBudget,
+  type RunningReceiver,
+} from "../../shared/wire/transfer/run-receiver.js";
 import { runSender } from "../../shared/wire/transfer/run-sender.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
@@ -232,6 +236,7 @@ async function blockReceiver(
       {
         clock: nodeClock(),
         budget: new WindowBudget(64 * 2 ** 20),
+        slowBudget: slowLinkBudget(blockBytes),
         send,
         write: async (offset, bytes) => {
           await target.write(bytes, 0, bytes.length, offset);

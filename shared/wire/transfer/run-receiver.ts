@@ -11,20 +11,28 @@ import {
   type ReceiverOptions,
   type ReceiverState,
 } from "./receiver.js";
-import type { BudgetShare, WindowBudget } from "./window-budget.js";
+import { WindowBudget, type BudgetShare } from "./window-budget.js";
 
 /**
- * A transfer that brings no block for so long is slow: it has a short window of its own and none of the budget.
- * Otherwise a few links that are slow, or send nothing on purpose, would keep all others from asking. What is under
- * way on such a link is not in this process's memory, but for part of a block.
+ * A transfer that brings no block for so long is slow: it has none of the process's budget, and shares a short window
+ * with the other slow transfers of its link. Otherwise a few links that are slow, or send nothing on purpose, would
+ * keep all others from asking. A process that is busy itself finds all links slow, so what they have together must
+ * not grow with the transfers.
  */
 const slowAfterMs = 1_000;
 const slowWindow = 2;
+
+/** What the slow transfers of one link have in flight together. */
+export function slowLinkBudget(blockBytes: number): WindowBudget {
+  return new WindowBudget(slowWindow * blockBytes);
+}
 
 export interface ReceiverPorts {
   readonly clock: Pick<Clock, "monotonic" | "after">;
   /** One budget for all transfers of the process. */
   readonly budget: WindowBudget;
+  /** One budget for the transfers of this link that are slow (`slowLinkBudget`). */
+  readonly slowBudget: WindowBudget;
   /** Sends a request of the receiver; it may get lost. */
   send(message: BlockRequest): void;
   /** Writes verified bytes; when it resolves, a restart with the saved state finds them. */
@@ -59,7 +67,8 @@ class Runner implements RunningReceiver {
   readonly machine: TransferReceiver;
   readonly finished: Promise<readonly Encoding[]>;
   readonly #ports: ReceiverPorts;
-  readonly #share: BudgetShare;
+  readonly #fastShare: BudgetShare;
+  readonly #slowShare: BudgetShare;
   #heldBytes = 0;
   #heldSlots = 0;
   #isStopped = false;
@@ -74,11 +83,13 @@ class Runner implements RunningReceiver {
   constructor(machine: TransferReceiver, ports: ReceiverPorts) {
     this.machine = machine;
     this.#ports = ports;
-    this.#share = ports.budget.join(() => {
+    const wake = (): void => {
       queueMicrotask(() => {
         this.#step([]);
       });
-    });
+    };
+    this.#fastShare = ports.budget.join(wake);
+    this.#slowShare = ports.slowBudget.join(wake);
     this.finished = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -115,7 +126,7 @@ class Runner implements RunningReceiver {
     for (const effect of effects) this.#perform(effect);
     if (this.#isStopped) return;
     this.#judgePace(effects.some(({ type }) => type === "write"));
-    const slots = this.#isSlow ? this.#slowSlots() : this.#takeSlots();
+    const slots = this.#takeSlots();
     for (const effect of this.machine.ask(slots, this.#ports.clock.monotonic())) this.#perform(effect);
     if (!this.#isStopped) this.#setTimer();
   }
@@ -123,16 +134,24 @@ class Runner implements RunningReceiver {
   #judgePace(hasBlock: boolean): void {
     const nowMs = this.#ports.clock.monotonic();
     const isLate = nowMs - this.#awaitedSinceMs >= slowAfterMs;
-    if (hasBlock) this.#isSlow = isLate;
-    else if (this.machine.blocksAwaited > 0) this.#isSlow ||= isLate;
+    if (hasBlock) this.#setSlow(isLate);
+    else if (this.machine.blocksAwaited > 0 && isLate) this.#setSlow(true);
     if (hasBlock || this.machine.blocksAwaited === 0) this.#awaitedSinceMs = nowMs;
   }
 
-  #slowSlots(): number {
-    this.#giveBack(0);
-    this.#share.pass();
-    const { slotsWanted, slotsHeld } = this.machine;
-    return Math.min(slotsWanted, Math.max(0, slowWindow - slotsHeld));
+  /** What is in flight moves to the other budget. */
+  #setSlow(isSlow: boolean): void {
+    if (this.#isSlow === isSlow) return;
+    this.#giveBack(this.machine.slotsHeld);
+    const before = this.#share;
+    this.#isSlow = isSlow;
+    this.#share.carry(this.#heldBytes);
+    before.pass();
+    before.give(this.#heldBytes);
+  }
+
+  get #share(): BudgetShare {
+    return this.#isSlow ? this.#slowShare : this.#fastShare;
   }
 
   /** As many slots as are wanted and the budget allows. */

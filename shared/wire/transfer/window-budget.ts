@@ -1,6 +1,6 @@
 /**
- * One budget of bytes in flight for all windows of a process. Transfers take turns, block by block, so that a
- * thousand devices that wake together hold no more memory than one. Pure bookkeeping.
+ * One budget of bytes in flight for all windows of a process, or of a slow link. Transfers take turns, block by block,
+ * so that a thousand devices that wake together hold no more memory than one. Pure bookkeeping.
  */
 
 /** One transfer's share of the budget. */
@@ -10,6 +10,8 @@ export interface BudgetShare {
    * false.
    */
   take(bytes: number): boolean;
+  /** Takes what is in flight already, also where the budget has no space left. */
+  carry(bytes: number): void;
   give(bytes: number): void;
   /** Leaves the queue: this share wants nothing now. */
   pass(): void;
@@ -34,6 +36,9 @@ export class WindowBudget {
   join(wake: () => void): BudgetShare {
     const share: BudgetShare = {
       take: (bytes) => this.#take(share, wake, bytes),
+      carry: (bytes) => {
+        this.#usedBytes += bytes;
+      },
       give: (bytes) => {
         this.#usedBytes = Math.max(0, this.#usedBytes - bytes);
         this.#wakeFirst(share);

@@ -5,7 +5,7 @@ import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { maxBlockBytes } from "../../../../shared/wire/limits.js";
 import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
-import { runReceiver } from "../../../../shared/wire/transfer/run-receiver.js";
+import { runReceiver, slowLinkBudget } from "../../../../shared/wire/transfer/run-receiver.js";
 import { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { testFleet, type TestServer } from "../../../helpers/test-server.js";
@@ -37,6 +37,7 @@ export async function fetchObjects(
     {
       clock: nodeClock(),
       budget: new WindowBudget(2 ** 24),
+      slowBudget: slowLinkBudget(maxBlockBytes),
       send: (message) => {
         void device.send(message);
       },

@@ -4,7 +4,11 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import type { Clock } from "../../../../../shared/ports.js";
-import { runReceiver, type RunningReceiver } from "../../../../../shared/wire/transfer/run-receiver.js";
+import {
+  runReceiver,
+  slowLinkBudget,
+  type RunningReceiver,
+} from "../../../../../shared/wire/transfer/run-receiver.js";
 import { runSender, type RunningSender } from "../../../../../shared/wire/transfer/run-sender.js";
 import { streamObjectOfBytes, type StreamObject } from "../../../../../shared/wire/transfer/stream.js";
 import { WindowBudget } from "../../../../../shared/wire/transfer/window-budget.js";
@@ -50,6 +54,8 @@ interface Pair {
 interface PairOptions {
   readonly clock: HandClock;
   readonly budget: WindowBudget;
+  /** That of the link; absent: the transfer has a link of its own. */
+  readonly slowBudget?: WindowBudget;
   /** What the sender sends; the source's bytes when absent. */
   readonly objects?: readonly StreamObject[];
   /** Delivers a message, or loses it by not calling `step`. */
@@ -58,6 +64,7 @@ interface PairOptions {
 /** A sender and a receiver that are connected directly. */
 function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOptions): Pair {
   const { objects = [streamObjectOfBytes(source)], deliver = (step): void => step() } = rest;
+  const slowBudget = rest.slowBudget ?? slowLinkBudget(blockBytes);
   const transfer = id.toString(16).padStart(16, "0");
   const target = new Uint8Array(source.length);
   const max = { inFlight: 0 };
@@ -78,6 +85,7 @@ function pair(id: number, source: Uint8Array, { clock, budget, ...rest }: PairOp
     {
       clock,
       budget,
+      slowBudget,
       send: (message) => {
         deliver(() => {
           sender.onRequest(message);
@@ -136,24 +144,78 @@ test("links that bring nothing do not keep others from the budget", async () => 
   assert.equal(budget.usedBytes, 0);
 });
 
+/** Delivers over one link, where a block takes so long. */
+function linkOf(clock: HandClock, msOfBlock: () => number): NonNullable<PairOptions["deliver"]> {
+  let freeAtMs = 0;
+  return (step, isBlock) => {
+    if (!isBlock) {
+      step();
+      return;
+    }
+    freeAtMs = Math.max(freeAtMs, clock.monotonic()) + msOfBlock();
+    clock.after(freeAtMs - clock.monotonic(), step);
+  };
+}
+
+test("transfers of one slow link share the two blocks that it has under way", async () => {
+  const clock = new HandClock();
+  const budget = new WindowBudget(8 * blockBytes);
+  const slowBudget = slowLinkBudget(blockBytes);
+  const deliver = linkOf(clock, () => 2_000);
+  const sources = Array.from({ length: 6 }, (_, seed) => bytesOf(10 * blockBytes, seed));
+  const pairs = sources.map((source, id) => pair(id, source, { clock, budget, slowBudget, deliver }));
+  const awaited: number[] = [];
+  while (!pairs.every(({ receiver }) => receiver.machine.isEnded)) {
+    for (let n = 0; n < 20; n++) await settle();
+    clock.advance();
+    const written = pairs.map(({ receiver }) => receiver.machine.progress.writtenBlocks);
+    if (written.every((count) => count > 1))
+      awaited.push(pairs.reduce((sum, { receiver }) => sum + receiver.machine.blocksAwaited, 0));
+  }
+  assert.ok(awaited.length > 10 && awaited.every((count) => count <= 2), awaited.join(" "));
+  await Promise.all(pairs.map(({ receiver }) => receiver.finished));
+  pairs.forEach(({ target }, id) => {
+    assert.deepEqual(target, sources[id]);
+  });
+  assert.equal(budget.usedBytes, 0);
+  assert.equal(slowBudget.usedBytes, 0);
+});
+
+test("a transfer of a slow link that brings nothing any more does not stop the others of that link", async () => {
+  const clock = new HandClock();
+  const budget = new WindowBudget(8 * blockBytes);
+  const slowBudget = slowLinkBudget(blockBytes);
+  const deliver = linkOf(clock, () => 2_000);
+  const source = bytesOf(20 * blockBytes, 1);
+  const silent = pair(1, source, {
+    clock,
+    budget,
+    slowBudget,
+    deliver: (step, isBlock) => {
+      if (!isBlock || silent.receiver.machine.progress.writtenBlocks < 3) deliver(step, isBlock);
+    },
+  });
+  const other = pair(2, source, { clock, budget, slowBudget, deliver });
+  while (!other.receiver.machine.isEnded) {
+    for (let n = 0; n < 20; n++) await settle();
+    clock.advance();
+  }
+  await other.receiver.finished;
+  assert.deepEqual(other.target, source);
+  silent.receiver.stop();
+  assert.equal(slowBudget.usedBytes, 0);
+});
+
 test("a link that is slow has two blocks under way, and its share of the budget when it is fast again", async () => {
   const clock = new HandClock();
   const budget = new WindowBudget(8 * blockBytes);
   const source = bytesOf(60 * blockBytes, 1);
   const msOfBlock = { slow: 2_000, fast: 10 };
   let pace: keyof typeof msOfBlock = "slow";
-  let freeAtMs = 0;
   const { receiver, target } = pair(1, source, {
     clock,
     budget,
-    deliver: (step, isBlock) => {
-      if (!isBlock) {
-        step();
-        return;
-      }
-      freeAtMs = Math.max(freeAtMs, clock.monotonic()) + msOfBlock[pace];
-      clock.after(freeAtMs - clock.monotonic(), step);
-    },
+    deliver: linkOf(clock, () => msOfBlock[pace]),
   });
   const awaited: number[] = [];
   while (!receiver.machine.isEnded) {
@@ -278,6 +340,7 @@ test("a disk error of a write or read ends the transfer with that error and rele
     {
       clock,
       budget,
+      slowBudget: slowLinkBudget(blockBytes),
       send: (message) => {
         sender.onRequest(message);
       },
