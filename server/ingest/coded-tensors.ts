@@ -24,9 +24,12 @@ export const keyframeDepth = 8;
  */
 export const mixedKeyframeDepth = 2;
 
-/** Max number and max total bytes of tensors that wait to be decoded while further ones are read. */
+/**
+ * Max number and max total bytes of tensors that wait to be decoded while further ones are read. Each is there with
+ * its coded bytes and its references.
+ */
 const maxAhead = 512;
-const maxAheadBytes = 16 * 1024 * 1024;
+const maxAheadBytes = 4 * 1024 * 1024;
 
 /**
  * Puts the tensors and streamed objects of a transfer into the pack. Several coded tensors are processed

@@ -5,6 +5,7 @@
  * thread code.
  */
 import { availableParallelism } from "node:os";
+import PQueue from "p-queue";
 import { movable, WorkerCalls } from "../../threads/worker-calls.js";
 import {
   codedBytesOf,
@@ -29,6 +30,8 @@ const maxInlineBytes = 4 * 1024 * 1024;
 const startAfterBytes = 2 * 1024 * 1024;
 /** The disk is too slow to keep more threads busy, and each takes a core and memory. */
 const maxThreads = 4;
+/** Jobs that a thread has at once: one that it works on, and the next. Their buffers were copied; the others wait. */
+const jobsPerThread = 2;
 /** Threads end after between one and two of these periods without work. */
 const idleMs = 10_000;
 
@@ -37,6 +40,7 @@ export class DecodingLost extends Error {}
 
 interface Thread {
   readonly calls: WorkerCalls<DecodingJob, DecodedSteps>;
+  readonly queue: PQueue;
   /** Bytes it still has to decode. */
   queuedBytes: number;
 }
@@ -76,11 +80,13 @@ export class DecodingThreads {
       this.#inlineBytes += bytes;
       return decodeSteps(await tensorDecoder(), job);
     }
-    const sent = detached(job);
     thread.queuedBytes += bytes;
     this.#isUsed = true;
     try {
-      return await thread.calls.call(sent, buffersOf(sent));
+      return await thread.queue.add(async () => {
+        const sent = detached(job);
+        return await thread.calls.call(sent, buffersOf(sent));
+      });
     } catch (error) {
       if (thread.calls.failure === undefined) throw error;
       // The same cause may end the next thread.
@@ -116,6 +122,7 @@ export class DecodingThreads {
         new URL("./decoding-thread.js", import.meta.url),
         "decodes tensors",
       ),
+      queue: new PQueue({ concurrency: jobsPerThread }),
       queuedBytes: 0,
     }));
     // Idle threads hold memory.

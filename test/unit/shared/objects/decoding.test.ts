@@ -128,6 +128,19 @@ describe("decoding in threads", () => {
     await threads.close();
   });
 
+  it("gives a thread two jobs at once, so that no more are held twice", async () => {
+    const threads = new DecodingThreads(1, 0);
+    await turnsDuring(threads.decode(bigJob())); // Until the thread has started.
+    const jobs = Array.from({ length: 6 }, () => jobOf({ isInMemory: true, canMoveStored: true }));
+    const decoded = jobs.map((job) => threads.decode(job));
+    await Promise.resolve();
+    const isSent = ({ steps }: DecodingJob): boolean => steps.every(({ stored }) => stored.length === 0);
+    assert.deepEqual(jobs.map(isSent), [true, true, false, false, false, false]);
+    for (const { bytes } of await Promise.all(decoded))
+      assert.deepEqual(bytes.get(idOfTensor(fourth)), fourth.bytes);
+    await threads.close();
+  });
+
   it("names the tensor whose bytes no codec wrote, and refuses unknown codes", async () => {
     for (const threads of [new DecodingThreads(1, 0), new DecodingThreads(1)]) {
       await threads.decode(bigJob());
