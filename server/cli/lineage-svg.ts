@@ -1,5 +1,6 @@
 /** The lineage of versions as a picture: `stemma model log MODEL --svg > lineage.svg`. Pure. */
-import { columnsOf, formatBytes, formatTime } from "../../shared/cli/output.js";
+import { formatBytes, formatTime } from "../../shared/cli/output.js";
+import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { LineageVersion } from "../api/lineage-definitions.js";

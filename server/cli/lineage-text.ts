@@ -1,5 +1,6 @@
 /** The lineage of versions as lines for a terminal: drawing and texts within its columns. Pure. */
-import { columnsOf, formatBytes, formatTime } from "../../shared/cli/output.js";
+import { formatBytes, formatTime } from "../../shared/cli/output.js";
+import { columnsOf } from "../../shared/cli/text-width.js";
 import { printable } from "../../shared/printable.js";
 import type { LineageVersion } from "../api/lineage-definitions.js";
 import { drawLanes, type GraphLine } from "./lineage-lanes.js";

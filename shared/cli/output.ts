@@ -5,6 +5,7 @@
 import { createRequire } from "node:module";
 import { StemmaError } from "../errors.js";
 import { printable } from "../printable.js";
+import { columnsOf, wrapLine } from "./text-width.js";
 
 export const outputForms = ["table", "json", "yaml", "name"] as const;
 export type OutputForm = (typeof outputForms)[number];
@@ -51,6 +52,11 @@ export class Output {
   get columns(): number {
     const { columns } = this.stdout as { readonly columns?: number };
     return this.stdout.isTTY === true && columns !== undefined && columns > 0 ? columns : 80;
+  }
+
+  /** The lines as one text, in which those that are wider than the terminal are broken between words. */
+  wrap(lines: readonly string[]): string {
+    return lines.flatMap((line) => wrapLine(line, this.columns)).join("\n");
   }
 
   /** Prints a drawing on stdout as it is. Its texts from files and devices must have gone through `printable`. */
@@ -121,19 +127,6 @@ function toYaml(data: unknown): string {
 }
 
 const columnGap = "  ";
-
-const plainText = /^[\x20-\x7e]*$/;
-let stringWidth: ((text: string) => number) | undefined;
-
-/**
- * Columns of a text on a terminal. Most text is plain ASCII, for which the library takes 20 times as long as this;
- * it is loaded only for other text, since that takes half as long as Node takes to start.
- */
-export function columnsOf(text: string): number {
-  if (plainText.test(text)) return text.length;
-  stringWidth ??= (createRequire(import.meta.url)("string-width") as typeof import("string-width")).default;
-  return stringWidth(text);
-}
 
 /**
  * A table without frames that survives `cut` and narrow terminals. Each cell is measured and padded once, so

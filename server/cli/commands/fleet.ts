@@ -38,7 +38,7 @@ async function statusCommand({ output, operations, options: { fleet } }: Command
   output.print({
     data: { fleet, devices, rollouts: open },
     names: [fleet],
-    text: [
+    text: output.wrap([
       `fleet ${fleet}: ${describeCounts(devices)}`,
       ...describeRuns(devices).map((line) => `  ${line}`),
       ...unserved.map(({ device, state, quarantined, doubt }) =>
@@ -47,7 +47,7 @@ async function statusCommand({ output, operations, options: { fleet } }: Command
           : `${device} doubts this server: ${doubt?.text ?? ""}`,
       ),
       ...open.flatMap(headOfRollout),
-    ].join("\n"),
+    ]),
   });
 }
 

@@ -35,7 +35,7 @@ async function watchCommand(
     for (const line of changesOf(before, now)) output.info(line);
     const isOver = now.phase !== "created" && now.phase !== "running";
     if (isOver) {
-      output.print({ data: now, names: [now.name], text: headOfRollout(now).join("\n") });
+      output.print({ data: now, names: [now.name], text: output.wrap(headOfRollout(now)) });
       if (now.phase !== "done") process.exitCode = exitStatus.partly;
       return;
     }

@@ -302,7 +302,7 @@ function printRollout(
   output.print({
     data: rollout,
     names: [rollout.name],
-    text: [...headOfRollout(rollout), ...more].join("\n"),
+    text: output.wrap([...headOfRollout(rollout), ...more]),
   });
 }
 
@@ -338,7 +338,7 @@ async function showCommand(
   output.print({
     data: { ...found, members },
     names: members.map(({ device }) => device),
-    text: [...headOfRollout(found), ...rows].join("\n"),
+    text: output.wrap([...headOfRollout(found), ...rows]),
   });
 }
 

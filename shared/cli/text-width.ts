@@ -1,0 +1,50 @@
+/** How wide text is on a terminal, and lines that fit one. */
+import { createRequire } from "node:module";
+
+const plainText = /^[\x20-\x7e]*$/;
+let stringWidth: ((text: string) => number) | undefined;
+
+/**
+ * Columns of a text on a terminal. Most text is plain ASCII, for which the library takes 20 times as long as this;
+ * it is loaded only for other text, since that takes half as long as Node takes to start.
+ */
+export function columnsOf(text: string): number {
+  if (plainText.test(text)) return text.length;
+  stringWidth ??= (createRequire(import.meta.url)("string-width") as typeof import("string-width")).default;
+  return stringWidth(text);
+}
+
+/**
+ * Breaks text between words. A word that is wider alone stays whole, so that it can be copied.
+ * @param columns of each part
+ * @param firstColumns of the first part, where that is different
+ */
+export function wrapText(text: string, columns: number, firstColumns = columns): readonly string[] {
+  const [first = "", ...words] = text.split(" ");
+  const parts: string[] = [];
+  let part = first;
+  let width = columnsOf(first);
+  for (const word of words) {
+    const wordWidth = columnsOf(word);
+    if (width + 1 + wordWidth <= (parts.length === 0 ? firstColumns : columns)) {
+      part += ` ${word}`;
+      width += 1 + wordWidth;
+    } else {
+      parts.push(part);
+      part = word;
+      width = wordWidth;
+    }
+  }
+  return [...parts, part];
+}
+
+/** Spaces by which what follows of a broken line is indented more than its beginning. */
+const hangingIndent = 4;
+
+/** Breaks a line, which may be indented, so that no part of it is wider than this many columns. */
+export function wrapLine(line: string, columns: number): readonly string[] {
+  const text = line.trimStart();
+  const indent = line.length - text.length;
+  const parts = wrapText(text, columns - indent - hangingIndent, columns - indent);
+  return parts.map((part, at) => " ".repeat(at === 0 ? indent : indent + hangingIndent) + part);
+}
