@@ -11,6 +11,7 @@ import { printScope, ruleFor } from "../repository/retention/retention-plan.js";
 import type { DropCandidate } from "../repository/versions/drop-version.js";
 import { dropDataByPolicy } from "./drop-data-by-policy.js";
 import { dropTask, runDrops } from "./drop-tensors.js";
+import { ReplayJobs } from "./replay-jobs.js";
 
 const dayMs = 86_400_000;
 
@@ -23,7 +24,8 @@ export async function dropByPolicy(
   const repository = await context.fleets.get(fleet);
   const policies = repository.dropPolicies();
   const nowMs = context.home.ports.clock.now();
-  const data = await dropDataByPolicy(repository, { nowMs, isDry: dryRun, signal });
+  const replays = new ReplayJobs(context.home, fleet);
+  const data = await dropDataByPolicy(repository, { nowMs, replays, isDry: dryRun, signal });
   const isMeant =
     (setting: DropPolicySetting) =>
     ({ versionId, replayMs, state: { recordedAtMs } }: DropCandidate): boolean => {

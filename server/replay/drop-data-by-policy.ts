@@ -10,8 +10,10 @@ import type { DropPolicySetting } from "../repository/retention/drop-policies.js
 import { planDataDrops } from "../repository/retention/data-drop-plan.js";
 import { printScope, ruleFor } from "../repository/retention/retention-plan.js";
 import type { DataDropCandidate } from "../repository/versions/drop-data.js";
+import type { ReplayJobs } from "./replay-jobs.js";
 
 const dayMs = 86_400_000;
+const isQueued = "a replay of it is queued (stemma replay list)";
 /** After these its data stay, and the others go on. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
   "DROP_REFUSED",
@@ -24,6 +26,8 @@ const refusals: ReadonlySet<ErrorCode> = new Set([
 
 export interface DataDropWish {
   readonly nowMs: number;
+  /** The fleet's queued replays, whose data stay until they ended. */
+  readonly replays: Pick<ReplayJobs, "waiting" | "unlessWaiting">;
   readonly isDry: boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -31,7 +35,7 @@ export interface DataDropWish {
 /** @returns undefined where no policy says anything of data */
 export async function dropDataByPolicy(
   repository: FleetRepository,
-  { nowMs, isDry, signal }: DataDropWish,
+  { nowMs, replays, isDry, signal }: DataDropWish,
 ): Promise<DroppedData | undefined> {
   const policies = repository.dropPolicies();
   if (policies.every(({ policy }) => policy.dataAfterDays === undefined)) return undefined;
@@ -46,12 +50,17 @@ export async function dropDataByPolicy(
     return isDue ? setting : undefined;
   };
   const { versions, needed } = await repository.dataDropCandidates();
-  const plan = planDataDrops(versions, (version) => settingFor(version) !== undefined, needed);
+  const queued = await replays.waiting();
+  const judged = versions.map((version) =>
+    version.stays === undefined && queued.has(version.versionId) ? { ...version, stays: isQueued } : version,
+  );
+  const plan = planDataDrops(judged, (version) => settingFor(version) !== undefined, needed);
   const kept = plan.keep.map(({ version, because }) => ({ ...named(version), because }));
   const dropped: DroppedData["dropped"][number][] = [];
   for (const { version, ...bytes } of plan.drop) {
     signal?.throwIfAborted();
-    const why = isDry ? undefined : await drop(repository, version, becauseOf(settingFor(version)));
+    const because = becauseOf(settingFor(version));
+    const why = isDry ? undefined : await drop({ repository, replays }, version, because);
     if (why === undefined) dropped.push({ ...named(version), ...bytes });
     else kept.push({ ...named(version), because: why });
   }
@@ -60,15 +69,15 @@ export async function dropDataByPolicy(
 
 /** @returns why its data stay, as text */
 async function drop(
-  repository: FleetRepository,
+  { repository, replays }: { readonly repository: FleetRepository } & Pick<DataDropWish, "replays">,
   { versionId }: DataDropCandidate,
   because: string,
 ): Promise<string | undefined> {
   try {
     // Nothing is given up that this server did not once have as it was recorded.
     await repository.confirmStored(versionId);
-    await repository.dropData(versionId, because);
-    return undefined;
+    const isDropped = await replays.unlessWaiting(versionId, () => repository.dropData(versionId, because));
+    return isDropped ? undefined : isQueued;
   } catch (error) {
     if (isStemmaError(error) && refusals.has(error.code)) return messageOf(error);
     throw error;

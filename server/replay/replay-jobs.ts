@@ -108,6 +108,23 @@ export class ReplayJobs {
     });
   }
 
+  /** The versions whose replay waits or runs. */
+  async waiting(): Promise<ReadonlySet<Hash>> {
+    return waitingOf(await this.list());
+  }
+
+  /**
+   * Work that must not happen while a replay of the version waits or runs; none is queued meanwhile.
+   * @returns whether the work was done
+   */
+  unlessWaiting(versionId: Hash, work: () => Promise<unknown>): Promise<boolean> {
+    return this.#queue.run(async () => {
+      if (waitingOf(await this.#read()).has(versionId)) return false;
+      await work();
+      return true;
+    });
+  }
+
   /** @returns undefined where it does not wait */
   cancel(versionId: Hash): Promise<StoredReplay | undefined> {
     return this.end(versionId, { state: "cancelled" });
@@ -165,6 +182,10 @@ export class ReplayJobs {
     };
     await writeDurably(this.home.ports.files, this.#path, Buffer.from(`${JSON.stringify(content)}\n`));
   }
+}
+
+function waitingOf(replays: readonly StoredReplay[]): ReadonlySet<Hash> {
+  return new Set(replays.filter(({ state }) => state === "waiting").map(({ versionId }) => versionId));
 }
 
 function byTurn(a: StoredReplay, b: StoredReplay): number {

@@ -7,6 +7,7 @@ import { openFleets } from "../../../../server/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { rebuildVersion } from "../../../../server/replay/rebuild-on-demand.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import type { Home } from "../../../../server/repository/home.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { exampleTable } from "../../../helpers/example-table.js";
 
@@ -15,6 +16,7 @@ const fleet = "cars";
 export interface OpenedFleet {
   readonly operations: ServerOperations;
   readonly repository: FleetRepository;
+  readonly home: Home;
   close(): Promise<void>;
 }
 
@@ -24,6 +26,7 @@ export async function openFleet(path: string): Promise<OpenedFleet> {
   return {
     operations: localOperations({ home, fleets, version: "test" }),
     repository: await fleets.get(fleet, { create: true }),
+    home,
     close: async () => {
       await fleets.close();
       await home.close();

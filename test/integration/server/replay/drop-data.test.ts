@@ -1,6 +1,9 @@
 /** Stored data of proved versions whose policy keeps their tensors: they go, and the versions stay whole and say so. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
+import { dropDataByPolicy } from "../../../../server/replay/drop-data-by-policy.js";
+import { ReplayJobs } from "../../../../server/replay/replay-jobs.js";
 import { trainedHome, withFleet, type OpenedFleet } from "../../../fault/server/replay/dropped-fleet.js";
 
 const fleet = "cars";
@@ -48,6 +51,11 @@ describe("data dropped by policy", () => {
       assert.match(registered.kept[2]?.because ?? "", /no replay/);
       await operations.removeDataset({ fleet, name: "table", evenIfUsed: true });
       await operations.hold({ fleet, model: "sums:2", held: true, because: "incident" });
+      await operations.queueReplay({ fleet, model: "sums:1" });
+      const queued = await apply(opened);
+      assert.deepEqual(queued.dropped, []);
+      assert.match(queued.kept[0]?.because ?? "", /replay of it is queued/);
+      await operations.cancelReplay({ fleet, model: "sums:1" });
       const dry = await apply(opened, true);
       assert.deepEqual(
         dry.dropped.map(({ version, freedBytes }) => [version, freedBytes]),
@@ -66,11 +74,29 @@ describe("data dropped by policy", () => {
       assert.match(kept[0]?.because ?? "", /data of its training were dropped/);
     }));
 
+  it("keeps those of a version whose replay is queued after it was chosen", () =>
+    inFleet(async ({ operations, repository, home }) => {
+      await operations.hold({ fleet, model: "sums:2", held: false, because: "over" });
+      const chosen: FleetRepository = {
+        ...repository,
+        confirmStored: async (versionId) => {
+          await operations.queueReplay({ fleet, model: versionId });
+          return await repository.confirmStored(versionId);
+        },
+      };
+      const replays = new ReplayJobs(home, fleet);
+      const report = await dropDataByPolicy(chosen, { nowMs: Date.now(), replays, isDry: false });
+      assert.deepEqual(report?.dropped, []);
+      const second = report.kept.find(({ version }) => version === 2);
+      assert.match(second?.because ?? "", /replay of it is queued/);
+      assert.equal(repository.resolve("sums:2").dataDropped, undefined);
+      await operations.cancelReplay({ fleet, model: "sums:2" });
+    }));
+
   it("frees them with the last version that needs them, which stay whole", () =>
     inFleet(async (opened) => {
       const { operations, repository } = opened;
       assert.equal((await operations.replay({ fleet, model: "sums:3" })).verdict, "proved");
-      await operations.hold({ fleet, model: "sums:2", held: false, because: "over" });
       const { dropped, freedBytes } = await apply(opened);
       assert.deepEqual(
         dropped.map(({ version }) => version),
