@@ -16,6 +16,7 @@ import { certificateDue } from "../shared/wire/device-events.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
 import type { Block, Command, CommandResult, ManifestPart, Offer, Receipt } from "../shared/wire/messages.js";
 import { CurrentStore } from "./current/current-store.js";
+import { transfersFolder } from "./home/agent-home.js";
 import { Intake } from "./intake/intake.js";
 import type { RecentEvents } from "../shared/adapters/recent-log.js";
 import { LineForms } from "./lines/line-forms.js";
@@ -36,6 +37,7 @@ import { Outbox } from "./outbox/outbox.js";
 import { pinnedSamples } from "./outbox/outbox-state.js";
 import { UploadCoding } from "./outbox/upload-coding.js";
 import { Uploads } from "./outbox/uploads.js";
+import { measureDisk } from "./measure-disk.js";
 import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
 import { ClockError } from "./session/clock-error.js";
 import { FileSaver } from "./saving/save-file.js";
@@ -122,8 +124,6 @@ export interface AgentServices extends Omit<Stores, "counter"> {
 /** Milliseconds after which a download that was not continued is removed. */
 const oldTransferMs = 7 * 24 * 3_600_000;
 
-const transfersOf = ({ home }: Pick<AgentParts, "home">): string => join(home, "transfers");
-
 /** The folder whose files are read as samples of a line. */
 export function inboxOf({ config, home }: Pick<AgentParts, "config" | "home">, line: string): string {
   return config.lines[line]?.watch ?? join(home, "inbox", line);
@@ -150,7 +150,8 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const stores = await openStores(parts);
   const { outbox, current, intakes } = stores;
   const clockError = new ClockError();
-  const diskUse = (): Promise<DiskUse> => measureDisk(parts, stores);
+  const { lines } = enrolment;
+  const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines, ...stores });
   const common = {
     files,
     home,
@@ -182,7 +183,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const uploads = composeUploads(parts, stores, link, diskUse);
   const downloads = new Downloads({
     files,
-    folder: transfersOf(parts),
+    folder: transfersFolder(parts.home),
     clock,
     blockBytes: profile.link.blockBytes,
     window: profile.link.window,
@@ -232,7 +233,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     ...common,
     activator,
     releases,
-    lines: enrolment.lines,
+    lines,
     onEvent: (name, text, line) => {
       reactions.report(name, text, line);
     },
@@ -286,8 +287,8 @@ async function openReleases(
 
 async function openStores(parts: AgentParts): Promise<Stores> {
   const { files, home, clock, random, log, profile, enrolment, onFatal, decodedCacheBytes } = parts;
-  await clearOldTransfers(files, transfersOf(parts), clock.now());
-  await UploadCoding.clear(files, transfersOf(parts));
+  await clearOldTransfers(files, transfersFolder(parts.home), clock.now());
+  await UploadCoding.clear(files, transfersFolder(parts.home));
   const counter = await SessionCounter.open(files, home);
   const outbox = await Outbox.open({
     files,
@@ -319,18 +320,6 @@ async function clearOldTransfers(files: Files, folder: string, nowMs: number): P
     const stat = await files.stat(join(folder, name));
     if (stat !== undefined && nowMs - stat.modifiedMs > oldTransferMs) await files.remove(join(folder, name));
   }
-}
-
-async function measureDisk(parts: AgentParts, { outbox, current, intakes }: Stores): Promise<DiskUse> {
-  const { files, home } = parts;
-  const { packs, journal } = await outbox.bytes();
-  const samples = [...intakes.values()].reduce((sum, intake) => sum + intake.bytes, 0);
-  let transfers = 0;
-  for (const name of await files.list(transfersOf(parts)))
-    transfers += (await files.stat(join(transfersOf(parts), name)))?.size ?? 0;
-  const versions = await current.bytes();
-  const free = await files.freeBytes(home);
-  return { packs, journal, samples, transfers, versions, free };
 }
 
 /** The link calls parts that need the link themselves, so they are passed as functions. */
@@ -382,7 +371,7 @@ function composeUploads(
   const coding = new UploadCoding({
     objects,
     files,
-    folder: transfersOf(parts),
+    folder: transfersFolder(parts.home),
     clock,
     log,
     link: profile.link,

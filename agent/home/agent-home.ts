@@ -8,6 +8,7 @@
  *     versions/, current/   model out (current/read-current.ts)
  *     samples/<line>/, inbox/<line>/   samples in
  *     transfers/     downloads under way; work/ a training under way
+ *     trials/<line>/ a trial on live inputs
  *     run.json       process and sockets of the running agent
  */
 import { randomBytes } from "node:crypto";
@@ -33,6 +34,11 @@ export interface RunFile {
   readonly enrolment?: string | undefined;
   readonly config?: string | undefined;
   readonly profile?: string | undefined;
+}
+
+/** The folder of downloads under way, and of streams that are coded for an upload. */
+export function transfersFolder(home: string): string {
+  return join(home, "transfers");
 }
 
 /**

@@ -11,6 +11,7 @@ export interface DiskUse {
   readonly versions: number;
   readonly samples: number;
   readonly transfers: number;
+  readonly trials: number;
   readonly journal: number;
   /** Bytes free on the file system. */
   readonly free: number;
@@ -23,17 +24,16 @@ export interface DiskVerdict {
   readonly reason: string;
 }
 
-export type DiskPurpose = "train" | "install" | "report" | "sample";
+export type DiskPurpose = "train" | "install" | "report";
 
 /** Bytes used in all. */
 export function usedBytes(use: DiskUse): number {
-  return use.packs + use.versions + use.samples + use.transfers + use.journal;
+  return use.packs + use.versions + use.samples + use.transfers + use.trials + use.journal;
 }
 
 /** Reserves that a purpose must leave alone: those of everything that matters more. */
 function reservedAgainst(purpose: DiskPurpose, reserve: Profile["disk"]["reserveBytes"]): number {
   switch (purpose) {
-    case "sample":
     case "train":
       return reserve.slots + reserve.outbox + reserve.head;
     case "install":

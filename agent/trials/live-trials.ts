@@ -3,7 +3,6 @@
  * of each input. What it told is durable before it is answered, and a restarted agent goes on with it. A line has at
  * most one trial. Nothing here switches a line.
  */
-import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
@@ -16,7 +15,7 @@ import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import { observedOf } from "./observed.js";
-import { openTrial, removeTrial, type OpenTrial } from "./open-trial.js";
+import { openTrial, removeTrial, trialFolder, type OpenTrial } from "./open-trial.js";
 import type { TrialFact, TrialFold } from "./trial-fold.js";
 
 export interface LiveTrialsOptions {
@@ -391,7 +390,7 @@ export class LiveTrials {
   }
 
   #folder(line: string): string {
-    return join(this.options.home, "trials", line);
+    return trialFolder(this.options.home, line);
   }
 }
 

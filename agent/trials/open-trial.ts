@@ -1,5 +1,5 @@
 /** The journal of a trial in the agent's home: what it is, what the software told, how long it ran. */
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { openJournal } from "../../shared/journal/open-journal.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { TrialRequest } from "../../shared/wire/live-trial.js";
@@ -18,6 +18,24 @@ export interface OpenTrial {
 }
 
 type Ports = { readonly files: Files; readonly clock: Pick<Clock, "monotonic"> };
+
+export function trialFolder(home: string, line: string): string {
+  return join(home, "trials", line);
+}
+
+/** Bytes of the files of all trials in the agent's home, also of those that are not open. */
+export async function trialBytes(
+  files: Pick<Files, "list" | "stat">,
+  home: string,
+  lines: readonly string[],
+): Promise<number> {
+  let bytes = 0;
+  for (const line of lines) {
+    const folder = trialFolder(home, line);
+    for (const name of await files.list(folder)) bytes += (await files.stat(join(folder, name)))?.size ?? 0;
+  }
+  return bytes;
+}
 
 /**
  * Begins a trial in a folder that is not there, or without a request reads the one that is.

@@ -12,6 +12,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, tinySource } from "../../helpers/agent-fixtures.js";
 import { anyRelease } from "../../helpers/any-release.js";
 import { checkCrashStates } from "../../helpers/crash-states.js";
+import { freeDisk } from "../../helpers/free-disk.js";
 import { manualClock, seededRandom } from "../../helpers/manual-clock.js";
 
 const home = "/home/agent";
@@ -40,8 +41,7 @@ async function openAll(files: Files, refused: readonly number[]) {
     log: silentLog(),
     clockErrorMs: () => null,
     session: () => 1,
-    diskUse: () =>
-      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    diskUse: () => Promise.resolve(freeDisk),
   });
   await activator.reconcile(["cam"]);
   return { outbox, current, activator, versions };

@@ -21,6 +21,7 @@ import { decideTraining } from "../../../agent/trainer/schedule.js";
 import { settingsOf, stateLimitsOf } from "../../../agent/trainer/training-settings.js";
 import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
+import { freeDisk } from "../../helpers/free-disk.js";
 import { chooseBackend } from "../../../shared/train/backends/choose.js";
 import type { Body, Want } from "../../../shared/wire/messages.js";
 import { testProfile, tinySource } from "../../helpers/agent-fixtures.js";
@@ -52,7 +53,7 @@ function scheduled(profile: Profile): string {
   }).because;
 }
 
-const use = { packs: 100 * MiB, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
+const use = { ...freeDisk, packs: 100 * MiB };
 function allowedBytes(profile: Profile, purpose: "train" | "install" | "report"): number {
   return judgeDisk(profile.disk, use, purpose, 0).left;
 }

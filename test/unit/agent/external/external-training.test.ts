@@ -29,6 +29,7 @@ import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
 const example = join(import.meta.dirname, "../../../../../examples/own-trainer.mjs");
@@ -74,8 +75,7 @@ async function openTraining(t: TestContext) {
         enrolment: { fleet: "f", device: "d" },
         version: "test",
         commandOwner: process.getuid?.(),
-        diskUse: () =>
-          Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+        diskUse: () => Promise.resolve(freeDisk),
         clockErrorMs: () => null,
         onEvent: (name, text) => log.warn(name, { text }),
       },

@@ -22,6 +22,7 @@ import { signOffer } from "../../../../shared/trust/signatures.js";
 import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import type { Encoding, ObjectRef, Offer } from "../../../../shared/wire/messages.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
+import { freeDisk } from "../../../helpers/free-disk.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 
@@ -148,8 +149,7 @@ async function offersOfChild(
     clock,
     log: silentLog(),
     resumesOptimizer: () => false,
-    diskUse: () =>
-      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    diskUse: () => Promise.resolve(freeDisk),
   });
   return {
     outbox,

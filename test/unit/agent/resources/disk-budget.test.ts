@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { freeDisk } from "../../../helpers/free-disk.js";
 import "../../../helpers/property-seed.js";
 import {
   forgettable,
@@ -11,14 +12,13 @@ import {
 } from "../../../../agent/resources/disk-budget.js";
 
 const disk = { budgetBytes: 1000, reserveBytes: { slots: 100, outbox: 50, head: 10 }, keepLast: 1 };
-const use: DiskUse = { packs: 300, versions: 200, samples: 100, transfers: 0, journal: 0, free: 10_000 };
+const use: DiskUse = { ...freeDisk, packs: 300, versions: 200, samples: 50, trials: 50, free: 10_000 };
 
 describe("the disk budget", () => {
   it("stops training before installing, and installing before reporting", () => {
-    const allowed = (purpose: "train" | "install" | "report" | "sample", need: number): boolean =>
+    const allowed = (purpose: "train" | "install" | "report", need: number): boolean =>
       judgeDisk(disk, use, purpose, need).allowed;
     assert.deepEqual([allowed("train", 240), allowed("train", 241)], [true, false]);
-    assert.deepEqual([allowed("sample", 240), allowed("sample", 241)], [true, false]);
     assert.deepEqual([allowed("install", 340), allowed("install", 341)], [true, false]);
     assert.deepEqual([allowed("report", 390), allowed("report", 391)], [true, false]);
   });

@@ -27,6 +27,7 @@ import {
   tinyModel,
   tinySource,
 } from "../../../helpers/agent-fixtures.js";
+import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
 
@@ -48,8 +49,7 @@ function saverOptions(
     log: silentLog(),
     version: "test",
     random: nodeRandom(),
-    diskUse: () =>
-      Promise.resolve({ packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 }),
+    diskUse: () => Promise.resolve(freeDisk),
     clockErrorMs: () => null,
   };
 }

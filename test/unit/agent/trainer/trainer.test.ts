@@ -18,6 +18,7 @@ import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { nextEventLoopTurn } from "../../../helpers/agent-test-environment.js";
 import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
 
@@ -94,8 +95,6 @@ async function openTrainer(
   });
   return { outbox, activator, trainer, jobs, log };
 }
-
-const freeDisk: DiskUse = { packs: 0, versions: 0, samples: 0, transfers: 0, journal: 0, free: 2 ** 40 };
 
 /** Saves a model of the line, and the server's receipt of it. */
 async function saveRecorded(outbox: Outbox, seed: string, base: Hash | undefined): Promise<Hash> {

@@ -1,6 +1,8 @@
 /** Trials on live inputs: what the software tells is kept, bounded, and ends with the trial. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { measureDisk } from "../../../../agent/measure-disk.js";
+import { usedBytes } from "../../../../agent/resources/disk-budget.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { failNth, faultyFiles } from "../../../helpers/files/faulty-files.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
@@ -194,6 +196,27 @@ describe("the end of a trial", () => {
 });
 
 describe("the disk of a trial", () => {
+  it("is counted in the device's budget, until the trial ends", async () => {
+    const device = new TrialDevice();
+    const files = memoryFiles();
+    const trials = await device.open(files);
+    const outbox = { bytes: () => Promise.resolve({ packs: 0, journal: 0 }) };
+    const current = { bytes: () => Promise.resolve(0) };
+    const used = async (): Promise<number> =>
+      usedBytes(
+        await measureDisk({ files, home: "/home", lines: [line], outbox, current, intakes: new Map() }),
+      );
+    assert.equal(await used(), 0);
+    await trials.ask(request);
+    const before = await used();
+    const outputs = { running: [0.1, 0.2], trial: [0.1, 0.3] };
+    const waiting = Array.from({ length: 100 }, (_, i) => ({ id: `input ${i}`, outputs }));
+    assert.equal((await trials.observe(line, of(waiting))).taken, 100);
+    assert.ok((await used()) > before + 100 * JSON.stringify(outputs).length);
+    await trials.end({ ...request, end: true });
+    assert.equal(await used(), 0);
+  });
+
   it("that cannot be written says so, and what was acknowledged stays", async () => {
     const device = new TrialDevice();
     const plan = { isFull: false };
