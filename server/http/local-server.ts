@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../shared/files/node-files.js";
+import { processExists } from "../../shared/files/process-exists.js";
 import { readRunFolder } from "../repository/home.js";
 
 /** What a running server writes into its home. */
@@ -58,7 +59,7 @@ export async function awaitLocalServer(
     const running = await findLocalServer(home);
     if (running !== undefined || attempt >= attempts) return running;
     const starting = await readRunFile<StartingServer>(home);
-    if (typeof starting?.startingAtMs !== "number" || !isAlive(starting.pid)) {
+    if (typeof starting?.startingAtMs !== "number" || !processExists(starting.pid)) {
       // A server may have come up between the two looks.
       return isWaiting ? findLocalServer(home) : undefined;
     }
@@ -76,14 +77,5 @@ async function readRunFile<Content extends object>(home: string): Promise<Conten
     return JSON.parse(await readFile(join(folder, runningServerFile), "utf8")) as Content;
   } catch {
     return undefined;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -19,6 +19,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isStemmaError, StemmaError } from "../errors.js";
 import { claimReserve, keepReserve } from "./disk-reserve.js";
 import { fileError, systemCode } from "./file-error.js";
+import { processExists } from "./process-exists.js";
 import { startOfProcess } from "./process-start.js";
 
 /** The process that holds a home. */
@@ -91,15 +92,6 @@ function isListening(path: string): Promise<boolean> {
     socket.once("connect", () => end(true));
     socket.once("error", (error) => end(!["ECONNREFUSED", "ENOENT"].includes(systemCode(error) ?? "")));
   });
-}
-
-function processExists(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return systemCode(error) === "EPERM";
-  }
 }
 
 /** Whether a holder is alive; `unknown` where it is on another machine. */

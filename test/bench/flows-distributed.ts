@@ -14,7 +14,7 @@ import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { sourceOfTensor, tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
 import { parseEnrolment } from "../../shared/trust/enrolment.js";
 import { collectBytes } from "../helpers/agent-fixtures.js";
-import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
 import { bytesBelow } from "./bytes-below.js";
 import { followArrivals, type Arrivals } from "./flows-arrivals.js";
 import { contentOf, flowLine, startNode, type FlowNode, type NodeSave } from "./flows-node.js";
@@ -87,7 +87,7 @@ export async function measureDistributedFlow(request: DistributedRequest): Promi
     { useCase: "U2", from: 0, depth: 1 },
   ]);
   const [u1, u2] = initial.map(({ tensors }) => tensors) as [readonly Named[], readonly Named[]];
-  const server = await startServerProcess(home, fleet, memoryOfServices);
+  const server = await startServerProcess(home, fleet, { environment: memoryOfServices });
   const nodes: FlowNode[] = [];
   const arrivals = followArrivals(server);
   try {
@@ -148,7 +148,7 @@ export async function measureDistributedFlow(request: DistributedRequest): Promi
   } finally {
     arrivals.stop();
     for (const node of nodes) node.kill();
-    if (server.child.exitCode === null) await server.kill("SIGKILL");
+    await server.kill("SIGKILL");
     await rm(folder, { recursive: true, force: true });
   }
 }

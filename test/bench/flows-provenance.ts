@@ -13,7 +13,7 @@ import { canonicalSamples } from "../../shared/train/datasets/canonical-samples.
 import { loadDataset } from "../../shared/train/datasets/registry.js";
 import { testProfile, WaitableLog } from "../helpers/agent-fixtures.js";
 import { isOfVersion } from "../helpers/agent-test-environment.js";
-import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { followArrivals } from "./flows-arrivals.js";
 import { flowSteps, type FlowStep } from "./flows-plan.js";
@@ -71,7 +71,7 @@ export async function measureProvenanceFlow(request: ProvenanceRequest): Promise
     await server.kill("SIGTERM");
     return await replayModels(join(folder, "server"), made, request.pictures);
   } finally {
-    if (server.child.exitCode === null) await server.kill("SIGKILL");
+    await server.kill("SIGKILL");
     await rm(folder, { recursive: true, force: true });
   }
 }

@@ -18,7 +18,7 @@ import {
   savable,
   searchedChoices,
 } from "../helpers/random-architectures.js";
-import { startServerProcess } from "../helpers/server-process.js";
+import { startServerProcess } from "../../server/simulation/server-process.js";
 
 export interface ClientsResult {
   readonly models: number;

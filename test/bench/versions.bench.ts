@@ -20,7 +20,7 @@ import { unhashedOpaqueModel } from "../../shared/save/model-source.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { evaluationOf, predictionsOfOne } from "../helpers/evaluation-of.js";
 import { withTokens } from "../helpers/home-with-tokens.js";
-import { startServerProcess } from "../helpers/server-process.js";
+import { startServerProcess } from "../../server/simulation/server-process.js";
 import { median, timed } from "./save-floors.js";
 
 const { values: options } = parseArgs({

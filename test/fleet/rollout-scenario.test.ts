@@ -19,7 +19,7 @@ import { testProfile } from "../helpers/agent-fixtures.js";
 import { testSeed } from "../helpers/crash-states.js";
 import { startCuttableLink, type CuttableLink } from "../helpers/cuttable-link.js";
 import { seededNumbers } from "../helpers/manual-clock.js";
-import { startServerProcess, type ServerProcess } from "../helpers/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../server/simulation/server-process.js";
 import { mountSmallDisk } from "../helpers/small-disk.js";
 
 const fleet = "scenario";
@@ -50,7 +50,7 @@ class Scenario {
   }
 
   async startServer(): Promise<void> {
-    this.server = await startServerProcess(join(this.folder, "server"), fleet, {}, this.#ports);
+    this.server = await startServerProcess(join(this.folder, "server"), fleet, { options: this.#ports });
     if (this.#ports.length > 0) return;
     const portOf = (url: string): string => new URL(url).port;
     this.#ports.push("--mqtt-port", portOf(this.server.mqttUrl), "--http-port", portOf(this.server.httpUrl));

@@ -1,13 +1,12 @@
 /** On a disk without a free byte the usual commands can still list models, retire them and free space. */
 import assert from "node:assert/strict";
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { spawnSync } from "node:child_process";
 import { open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { startServerProcess, type ServerProcess } from "../../../server/simulation/server-process.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
@@ -57,41 +56,6 @@ async function fill(path: string): Promise<void> {
   }
 }
 
-/** Starts a server process on the home; resolves once it serves. */
-async function startServer(home: string): Promise<ChildProcess> {
-  const server = spawn(
-    process.execPath,
-    [
-      commandLine,
-      "stemma",
-      "server",
-      "--home",
-      home,
-      "--fleet",
-      "local",
-      "--mqtt-port",
-      "0",
-      "--http-port",
-      "0",
-    ],
-    { stdio: "ignore" },
-  );
-  // The socket appears once the server serves; without it the commands would take the lock themselves.
-  while (!existsSync(join(home, "run", "server.sock")) || !existsSync(join(home, "run", "server.json"))) {
-    assert.equal(server.exitCode, null, "the server ended");
-    await new Promise((resolve) => {
-      setTimeout(resolve, 200);
-    });
-  }
-  return server;
-}
-
-async function stopServer(server: ChildProcess): Promise<void> {
-  if (server.exitCode !== null) return;
-  server.kill("SIGTERM");
-  await once(server, "exit");
-}
-
 for (const isServed of [false, true])
   it(
     `lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`,
@@ -103,7 +67,7 @@ for (const isServed of [false, true])
         return;
       }
       const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
-      let server: ChildProcess | undefined;
+      let server: ServerProcess | undefined;
       try {
         await nodeFiles().makeFolder(disk.folder);
         const home = join(disk.folder, "home");
@@ -112,7 +76,7 @@ for (const isServed of [false, true])
           const imported = stemma(home, "model", "import", model, "--name", "m");
           assert.equal(imported.status, 0, imported.stderr);
         }
-        if (isServed) server = await startServer(home);
+        if (isServed) server = await startServerProcess(home, "local");
         await fill(join(disk.folder, "filler"));
         await writeModel(model, 3);
         const refused = stemma(home, "model", "import", model, "--name", "m");
@@ -129,7 +93,8 @@ for (const isServed of [false, true])
         const retired = stemma(home, "model", "rm", "m:1");
         assert.equal(retired.status, 0, retired.stderr);
         if (isServed) await fill(join(disk.folder, "filler-3"));
-        if (server !== undefined) assert.equal(server.exitCode, null, "the server serves the commands");
+        if (server !== undefined)
+          assert.equal((await server.operations.health()).pid, server.pid, "the server serves the commands");
         const freed = stemma(home, "storage", "gc");
         assert.equal(freed.status, 0, freed.stderr);
         assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
@@ -137,7 +102,8 @@ for (const isServed of [false, true])
         assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
         assert.equal(stemma(home, "storage", "check").status, 0);
       } finally {
-        if (server !== undefined) await stopServer(server);
+        await server?.operations.close();
+        await server?.kill("SIGTERM");
         await rm(model, { force: true });
         await disk.release();
       }

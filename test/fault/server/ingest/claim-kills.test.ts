@@ -7,7 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../../agent/main.js";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
 import { testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
-import { startServerProcess, type ServerProcess } from "../../../helpers/server-process.js";
+import { startServerProcess, type ServerProcess } from "../../../../server/simulation/server-process.js";
 
 const fleet = "cars";
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
@@ -70,7 +70,7 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
       await server.operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
       const versionId = await reached;
       await server.kill("SIGKILL");
-      server = await startServerProcess(join(root, "server"), fleet, {}, ["--mqtt-port", port]);
+      server = await startServerProcess(join(root, "server"), fleet, { options: ["--mqtt-port", port] });
       await log.until("released", 1, (fields) => fields["versionId"] === versionId);
       const { claim, version, replayed } = await server.operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, version], [true, "proved", index + 1]);

@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { awaitLocalServer, runningServerFile } from "../../../../server/http/local-server.js";
 import { parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
 import { runStemma } from "../../../helpers/run-stemma.js";
-import { startServerProcess } from "../../../helpers/server-process.js";
+import { startServerProcess } from "../../../../server/simulation/server-process.js";
 import { startTestServer } from "../../../helpers/test-server.js";
 
 describe("reaching a server", () => {
@@ -26,12 +26,9 @@ describe("reaching a server", () => {
   it("by its public addresses, which enrolment files then contain", { timeout: 60_000 }, async () => {
     const home = await newHome();
     const urls = ["mqtts://a.example:8883", "mqtt://b.example:1883", "https://a.example"];
-    const server = await startServerProcess(
-      home,
-      "local",
-      {},
-      urls.flatMap((url) => ["--public-url", url]),
-    );
+    const server = await startServerProcess(home, "local", {
+      options: urls.flatMap((url) => ["--public-url", url]),
+    });
     try {
       const file = join(folder, "public.json");
       const enrolled = await runStemma(

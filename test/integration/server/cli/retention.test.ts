@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
-import { startServerProcess } from "../../../helpers/server-process.js";
+import { startServerProcess } from "../../../../server/simulation/server-process.js";
 
 const program = fileURLToPath(new URL("../../../helpers/bundled-program.mjs", import.meta.url));
 

@@ -9,7 +9,7 @@ import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { streamOf } from "../../../helpers/object-stores.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
-import { startServerProcess } from "../../../helpers/server-process.js";
+import { startServerProcess } from "../../../../server/simulation/server-process.js";
 import { tensorBytes } from "../../../helpers/test-server.js";
 import { fetchObjects } from "./fetched-models.js";
 
