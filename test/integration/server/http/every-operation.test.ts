@@ -18,7 +18,8 @@ import { currentUser } from "../../../../shared/adapters/current-user.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { hashToken } from "../../../../shared/trust/token.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
-import { type OperationName, steps, tiny } from "./operation-steps.js";
+import { steps } from "./operation-steps.js";
+import { tiny, type OperationName } from "./steps/step.js";
 
 /** Operations whose answers differ between homes: only the members are compared. */
 const ownValues: ReadonlySet<OperationName> = new Set([
