@@ -1,5 +1,5 @@
 /** Whether a certificate is the present one of a device. Pure. */
-import type { DeviceCertificate } from "../../shared/journal/fact.js";
+import type { DeviceCertificate } from "../../shared/journal/facts/device-facts.js";
 import {
   subjectOf,
   type ChainVerdict,

@@ -1,6 +1,6 @@
 /** Operations on rollouts. What carries a running one forward is server/rollout/rollout-runner.ts. */
 import { StemmaError } from "../../shared/errors.js";
-import type { RolloutPhase, RolloutPolicy } from "../../shared/journal/fact.js";
+import type { RolloutPhase, RolloutPolicy } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";

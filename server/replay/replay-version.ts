@@ -6,7 +6,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { TrainingProgress } from "../../shared/train/training.js";
-import type { MeasuredReplay } from "../../shared/journal/fact.js";
+import type { MeasuredReplay } from "../../shared/journal/facts/version-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ReplayReport } from "../api/evaluation-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";

@@ -1,5 +1,5 @@
 /** Claims, as the repository shows them. Types only. */
-import type { ReplayGrade } from "../../shared/journal/fact.js";
+import type { ReplayGrade } from "../../shared/journal/facts/version-facts.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 

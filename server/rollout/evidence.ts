@@ -8,7 +8,7 @@
  * is a supermartingale. By Ville's inequality it ever reaches 1/α with probability α at most, however often it is
  * looked at: the margins at which it does not are a confidence sequence.
  */
-import type { ComparedLosses } from "../../shared/journal/fact.js";
+import type { ComparedLosses } from "../../shared/journal/facts/rollout-facts.js";
 
 /** The λ: for one device that is much worse, and for many that are slightly worse. */
 const lambdas = Array.from({ length: 9 }, (_, index) => 8 / 2 ** index);

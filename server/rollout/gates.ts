@@ -1,5 +1,5 @@
 /** Gates on what a version costs on a device and how far its outputs move, beside what the device runs. Pure. */
-import type { RolloutPolicy, RolloutTrial } from "../../shared/journal/fact.js";
+import type { RolloutPolicy, RolloutTrial } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput } from "../api/server-operations.js";
 

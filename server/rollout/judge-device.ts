@@ -9,7 +9,7 @@ import type {
   LiveTrialResult,
   RolloutTrial,
   RolloutVerdict,
-} from "../../shared/journal/fact.js";
+} from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";

@@ -4,7 +4,7 @@
  * evidence (evidence.ts). What the device says is its word.
  */
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
-import type { LiveTrialPolicy, LiveTrialResult } from "../../shared/journal/fact.js";
+import type { LiveTrialPolicy, LiveTrialResult } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { trialAnswer, type TrialAnswer, type TrialRequest } from "../../shared/wire/live-trial.js";
 import type { LiveFleet } from "../context/operations-context.js";

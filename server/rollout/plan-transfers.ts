@@ -1,5 +1,5 @@
 /** The transfers of a rollout to devices, as they are expected from what the devices have and from earlier ones. */
-import type { PlannedTransfer } from "../../shared/journal/fact.js";
+import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { LiveFleet, PredictedBytes } from "../context/operations-context.js";
 import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
 import { fetchRateOf } from "../ingest/send-rates.js";

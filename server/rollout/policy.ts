@@ -1,7 +1,7 @@
 /** The policy of a rollout: its defaults and their checks. Pure. */
 import { StemmaError } from "../../shared/errors.js";
 import { sha256 } from "../../shared/tensor/hash.js";
-import type { RolloutPolicy } from "../../shared/journal/fact.js";
+import type { RolloutPolicy } from "../../shared/journal/facts/rollout-facts.js";
 import { parseWindow } from "./windows.js";
 
 /** A rollout without options: one device, a tenth, the rest; whoever is worse stops it. */

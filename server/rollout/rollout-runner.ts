@@ -5,7 +5,7 @@
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { PlannedTransfer } from "../../shared/journal/fact.js";
+import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { switchRefused, trialComplete } from "../../shared/wire/device-events.js";
 import type { ServerEvent } from "../api/event-schemas.js";

@@ -1,5 +1,5 @@
 /** How long transfers of a rollout are expected to take, by rates measured earlier, and how far that was off. Pure. */
-import type { PlannedTransfer } from "../../shared/journal/fact.js";
+import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { Delivery } from "../repository/state/device-state.js";
 
 /** The newest deliveries of a device that its rate follows from. */

@@ -3,7 +3,7 @@
  * fleet, a line or a name. They are facts. drop-plan.ts decides about the versions that they mean.
  */
 import { StemmaError } from "../../../shared/errors.js";
-import type { DropPolicy } from "../../../shared/journal/fact.js";
+import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
 import type { RepositoryContext } from "../context.js";
 import { appendFacts } from "../state/append-facts.js";
 import { retentionKey } from "../state/state.js";

@@ -4,16 +4,16 @@
  */
 import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
+import type { Fact } from "../../../shared/journal/fact.js";
 import type {
   ComparedLosses,
-  Fact,
   LiveTrialResult,
   PlannedTransfer,
   RolloutPhase,
   RolloutPolicy,
   RolloutTrial,
   RolloutVerdict,
-} from "../../../shared/journal/fact.js";
+} from "../../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
 

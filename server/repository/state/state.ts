@@ -14,7 +14,8 @@
  *   deleted, because such a fact may keep an object (see collection.ts).
  */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { DropPolicy, Fact } from "../../../shared/journal/fact.js";
+import type { Fact } from "../../../shared/journal/fact.js";
+import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
 import {
   applyActivated,
   applyAssigned,

@@ -1,7 +1,7 @@
 /** How often a rollout's evidence calls a version worse: of 10,000 rollouts of one that is not, and of one that is. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ComparedLosses } from "../../../../shared/journal/fact.js";
+import type { ComparedLosses } from "../../../../shared/journal/facts/rollout-facts.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import {
   deviceThreshold,

@@ -4,7 +4,7 @@ import { it } from "node:test";
 import type { RolloutState } from "../../../../server/repository/state/rollout-state.js";
 import { defaultPolicy } from "../../../../server/rollout/policy.js";
 import { measureOnDevice } from "../../../../server/rollout/judge-device.js";
-import type { RolloutPolicy } from "../../../../shared/journal/fact.js";
+import type { RolloutPolicy } from "../../../../shared/journal/facts/rollout-facts.js";
 import { StemmaError, type ErrorCode } from "../../../../shared/errors.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 

@@ -7,7 +7,7 @@ import { deviceThreshold, evidenceOnDevice } from "../../../../server/rollout/ev
 import { askTrial, judgeLive, progressOf } from "../../../../server/rollout/live-trial.js";
 import { defaultPolicy, policyOf } from "../../../../server/rollout/policy.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
-import type { RolloutPolicy } from "../../../../shared/journal/fact.js";
+import type { RolloutPolicy } from "../../../../shared/journal/facts/rollout-facts.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import { trialAnswer, type TrialAnswer } from "../../../../shared/wire/live-trial.js";
 import { manualClock } from "../../../helpers/manual-clock.js";

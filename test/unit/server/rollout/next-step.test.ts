@@ -15,7 +15,11 @@ import {
 import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
 import { nextStep, nextWave, type Step } from "../../../../server/rollout/next-step.js";
 import { policyOf, rolloutOrder, waveSize } from "../../../../server/rollout/policy.js";
-import type { RolloutPhase, RolloutPolicy, RolloutVerdict } from "../../../../shared/journal/fact.js";
+import type {
+  RolloutPhase,
+  RolloutPolicy,
+  RolloutVerdict,
+} from "../../../../shared/journal/facts/rollout-facts.js";
 import { sha256 } from "../../../../shared/tensor/hash.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 

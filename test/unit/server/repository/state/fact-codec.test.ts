@@ -1,11 +1,12 @@
 /** Facts as bytes: every fact is decoded as it was encoded, nothing is dropped, newer facts are tolerated. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import fc from "fast-check";
 import "../../../../helpers/property-seed.js";
 import { factCodec } from "../../../../../server/repository/state/fact-codec.js";
-import type { Fact, RolloutPolicy } from "../../../../../shared/journal/fact.js";
+import type { Fact } from "../../../../../shared/journal/fact.js";
+import type { RolloutPolicy } from "../../../../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
 const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
@@ -248,16 +249,19 @@ test("a critical fact of a newer release is refused, whether or not its type is 
 });
 
 test("no fact type of this release has a name that is allotted to a later one", () => {
-  const source = readFileSync(new URL("../../../../../../shared/journal/fact.ts", import.meta.url), "utf8");
+  const folder = new URL("../../../../../../shared/journal/", import.meta.url);
+  const source = readFileSync(new URL("fact.ts", folder), "utf8");
+  const kinds = readdirSync(new URL("facts/", folder)).filter((name) => name.endsWith("-facts.ts"));
+  const sources = kinds.map((name) => readFileSync(new URL(`facts/${name}`, folder), "utf8")).join("\n");
   const types = new Set(
-    [...source.matchAll(/readonly type: ([^;]+);/g)].flatMap(
+    [...sources.matchAll(/readonly type: ([^;]+);/g)].flatMap(
       ([, names = ""]) => names.match(/[a-z-]+/g) ?? [],
     ),
   );
   const allotted = [...source.matchAll(/^ \* \| (`.+`) \| (?:yes|no) \|/gm)].flatMap(([, names = ""]) =>
     names.includes("claim: true") ? [] : [...names.matchAll(/`([a-z-]+)`/g)].map(([, name = ""]) => name),
   );
-  assert.ok(types.has("recorded"));
+  for (const type of ["recorded", "labelled", "rollout", "restored"]) assert.ok(types.has(type), type);
   assert.equal(allotted.length, 2);
   assert.deepEqual(
     allotted.filter((name) => types.has(name)),

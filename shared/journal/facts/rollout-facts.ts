@@ -1,0 +1,176 @@
+/** Facts about rollouts, and what their policies and judgements are. Types only. */
+import type { Hash } from "../../tensor/tensor.js";
+import type { Caused, Timed } from "./fact-members.js";
+
+/** How a rollout goes on, and when it stops. */
+export interface RolloutPolicy {
+  /** Devices of each wave: a number ("8"), a share of those that the selection means ("10%"), or "rest". */
+  readonly waves: readonly string[];
+  /** Minutes to wait after a wave. */
+  readonly soakMinutes: number;
+  /** After so many minutes a wave does not wait for devices that did not answer. */
+  readonly timeoutMinutes: number;
+  /** Highest probability that a version which is nowhere worse is found to be worse. */
+  readonly level: number;
+  /** Mean difference of the losses up to which a version is not worse. */
+  readonly margin: number;
+  /** Highest share of a wave's devices on which the version may be worse or fail. */
+  readonly maxFailed: number;
+  /** Lowest share of a wave's devices that must have answered. */
+  readonly minAnswered: number;
+  /** Whether a device's own model stays where it is the better one on the device's samples. */
+  readonly own: "replace" | "keep";
+  /** What happens to a device that has no samples to compare by. */
+  readonly unmeasured: "fail" | "switch";
+  readonly onFailure: "pause" | "undo";
+  /** Devices that fetch and measure at the same time. */
+  readonly atOnce: number;
+  /** Held-out samples that a device measures by; absent: all. */
+  readonly samples?: number;
+  /** Gates; absent: none. How many times as long a sample may take as with what the device runs. */
+  readonly maxSlowdown?: number;
+  /** MiB of memory that an inference may need more. */
+  readonly maxMoreMemoryMb?: number;
+  /** How far outputs may move: the share of samples with another class, or the mean difference of numbers. */
+  readonly maxChange?: number;
+  /** A trial on the live inputs of each device; absent: none. */
+  readonly live?: LiveTrialPolicy;
+  /** It starts only after another person than its creator has approved it. */
+  readonly approval?: boolean;
+  /** So many minutes after its start it ends, and no further device gets the version; absent: never. */
+  readonly deadlineMinutes?: number;
+  /** Times of the week in which devices are asked, in their own time ("mon-fri 22:00-05:00"); absent: always. */
+  readonly windows?: readonly string[];
+  /** A device fetches and measures only on external power, as it states itself. */
+  readonly onlyOnPower?: boolean;
+  /** And only on one of these kinds of link; absent: on any. */
+  readonly links?: readonly string[];
+  /** Where several open rollouts of a line mean a device, the highest goes first; absent: 0. */
+  readonly priority?: number;
+  /** Bytes a second that all its devices are sent together at most; absent: no limit. */
+  readonly maxBytesPerSecond?: number;
+}
+
+/** The device's own software runs the version beside what the line runs before it may switch. */
+export interface LiveTrialPolicy {
+  /** Live inputs on which both are compared. */
+  readonly inputs: number;
+  /** Minutes in which it has to tell of so many, of the time in which the agent runs; then the device is unknown. */
+  readonly minutes: number;
+  /** Highest share of the inputs on which the version may fail. */
+  readonly maxFailed: number;
+}
+
+export type RolloutPhase = "running" | "paused" | "aborted" | "undone" | "done";
+
+/**
+ * `passed`: the device switches. `kept`: its own model is the better one. `worse`: the version is worse on its samples.
+ * `failed`: it could not be installed or measured. `left`: the device takes no part any more.
+ * `unknown`: its software did not tell of as many live inputs as were asked for; it keeps what it runs.
+ */
+export type RolloutVerdict = "passed" | "kept" | "worse" | "failed" | "left" | "unknown";
+
+/** The losses of the version less those of what the device ran, sample by sample. */
+export interface ComparedLosses {
+  readonly samples: number;
+  readonly meanDifference: number;
+  readonly standardError: number;
+}
+
+/** What a device measured of a version beside what it ran; what it did not measure is absent. */
+export interface RolloutTrial {
+  /** Median time of one sample, as a multiple. */
+  readonly slowdown?: number;
+  /** Bytes of memory that it needed more; negative: less. */
+  readonly moreBytes?: number;
+  /** Share of samples with another class, or mean absolute difference of the outputs. */
+  readonly change?: number;
+}
+
+/** What a device's software told of live inputs on which it ran the version beside what the line runs. */
+export interface LiveTrialResult {
+  /** Inputs on which both were compared. */
+  readonly inputs: number;
+  /** Inputs on which only the version failed. */
+  readonly failed: number;
+  readonly compared?: ComparedLosses;
+  readonly slowdown?: number;
+  readonly change?: number;
+}
+
+/** What the transfer of a version to a device is expected to take. */
+export interface PlannedTransfer {
+  readonly bytes: number;
+  /** Null: nothing was measured on the device, or on others of its profile. */
+  readonly ms: number | null;
+}
+
+export type RolloutFact =
+  /** A version is to go to a selection of devices, in waves. It starts with a fact `rollout-phase`. */
+  | (Caused & {
+      readonly type: "rollout";
+      /** Its name, which no other rollout of the fleet has. */
+      readonly rollout: string;
+      /** An older release would neither go on with it nor keep what its devices return to. */
+      readonly critical: true;
+      readonly line: string;
+      readonly versionId: Hash;
+      /** Selection of devices (docs/selections.md). */
+      readonly select: string;
+      readonly policy: RolloutPolicy;
+      /** The rollout of the same line that it ends when it starts. */
+      readonly supersedes?: string;
+    })
+  /** Another person than its creator agrees that it may start. */
+  | (Caused & { readonly type: "rollout-approved"; readonly rollout: string; readonly because: string })
+  /** A rollout starts, pauses, goes on, or ends. */
+  | (Caused & {
+      readonly type: "rollout-phase";
+      readonly rollout: string;
+      readonly phase: RolloutPhase;
+      readonly because: string;
+    })
+  /** Devices are in a wave of a rollout from now on; a large wave is several facts. */
+  | (Timed & {
+      readonly type: "wave";
+      readonly rollout: string;
+      /** From 1. */
+      readonly wave: number;
+      readonly devices: readonly string[];
+      /** What the transfer to each of them was expected to take, in their order; absent: not known. */
+      readonly planned?: readonly PlannedTransfer[];
+    })
+  /** What a device measured on its held-out samples, before a trial on its live inputs; a later one replaces it. */
+  | (Timed & {
+      readonly type: "measured";
+      readonly rollout: string;
+      readonly device: string;
+      /** What its line ran. */
+      readonly before: Hash;
+      readonly because: string;
+      /** Absent: it could not compare by its samples. */
+      readonly compared?: ComparedLosses;
+      readonly trial?: RolloutTrial;
+    })
+  /** What came of a device in a rollout, before it runs the version. */
+  | (Timed & {
+      readonly type: "judged";
+      readonly rollout: string;
+      readonly device: string;
+      readonly verdict: RolloutVerdict;
+      /** What its line ran, which a return gives it again; null: nothing. */
+      readonly before: Hash | null;
+      readonly because: string;
+      /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
+      readonly compared?: ComparedLosses;
+      readonly trial?: RolloutTrial;
+      /** After a fact `measured`, of which the rest stays. */
+      readonly live?: LiveTrialResult;
+    })
+  /** A hook of the device refused the version that it was to switch to. */
+  | (Timed & {
+      readonly type: "switch-failed";
+      readonly rollout: string;
+      readonly device: string;
+      readonly because: string;
+    });
