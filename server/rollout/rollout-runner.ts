@@ -14,7 +14,7 @@ import type { OpenFleets } from "../context/open-fleets.js";
 import type { LiveFleet } from "../context/operations-context.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { maxWaveFactDevices } from "../repository/state/fact-codec.js";
+import { maxWaveFactDevices } from "../repository/state/fact-schemas.js";
 import { firstBefore, lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
 import { chooseDevices } from "./choose-devices.js";
 import { needsOf, whyDeferred } from "./ask-devices.js";
