@@ -5,7 +5,7 @@
 import { maxProvenRestores, maxRestoresBytes } from "../../shared/wire/limits.js";
 import type { Birth, ProvenFact, Receipt, StartProof, Welcome } from "../../shared/wire/messages.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import type { RestoreState } from "../repository/state/state.js";
+import type { RestoreState } from "../repository/state/restore-state.js";
 
 type WelcomeProofs = Pick<Welcome, "head" | "start" | "restores" | "restoresFrom" | "moreRestores">;
 type SeenHistory = Pick<Birth, "seenJournalLength" | "seenJournalRoot" | "restoresFrom">;

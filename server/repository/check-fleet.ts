@@ -23,7 +23,7 @@ import { readEvaluation } from "./evaluations.js";
 import { listClaims } from "./versions/claims.js";
 import { checkVersion } from "./versions/record-version.js";
 import { keptVersions, neededByReplay } from "./state/references.js";
-import type { VersionState } from "./state/state.js";
+import type { VersionState } from "./state/version-state.js";
 import { unreadableVersions } from "./state/version-table.js";
 
 type Problem = CheckReport["problems"][number];

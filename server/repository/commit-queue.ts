@@ -11,7 +11,9 @@ import type { Journal } from "../../shared/journal/journal.js";
 import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { causedBy } from "./state/fact-codec.js";
-import { applyFact, nextVersionNumber, type FleetState } from "./state/state.js";
+import { applyFact } from "./state/apply-fact.js";
+import { nextVersionNumber } from "./state/version-state.js";
+import type { FleetState } from "./state/state.js";
 
 /** What a submission can read and reserve while its facts are decided. */
 export interface Draft {

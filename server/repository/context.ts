@@ -13,7 +13,8 @@ import type { ModelLeases } from "./model-leases.js";
 import type { PrefixKeeper } from "./prefix-keeper.js";
 import type { RecordCache } from "./state/record-cache.js";
 import type { ReferenceIndex } from "./state/references.js";
-import type { FleetState, VersionState } from "./state/state.js";
+import type { FleetState } from "./state/state.js";
+import type { VersionState } from "./state/version-state.js";
 
 export interface RepositoryContext {
   readonly fleet: string;

@@ -4,7 +4,7 @@
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
-import type { VersionState } from "./state/state.js";
+import type { VersionState } from "./state/version-state.js";
 
 type EngineContext = Pick<RepositoryContext, "objects" | "records" | "state">;
 

@@ -10,7 +10,8 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
-import { versionsInUse, type VersionState } from "./state/state.js";
+import { versionsInUse } from "./state/versions-in-use.js";
+import type { VersionState } from "./state/version-state.js";
 import { requireKept } from "./versions/diff-versions.js";
 
 /** Long enough for a fact to be written. */

@@ -12,7 +12,8 @@ import type { ObjectReader } from "../../shared/objects/object-store.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { factCodec } from "./state/fact-codec.js";
-import { applyFact, emptyState, type FleetState } from "./state/state.js";
+import { applyFact } from "./state/apply-fact.js";
+import { emptyState, type FleetState } from "./state/state.js";
 
 export function journalFolderOf(fleetFolder: string): string {
   return join(fleetFolder, "journal");

@@ -70,7 +70,9 @@ import { dropPolicies, setDropPolicy } from "./retention/drop-policies.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
 import { saveVersion } from "./versions/save-version.js";
-import { applyFact, backedUpTo, emptyState } from "./state/state.js";
+import { applyFact } from "./state/apply-fact.js";
+import { backedUpTo } from "./state/restore-state.js";
+import { emptyState } from "./state/state.js";
 import {
   findVersion,
   emptyIndexes,

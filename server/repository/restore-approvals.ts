@@ -12,7 +12,7 @@ import {
   type RestoreApprovalFile,
 } from "../../shared/trust/releases/restore-approval.js";
 import type { FleetRepository } from "./fleet-repository.js";
-import type { RestoreState } from "./state/state.js";
+import type { RestoreState } from "./state/restore-state.js";
 
 type RestoredFleet = Pick<FleetRepository, "fleet" | "journal" | "restores" | "releases">;
 

@@ -1,7 +1,7 @@
 /** The fact that a fleet was restored. Devices accept each such fact once, so no two are the same. */
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Clock, Random } from "../../shared/ports.js";
-import type { FactOf } from "./state/state.js";
+import type { FactOf } from "../../shared/journal/fact.js";
 
 const idBytes = 16;
 

@@ -31,7 +31,8 @@ import { openRepositoryIn } from "./open-repository.js";
 import { restoredFact } from "./restored-fact.js";
 import { factCodec } from "./state/fact-codec.js";
 import { journalFolderOf, nextJournalFolderOf, setJournalAside, unrecordedVersions } from "./lost-journal.js";
-import { applyFact, emptyState } from "./state/state.js";
+import { applyFact } from "./state/apply-fact.js";
+import { emptyState } from "./state/state.js";
 
 export interface SalvageReport {
   readonly fleet: string;

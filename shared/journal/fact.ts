@@ -17,3 +17,5 @@ import type { RolloutFact } from "./facts/rollout-facts.js";
 import type { VersionFact } from "./facts/version-facts.js";
 
 export type Fact = VersionFact | DeviceFact | RolloutFact | FleetFact;
+
+export type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;

@@ -13,7 +13,9 @@ import { HistoryProofs } from "../../server/ingest/history-proofs.js";
 import { headSigner } from "../../server/repository/journal-key.js";
 import { restoredFact } from "../../server/repository/restored-fact.js";
 import { factCodec } from "../../server/repository/state/fact-codec.js";
-import { applyFact, emptyState, type RestoreState } from "../../server/repository/state/state.js";
+import { applyFact } from "../../server/repository/state/apply-fact.js";
+import { emptyState } from "../../server/repository/state/state.js";
+import type { RestoreState } from "../../server/repository/state/restore-state.js";
 import { memoryFiles } from "./files/memory-files.js";
 import { seededRandom } from "./manual-clock.js";
 

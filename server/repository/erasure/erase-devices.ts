@@ -16,7 +16,7 @@ import { collect, liveObjects, liveWithoutVersions, planCollection } from "../co
 import type { RepositoryContext } from "../context.js";
 import { appendFacts, checkRetirable } from "../state/append-facts.js";
 import { evaluationObjectsOf } from "../state/evaluation-state.js";
-import type { VersionState } from "../state/state.js";
+import type { VersionState } from "../state/version-state.js";
 import { giveUpClaim } from "../versions/claims.js";
 import { codedAgainst } from "./coded-against.js";
 import type { Erased, ErasurePlan } from "./erasure.js";

@@ -6,7 +6,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
 import type { RepositoryContext } from "../context.js";
 import { appendFacts } from "../state/append-facts.js";
-import { retentionKey } from "../state/state.js";
+import { retentionKey } from "../state/retention-state.js";
 import { printScope, type RetentionScope } from "./retention-plan.js";
 import { compareScopes, membersOf, scopeOf } from "./scopes.js";
 

@@ -31,7 +31,9 @@ import {
 } from "./retention-plan.js";
 import { parseRetentionRule, printRetentionRule } from "./retention-rules.js";
 import { compareScopes, membersOf, scopeOf } from "./scopes.js";
-import { retentionKey, versionsInUse, type VersionState } from "../state/state.js";
+import { retentionKey } from "../state/retention-state.js";
+import { versionsInUse } from "../state/versions-in-use.js";
+import type { VersionState } from "../state/version-state.js";
 
 /** A version as input of the plan, with the state that it was made from. */
 interface Candidate extends RetainableVersion {

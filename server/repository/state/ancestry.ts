@@ -4,7 +4,7 @@
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { VersionSummary } from "../fleet-repository.js";
-import type { VersionState } from "./state.js";
+import type { VersionState } from "./version-state.js";
 import { requireVersion, summaryOf, type VersionTable } from "./version-table.js";
 
 /** A version that descends from another one. */

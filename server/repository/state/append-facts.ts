@@ -17,7 +17,10 @@ import { checkDeviceName, checkName, checkTag } from "./naming.js";
 import { parseRetentionRule } from "../retention/retention-rules.js";
 import { checkRollout } from "./rollout-state.js";
 import { checkSuccessor } from "./successors.js";
-import { versionsInUse, type FactOf, type FleetState, type VersionState } from "./state.js";
+import { versionsInUse } from "./versions-in-use.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
+import type { FleetState } from "./state.js";
+import type { VersionState } from "./version-state.js";
 
 /**
  * A retirement is decided alone, so that it sees every assignment and hold before it; an enrolment, a declared

@@ -4,12 +4,10 @@
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
 import { matchesPattern } from "../../selection/match-device.js";
 import type { Ended } from "../fleet-repository.js";
 import type { DeviceState } from "./device-state.js";
-
-type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 
 export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by" | "request"> {
   /** Who created it; the enrolments name the same. */

@@ -1,12 +1,10 @@
 /** Claims in a fleet's state: versions of which a device has reported how they were made. Pure. */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
 import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { EndedClaim, FormerClaim } from "../claim.js";
 import type { Replayed } from "../fleet-repository.js";
-
-type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 
 /** A version whose tensors a replay has yet to give, or its device to send. */
 export interface ClaimState {

@@ -4,13 +4,11 @@
  * generation reported: it may be another machine than the one before (docs/formats.md, "Generations"). Pure.
  */
 import { byOf } from "../../../shared/journal/caller.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
 import type { DeviceCertificate } from "../../../shared/journal/facts/device-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { settingsAfter, type DeviceSettings } from "../../../shared/wire/device-settings.js";
 import type { Assignment, Ended } from "../fleet-repository.js";
-
-type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
 
 export interface ActivationState {
   readonly position: number;

@@ -1,7 +1,8 @@
 /** The stored evaluations of a version. Pure. */
 import { byOf } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { FactOf, VersionState } from "./state.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
+import type { VersionState } from "./version-state.js";
 
 export interface EvaluationState {
   /** Object of the kind "evaluation". */

@@ -1,7 +1,7 @@
 /**
  * Encodes facts as journal bytes: JSON with fixed members in a fixed order, and hashes as base64url
  * (hexadecimal hashes can also be read). Facts are checked when they are written and when they are read. A
- * fact of a type that this release does not know is kept as it is (see state.ts), unless it is critical
+ * fact of a type that this release does not know is kept as it is (see apply-fact.ts), unless it is critical
  * (docs/formats.md, "Facts of later releases").
  */
 import * as z from "zod";

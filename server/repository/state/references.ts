@@ -16,7 +16,8 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
 import type { Dropped } from "../fleet-repository.js";
 import { evaluationObjectsOf } from "./evaluation-state.js";
-import { versionsInUse, type FleetState } from "./state.js";
+import { versionsInUse } from "./versions-in-use.js";
+import type { FleetState } from "./state.js";
 
 /**
  * The leaves of a version's model from its stored tree. @throws OBJECT_MISSING, OBJECT_HASH_MISMATCH,

@@ -4,11 +4,12 @@
  */
 import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
-import type { Fact } from "../../../shared/journal/fact.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
 import type {
   ComparedLosses,
   LiveTrialResult,
   PlannedTransfer,
+  RolloutFact,
   RolloutPhase,
   RolloutPolicy,
   RolloutTrial,
@@ -16,11 +17,6 @@ import type {
 } from "../../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
-
-type FactOf<Type extends Fact["type"]> = Extract<Fact, { readonly type: Type }>;
-type RolloutFact = FactOf<
-  "rollout" | "rollout-approved" | "rollout-phase" | "wave" | "measured" | "judged" | "switch-failed"
->;
 
 export interface RolloutMember {
   readonly device: string;

@@ -7,7 +7,8 @@ import { byOf } from "../../../shared/journal/caller.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { FactOf, FleetState } from "./state.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
+import type { FleetState } from "./state.js";
 
 /** What the latest fact states about one pair of versions. */
 export interface SuccessorState {

@@ -10,7 +10,8 @@ import type { UnreadableVersion, VersionSummary } from "../fleet-repository.js";
 import { currentGeneration } from "./device-state.js";
 import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";
-import type { FleetState, VersionState } from "./state.js";
+import type { FleetState } from "./state.js";
+import type { VersionState } from "./version-state.js";
 
 export interface VersionTable {
   readonly state: FleetState;

@@ -10,7 +10,7 @@ import type { RepositoryContext } from "../context.js";
 import { findDataObject } from "../datasets.js";
 import type { VersionSummary } from "../fleet-repository.js";
 import type { StoredChunk, VersionWithData } from "../retention/data-drop-plan.js";
-import type { VersionState } from "../state/state.js";
+import type { VersionState } from "../state/version-state.js";
 import { requireVersion } from "../state/version-table.js";
 import { requireKept } from "./diff-versions.js";
 

@@ -12,7 +12,7 @@ import type { Dropped, VersionSummary } from "../fleet-repository.js";
 import { planDrops, type DroppableVersion } from "../retention/drop-plan.js";
 import { keptForAnyRule } from "../retention/retention.js";
 import { neededByReplay, type ReadVersion } from "../state/references.js";
-import type { VersionState } from "../state/state.js";
+import type { VersionState } from "../state/version-state.js";
 import { requireVersion } from "../state/version-table.js";
 import { requireKept } from "./diff-versions.js";
 

@@ -23,7 +23,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import type { VersionSummary } from "../fleet-repository.js";
 import { checkName } from "../state/naming.js";
-import type { VersionState } from "../state/state.js";
+import type { VersionState } from "../state/version-state.js";
 import { findVersion, indexVersion, requireVersion } from "../state/version-table.js";
 import { checkDeclarations } from "./version-objects.js";
 

@@ -9,7 +9,8 @@ import {
   descendantsOf,
   generationsTo,
 } from "../../../../../server/repository/state/ancestry.js";
-import { applyFact, emptyState } from "../../../../../server/repository/state/state.js";
+import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { emptyState } from "../../../../../server/repository/state/state.js";
 import {
   emptyIndexes,
   indexVersion,

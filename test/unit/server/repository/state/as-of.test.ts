@@ -5,7 +5,8 @@ import fc from "fast-check";
 import "../../../../helpers/property-seed.js";
 import { fleetAsOf } from "../../../../../server/repository/state/as-of.js";
 import { activeOn } from "../../../../../server/repository/state/device-state.js";
-import { applyFact, emptyState, type FleetState } from "../../../../../server/repository/state/state.js";
+import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { emptyState, type FleetState } from "../../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 

@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { factCodec } from "../../../../../server/repository/state/fact-codec.js";
-import { applyFact, emptyState } from "../../../../../server/repository/state/state.js";
+import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { emptyState } from "../../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 
 const fact: Fact = {

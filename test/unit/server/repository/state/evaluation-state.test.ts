@@ -5,7 +5,8 @@ import {
   evaluationObjectsOf,
   maxKeptEvaluations,
 } from "../../../../../server/repository/state/evaluation-state.js";
-import { applyFact, emptyState } from "../../../../../server/repository/state/state.js";
+import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { emptyState } from "../../../../../server/repository/state/state.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
 
 const hash = (number: number): Hash => number.toString(16).padStart(64, "0") as Hash;

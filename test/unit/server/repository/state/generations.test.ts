@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { generationFloor, nextGeneration } from "../../../../../server/repository/state/device-state.js";
-import { applyFact, emptyState } from "../../../../../server/repository/state/state.js";
+import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { emptyState } from "../../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 
 const startMs = Date.UTC(2026, 0, 1);

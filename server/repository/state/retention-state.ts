@@ -1,0 +1,47 @@
+/** Rules and policies of a fleet's state, by scope: the fleet, a line or a name. Pure. */
+import { byOf } from "../../../shared/journal/caller.js";
+import type { FactOf } from "../../../shared/journal/fact.js";
+import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
+import type { FleetState } from "./state.js";
+
+/** A retention rule as it was set; retention-rules.ts parses the text of `rule`. */
+export interface RetentionState {
+  readonly line: string | null;
+  readonly name: string | null;
+  readonly rule: string;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+/** A policy for dropping tensors as it was set. */
+export interface DropPolicyState {
+  readonly line: string | null;
+  readonly name: string | null;
+  readonly policy: DropPolicy;
+  readonly atMs: number;
+  readonly by?: string;
+}
+
+export function retentionKey({ line, name }: Pick<RetentionState, "line" | "name">): string {
+  return name !== null ? `name ${name}` : line !== null ? `line ${line}` : "fleet";
+}
+
+export function applyRetention(state: FleetState, fact: FactOf<"retention">): void {
+  const { line, name, rule, atMs } = fact;
+  if (rule === null) state.retention.delete(retentionKey({ line, name }));
+  else
+    state.retention.set(retentionKey({ line, name }), {
+      line,
+      name,
+      rule,
+      atMs,
+      ...byOf(fact),
+    });
+}
+
+export function applyDropPolicy(state: FleetState, fact: FactOf<"drop-policy">): void {
+  const { line, name, policy, atMs } = fact;
+  const key = retentionKey({ line, name });
+  if (policy === null) state.dropPolicies.delete(key);
+  else state.dropPolicies.set(key, { line, name, policy, atMs, ...byOf(fact) });
+}
