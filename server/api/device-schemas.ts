@@ -4,7 +4,7 @@ import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { certificateAnswerSchema } from "../../shared/trust/certificates/certificate-exchange.js";
 import { keyChangesSchema } from "../../shared/trust/key-change.js";
 import { invitationSchema } from "../../shared/trust/certificates/invitation.js";
-import type { DeviceSummary } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import { settingsSummary } from "./device-upkeep-schemas.js";
 import { count, ended, hash, shortText, timeMs } from "./fields.js";
 

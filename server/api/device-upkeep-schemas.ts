@@ -1,7 +1,7 @@
 /** Answers about settings, log and removal of devices. */
 import * as z from "zod";
 import { logLevels } from "../../shared/adapters/log-forms.js";
-import type { SettingsSummary } from "../repository/fleet-repository.js";
+import type { SettingsSummary } from "../repository/answers/device-answers.js";
 import { count, timeMs } from "./fields.js";
 
 const text = z.string();

@@ -1,7 +1,7 @@
 /** Operations on training engines, which replays run. */
 import * as z from "zod";
 import { maxEngineBytes } from "../../shared/train/engine-archive.js";
-import type { EngineSummary } from "../repository/fleet-repository.js";
+import type { EngineSummary } from "../repository/answers/code-answers.js";
 import { count, fleetParams, fleetPath, hash, reasonText, shortText, timeMs } from "./fields.js";
 import { call } from "./operation.js";
 

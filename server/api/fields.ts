@@ -1,7 +1,7 @@
 /** Fields that several operations have in their input or answer. */
 import * as z from "zod";
 import type { ErrorCode } from "../../shared/errors.js";
-import type { UnreadableVersion } from "../repository/fleet-repository.js";
+import type { UnreadableVersion } from "../repository/answers/version-answers.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 
 /** A SHA-256 in hex. The type is narrower than what the schema infers: a checked string is a Hash. */

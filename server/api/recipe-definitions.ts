@@ -1,7 +1,7 @@
 /** Operations on a fleet's own recipes. */
 import * as z from "zod";
 import { maxBundleBytes } from "../../shared/train/own-recipes/bundle.js";
-import type { RecipeSummary } from "../repository/fleet-repository.js";
+import type { RecipeSummary } from "../repository/answers/code-answers.js";
 import { count, fleetParams, fleetPath, hash, reasonText, shortText, timeMs } from "./fields.js";
 import { call } from "./operation.js";
 

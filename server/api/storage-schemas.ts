@@ -1,7 +1,7 @@
 /** Inputs and answers of the operations on storage, its collection and retention. */
 import * as z from "zod";
 import type { CollectionPlan } from "../../shared/objects/object-store.js";
-import type { BackupReport, CheckReport } from "../repository/fleet-repository.js";
+import type { BackupReport, CheckReport } from "../repository/answers/store-answers.js";
 import type { Collected } from "../repository/tiers/tier-port.js";
 import type { RetentionForecast, RetentionSetting } from "../repository/retention/fleet-retention.js";
 import type { RetentionScope } from "../repository/retention/retention-plan.js";

@@ -5,7 +5,8 @@ import { streamedKinds, type Leaf, type SaveRecord } from "../../shared/model/mo
 import type { ExportedModelJson } from "../../shared/model/model-json-export.js";
 import type { RecoverySteps } from "../../shared/recover/recovery.js";
 import type { Measurement } from "../../shared/train/training.js";
-import type { FleetMoment, ModelDiff, VersionPage, VersionSummary } from "../repository/fleet-repository.js";
+import type { FleetMoment } from "../repository/answers/device-answers.js";
+import type { ModelDiff, VersionPage, VersionSummary } from "../repository/answers/version-answers.js";
 import {
   count,
   ended,

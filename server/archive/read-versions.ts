@@ -12,7 +12,8 @@ import { decodeTree } from "../../shared/model/tree-object.js";
 import { sha256, zeroHash } from "../../shared/tensor/hash.js";
 import type { ObjectReader, TensorEncoding } from "../../shared/objects/object-store.js";
 import type { Hash, TensorHeader } from "../../shared/tensor/tensor.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { ArchiveVersion, Lineage } from "./candidate-references.js";
 import { TreeTable } from "./tree-leaves.js";
 

@@ -9,7 +9,8 @@ import { encodeArchitecture } from "../../shared/model/architecture.js";
 import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/optimizer-file.js";
 import { writeSafetensors } from "../../shared/tensor/safetensors.js";
 import type { TensorSource } from "../../shared/tensor/tensor.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { requireArchitecture } from "./require-architecture.js";
 
 /**

@@ -6,7 +6,7 @@ import type { RequiredConfinement } from "../../shared/train/own-recipes/confine
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { Authority } from "../identity/authority.js";
 import type { EventHub } from "../events/event-hub.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { Home } from "../repository/home.js";
 import type { OpenFleets } from "./open-fleets.js";
 import type { TrainingLimits } from "./training-limits.js";

@@ -1,7 +1,8 @@
 /** The version here that a training began from, which may have another id here where models came as files. */
 import type { SaveRecord } from "../../shared/model/model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /** Versions with the same content that are looked at. */
 const maxTwins = 50;

@@ -7,7 +7,7 @@ import {
   type Output,
 } from "../../shared/cli/output.js";
 import type { ResultMetadata } from "../../shared/train/result-metadata.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { demoFleet } from "./demo-plan.js";
 import type { FleetWatch, ReportFigures } from "./fleet-watch.js";

@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { RecoveryReport } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { DemoFolders } from "./demo-home.js";

@@ -26,7 +26,7 @@ import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { findDataset } from "../data/readable-dataset.js";
 import { maxPredictionsBytes } from "../repository/evaluations.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import { evaluationToStore, type Predictions } from "./evaluation-to-store.js";
 import { metricOf } from "./metric.js";
 

@@ -6,7 +6,7 @@ import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import { environmentForTraining } from "../../shared/train/training-environment.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FoundDataset } from "../data/readable-dataset.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { MeasuredMetric } from "./metric.js";
 
 export interface Predictions {

@@ -5,7 +5,8 @@
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { metricValue, taskMetrics, type Evaluation } from "../../shared/train/evaluation.js";
 import type { Metric } from "../../shared/train/recipes/recipe.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface MeasuredMetric extends Metric {
   readonly value: number;

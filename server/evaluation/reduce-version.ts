@@ -20,7 +20,7 @@ import { parseScheme, schemeText } from "../../shared/schemes/scheme.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
 import { checkExactness } from "../repository/state/exactness.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { ReduceReport } from "../api/evaluation-schemas.js";

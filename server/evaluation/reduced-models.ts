@@ -1,6 +1,6 @@
 /** Refuses to give a reduced (lossy) model to a device unless the user allows it. Pure. */
 import { StemmaError } from "../../shared/errors.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 
 /** @throws MODEL_REDUCED */
 export function refuseReduced(

@@ -5,7 +5,8 @@ import type { EvaluationDetails, ListedEvaluation } from "../api/evaluation-sche
 import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { readEvaluation } from "../repository/evaluations.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { EvaluationState } from "../repository/state/evaluation-state.js";
 
 interface Found {

@@ -3,7 +3,8 @@ import { isStemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Activated } from "../../shared/wire/messages.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { RefusalDetails } from "./device-sender.js";
 import { overFactQuota, type DeviceQuota } from "./device-quota.js";
 

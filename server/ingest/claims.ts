@@ -7,7 +7,8 @@ import type { SaveRecord } from "../../shared/model/model.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ClaimSummary } from "../repository/claim.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Accepted } from "./announcement.js";
 import type { IngestLimits } from "./limits.js";
 

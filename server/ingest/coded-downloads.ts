@@ -17,7 +17,8 @@ import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
 import type { Fetch, ObjectRef } from "../../shared/wire/messages.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { heldVersion, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 

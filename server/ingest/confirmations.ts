@@ -6,7 +6,8 @@
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
  * When a device may delete a model: once the server has verified its own copy, or once a backup holds it too.

@@ -8,7 +8,8 @@ import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import type { Clock } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { BlockRequest, Block, ManifestPart, TransferDone } from "../../shared/wire/messages.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { provenBy } from "./held-versions.js";
 
 export interface DeliveriesParts {

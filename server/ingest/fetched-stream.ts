@@ -17,7 +17,8 @@ import {
   streamObjectOfBytes,
   type StreamObject,
 } from "../../shared/wire/transfer/stream.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /** What a fetch asks for, as objects of a stream. */
 export interface FetchedStream {

@@ -17,7 +17,7 @@ import {
 } from "../../shared/wire/limits.js";
 import type { Announce, Birth, Body, Envelope, LineHead, Welcome } from "../../shared/wire/messages.js";
 import type { ClaimSummary } from "../repository/claim.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { CommandToSend, PredictedBytes } from "../context/operations-context.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";

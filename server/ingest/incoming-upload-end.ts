@@ -2,7 +2,7 @@
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ClaimSummary } from "../repository/claim.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 
 /** How an incoming upload ends. `interrupted`: it is resumed when the device announces again. */
 export type IncomingUploadEnd =

@@ -4,7 +4,7 @@
  * does not.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 
 interface IndexedVersion {
   readonly versionId: Hash;

@@ -13,7 +13,8 @@ import {
   type NamedRecipes,
   type RecipeCommandBody,
 } from "../../shared/wire/recipe-commands.js";
-import type { FleetRepository, KnownRecipe } from "../repository/fleet-repository.js";
+import type { KnownRecipe } from "../repository/answers/code-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { CommandRelay } from "./commands.js";
 import type { RefusalDetails } from "./device-sender.js";
 

@@ -17,7 +17,8 @@ import { codecFormat, firstCodecFormat } from "../../shared/wire/coding/encoding
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
 import { maxReferences } from "../../shared/wire/limits.js";
 import type { PredictedBytes } from "../context/operations-context.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { CodedDownloads } from "./coded-downloads.js";
 import { heldVersion, tensorsOf } from "./held-versions.js";
 

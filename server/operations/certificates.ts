@@ -34,7 +34,8 @@ import {
 } from "../identity/authority.js";
 import { whyNotCertificate } from "../identity/device-certificate.js";
 import { authoritiesBefore, changesToShow, keysBefore, overlapOf } from "../identity/key-changes.js";
-import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";

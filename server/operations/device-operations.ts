@@ -1,7 +1,9 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
 import { byOf } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
-import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { changesToShow } from "../identity/key-changes.js";

@@ -1,6 +1,7 @@
 /** Which earlier model a line of a device returns to. */
 import { StemmaError } from "../../shared/errors.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
  * The model that the line ran before the present one, or the one that is named, which it must have run or made.

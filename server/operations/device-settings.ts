@@ -3,7 +3,8 @@ import { StemmaError } from "../../shared/errors.js";
 import { checkSetting, settingsAfter, type SettingValue } from "../../shared/wire/device-settings.js";
 import type { CallOutput } from "../api/server-operations.js";
 import type { LiveFleet } from "../context/operations-context.js";
-import type { FleetRepository, SettingsSummary } from "../repository/fleet-repository.js";
+import type { SettingsSummary } from "../repository/answers/device-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface SettingsChange {
   readonly settings: Readonly<Record<string, SettingValue | null>>;

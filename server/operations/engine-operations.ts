@@ -11,7 +11,8 @@ import { requireEngine, unpackEngine } from "../../shared/train/unpack-engine.js
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
-import type { EngineSummary, FleetRepository } from "../repository/fleet-repository.js";
+import type { EngineSummary } from "../repository/answers/code-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 type EngineOperations = Pick<ServerOperations, "engines" | "approveEngine" | "removeEngine">;
 

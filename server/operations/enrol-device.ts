@@ -7,7 +7,9 @@ import { defaultRoot, isName } from "../../shared/wire/topics.js";
 import type { CallOutput, OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
-import type { DeviceSummary, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";
 

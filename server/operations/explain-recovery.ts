@@ -13,7 +13,8 @@ import { findBase } from "../data/find-base.js";
 import { readKeptStory } from "../data/kept-story.js";
 import { predictedCost } from "../replay/bounded-cost.js";
 import { storyOf, type Story } from "../replay/story.js";
-import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Dropped, VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { archiveOf } from "./archive-operations.js";
 
 /** Names of missing tensors in an answer. */

@@ -4,7 +4,8 @@ import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { PartialBase } from "../../shared/save/partial-model.js";
 import type { ImportOptions } from "../api/server-operations.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /** @throws NOT_ALLOWED for options that do not go with `onto` */
 export function checkPartial({ onto, base, architecture, parts = [] }: ImportOptions): void {

@@ -24,7 +24,9 @@ import { storeNamedEngine } from "../context/own-engine.js";
 import { keptStoryName } from "../data/kept-story.js";
 import { findBase } from "../data/find-base.js";
 import { dataOfTraining } from "../data/data-of-training.js";
-import type { FleetRepository, SaveOptions, VersionSummary } from "../repository/fleet-repository.js";
+import type { SaveOptions } from "../repository/answers/save-answers.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
  * The story in the file's metadata; undefined where there is none, or it is not to be read.

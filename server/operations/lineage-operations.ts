@@ -7,7 +7,8 @@ import type { LineageGraph, OwnerPage, Successors, TensorOwner } from "../api/li
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import { defaultLimit } from "../catalog/version-query.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { DeclaredRelation } from "../repository/state/successors.js";
 
 type LineageOperations = Pick<

@@ -5,7 +5,8 @@ import { writeModelJson } from "../../shared/model/model-json-export.js";
 import { decodeNames } from "../../shared/model/names.js";
 import type { ModelJson } from "../api/version-schemas.js";
 import { requireArchitecture } from "../context/require-architecture.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
  * @param weightsFile name of the file that will hold the weights

@@ -4,7 +4,7 @@ import type { SaveRecord } from "../../shared/model/model.js";
 import { diffProvenance, viewOf } from "../../shared/provenance/diff-provenance.js";
 import type { ProvenanceDiffJson } from "../api/version-schemas.js";
 import { readOpenedProvenance, type ProvenanceStore } from "../context/opened-provenance.js";
-import type { VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 
 /** All that can be seen of a version's provenance; undefined where it has none. @throws OPENINGS_MISMATCH */
 export async function provenanceJson(

@@ -1,6 +1,7 @@
 /** Devices that an operation names, and what they answer instead of a result. */
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
-import type { DeviceSummary, FleetRepository } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /** @throws DEVICE_UNKNOWN also for a device that was removed */
 export function requireDevice(repository: FleetRepository, device: string): DeviceSummary {

@@ -6,7 +6,8 @@ import type { OperationInput, ServerOperations } from "../api/server-operations.
 import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { comparisonsOf, isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { refusingOf, versionOrRelease } from "./version-or-release.js";
 import { chooseDevices } from "../rollout/choose-devices.js";

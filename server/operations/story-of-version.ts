@@ -6,7 +6,8 @@ import type { ObjectKind } from "../../shared/model/model.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { readKeptStory } from "../data/kept-story.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export type StoryStore = Pick<FleetRepository, "objects" | "isRedacted" | "leaves">;
 

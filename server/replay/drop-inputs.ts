@@ -3,7 +3,8 @@ import { readManifest } from "../../shared/data/stored-data.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { isGenerator } from "../../shared/train/datasets/registry.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
-import type { Dropped, FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { Dropped, VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { predictedCost } from "./bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
 

@@ -3,7 +3,8 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { maxMaxMinutes } from "../api/replay-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { CheckReport, VersionSummary } from "../repository/fleet-repository.js";
+import type { CheckReport } from "../repository/answers/store-answers.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import { replayVersion } from "./replay-version.js";
 
 type Problem = CheckReport["problems"][number];

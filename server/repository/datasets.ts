@@ -9,7 +9,7 @@ import { StemmaError } from "../../shared/errors.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "./context.js";
-import type { VersionSummary } from "./fleet-repository.js";
+import type { VersionSummary } from "./answers/version-answers.js";
 import type { DatasetState, FleetState } from "./state/state.js";
 import { keptVersions } from "./state/references.js";
 import { requireVersion } from "./state/version-table.js";

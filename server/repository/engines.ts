@@ -7,7 +7,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEngineArchive, engineObjectId } from "../../shared/train/engine-archive.js";
 import type { RepositoryContext } from "./context.js";
 import { usesOfEngines } from "./engine-needs.js";
-import type { EngineSummary } from "./fleet-repository.js";
+import type { EngineSummary } from "./answers/code-answers.js";
 import type { EngineState } from "./state/state.js";
 
 /** Why an engine is stored. */

@@ -1,35 +1,31 @@
 /**
- * The repository port: one fleet's models, lineage and storage, with or without a running server. Types only;
- * open-repository.ts implements it. Commands, HTTP and ingest use this port and nothing below it.
+ * The repository port: one fleet's models, lineage and storage, with or without a running server. open-repository.ts
+ * implements it. Commands, HTTP and ingest use this port, what it answers
+ * (answers/), and nothing below it.
  */
-import type { Architecture } from "../../shared/model/model.js";
+import type { Architecture, Leaf, ModelSource, UnhashedModel } from "../../shared/model/model.js";
 import type { NearestVersion } from "./prefix-keeper.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { Leaf, LeafTable, ModelSource, SaveRecord, UnhashedModel } from "../../shared/model/model.js";
-import type { DeviceSettings } from "../../shared/wire/device-settings.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
-import type { DeviceCertificate } from "../../shared/journal/facts/device-facts.js";
 import type { DropPolicy } from "../../shared/journal/facts/version-facts.js";
-import type { VersionQuery, VersionStateName } from "../catalog/version-query.js";
+import type { VersionQuery } from "../catalog/version-query.js";
 import type { BatchState } from "./state/batch-state.js";
 import type { Delivery } from "./state/device-state.js";
 import type { ReleaseChange } from "../../shared/trust/releases/release-change.js";
 import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
-import type { Hold } from "./state/hold.js";
 import type { RolloutState, StagedVersion } from "./state/rollout-state.js";
 import type { DropPolicySetting } from "./retention/drop-policies.js";
 import type { FleetRetention } from "./retention/fleet-retention.js";
 import type { RetentionScope } from "./retention/retention-plan.js";
-import type { Collected, FleetTiers, NotLookedAt } from "./tiers/tier-port.js";
+import type { Collected, FleetTiers } from "./tiers/tier-port.js";
 import type { DataObject, PushedData, RemovedData } from "./datasets.js";
 import type { DataDropCandidates } from "./versions/drop-data.js";
 import type { DropCandidate, DropRequest } from "./versions/drop-version.js";
 import type { EngineApproval } from "./engines.js";
 import type { RecipeApproval } from "./recipes.js";
-import type { DatasetState, EngineState } from "./state/state.js";
-import type { RecipeState } from "./state/recipe-state.js";
+import type { DatasetState } from "./state/state.js";
 import type { RestoreState } from "./state/restore-state.js";
 import type { ModelLeases } from "./model-leases.js";
 import type { CommonAncestor, DescendantPage } from "./state/ancestry.js";
@@ -39,305 +35,23 @@ import type { Journal, JournalProofs } from "../../shared/journal/journal.js";
 import type { StoreDataOptions } from "../../shared/data/store-data.js";
 import type { CollectionPlan, ObjectPruner } from "../../shared/objects/object-store.js";
 import type { MergedPacks, MergeOptions } from "../../shared/objects/pack-merging.js";
-import type { ClaimSummary, FormerClaim } from "./claim.js";
-import type { MeasuredReplay, ReplayGrade } from "../../shared/journal/facts/version-facts.js";
-import type { ErrorCode } from "../../shared/errors.js";
-import type { RepairedPack } from "../../shared/objects/pack-maintenance.js";
+import type { ClaimSummary } from "./claim.js";
 import type { EnvironmentPolicy } from "../../shared/model/environment.js";
 import type { RecoveredPart } from "../../shared/recover/recovered-part.js";
 import type { RecoveredModel } from "../../shared/recover/recovery.js";
 import type { StoredEvaluation } from "../../shared/provenance/stored-evaluation.js";
-import type { SaveUses } from "../../shared/save/save-uses.js";
 import type { Erased, ErasurePlan } from "./erasure/erasure.js";
-
-/** One version, as listings show it. */
-export interface VersionSummary {
-  readonly versionId: Hash;
-  readonly name: string;
-  readonly version: number;
-  readonly record: SaveRecord;
-  readonly position: number;
-  readonly recordedAtMs: number;
-  readonly state: VersionStateName;
-  readonly tags: readonly string[];
-  readonly held: boolean;
-  /** The hold, with its author, time and reason. */
-  readonly hold?: Hold;
-  readonly retired?: Ended;
-  /** How its latest replay ended; absent where none gave a verdict. */
-  readonly replayed?: Replayed;
-  /** Its tensors need not be stored: it is recovered by a replay. */
-  readonly dropped?: Dropped;
-  /** The stored data of its training are not kept for it any more. */
-  readonly dataDropped?: Ended;
-  /** Engines (what trainings with them report) whose replays gave its very tensors; absent where none did. */
-  readonly provedBy?: readonly Hash[];
-  /** How many evaluations of it are stored; absent where none are. */
-  readonly evaluations?: number;
-  /** Its device reported how it was made before any tensors; absent where it sent them at first. */
-  readonly claim?: FormerClaim;
-  /** Who recorded it; absent where a device did, and in older journals. */
-  readonly by?: string;
-  /** Bytes of all tensors. */
-  readonly tensorBytes: number;
-  /** Bytes of the tensors that this version added, without inherited ones. */
-  readonly ownBytes: number;
-  /** Generation of the device that sent every byte of it; absent where no device did. */
-  readonly generation?: number;
-}
-
-/** A version whose tensors need not be stored, and what its replay needs. */
-export interface Dropped extends Ended {
-  /** What its training began from; null: nothing. */
-  readonly base: Hash | null;
-  /** The stored archive of the engine that gave its very tensors here, and what trainings with it report. */
-  readonly engine: Hash;
-  readonly engineId: Hash;
-  /** Manifest of the stored data; null: a generator makes them. */
-  readonly data: Hash | null;
-  /** Milliseconds that its training took on this server. */
-  readonly replayMs: number;
-}
-
-/** How a replay of a version ended, when, and who began it. */
-export interface Replayed extends MeasuredReplay {
-  readonly atMs: number;
-  readonly verdict: "proved" | "refuted";
-  readonly grade: ReplayGrade;
-  readonly engineId: Hash;
-  readonly because: string;
-  readonly by?: string;
-}
-
-/** A version that the journal knows and that cannot be read, since its save record is missing or damaged. */
-export interface UnreadableVersion {
-  readonly versionId: Hash;
-  readonly name: string;
-  readonly version: number;
-  readonly code: ErrorCode;
-  readonly message: string;
-}
-
-/** Damage that is known without reading the disk. */
-export interface KnownDamage {
-  /** Packs whose header, trailer or index is damaged or missing, and objects that were found damaged. */
-  readonly packs: readonly {
-    readonly pack: string;
-    readonly id: Hash | null;
-    readonly code: ErrorCode;
-    readonly message: string;
-  }[];
-  readonly versions: readonly UnreadableVersion[];
-}
-
-export interface SaveOptions {
-  readonly name: string;
-  readonly device?: string;
-  readonly line?: string;
-  /** Version ids; the model is compared with the first. */
-  readonly bases?: readonly Hash[];
-  readonly successorOf?: Hash;
-  /** A lease on the first base, which may be retired meanwhile. */
-  readonly lease?: string;
-  readonly approach?: "snapshot" | "update";
-  /** The float scheme that reduced the tensors; absent for an exact model. */
-  readonly scheme?: string;
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly measurements?: Uint8Array;
-  readonly checkpoints?: Uint8Array;
-  readonly provenance?: Uint8Array;
-  readonly metadata?: Readonly<Record<string, string | number | boolean>>;
-  /** Salts and values of the provenance's commitments. */
-  readonly openings?: Uint8Array;
-  readonly attachments?: readonly { readonly name: string; readonly bytes: Uint8Array }[];
-  /** Engine, recipe and data, the optimizer's state and checkpoints. */
-  readonly uses?: SaveUses;
-}
-
-export interface SaveReport {
-  readonly summary: VersionSummary;
-  /** The model's leaves. */
-  readonly leaves: LeafTable;
-  /** How many of them differ from the base, or are new. */
-  readonly changed: number;
-  readonly approach: "snapshot" | "update";
-  /** Bytes of the record, its fact and the new owner map (docs/formats.md). */
-  readonly overheadBytes: number;
-  readonly newTensorBytes: number;
-  readonly packBytes: number;
-  readonly steps: { readonly extractMs: number; readonly persistMs: number };
-}
-
-export interface ModelDiff {
-  readonly a: Hash;
-  readonly b: Hash;
-  readonly sameArchitecture: boolean;
-  /** Whether neither model has an architecture. */
-  readonly opaque: boolean;
-  readonly comparisons: number;
-  readonly changes: readonly {
-    readonly kind: "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped";
-    readonly path: string;
-    readonly name: string;
-    readonly otherPath?: string;
-    readonly otherName?: string;
-    readonly a?: Leaf;
-    readonly b?: Leaf;
-    /** How `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found. */
-    readonly relation?: string;
-  }[];
-}
-
-/** When, why and by whom something was ended; `by` is absent where a rule or the server did. */
-export interface Ended {
-  readonly atMs: number;
-  readonly because: string;
-  readonly by?: string;
-}
-
-export interface DeviceSummary {
-  readonly device: string;
-  readonly profile: string;
-  readonly lines: readonly string[];
-  /** Counts the enrolments of this name, from 1. */
-  readonly generation: number;
-  /** When this generation was enrolled. */
-  readonly enrolledAtMs: number;
-  readonly enrolledBy?: string;
-  /** The batch with whose invitation it enrolled. */
-  readonly batch?: string;
-  /** Quarantined until a person accepts it. */
-  readonly waits?: true;
-  readonly revoked?: Ended;
-  readonly quarantined?: Ended;
-  /** Revoked, and not listed any more. */
-  readonly removed?: Ended;
-  readonly erased?: Ended;
-  /** Absent: nobody has set anything on it. */
-  readonly settings?: SettingsSummary;
-  /** The version that each line was given last, where it was given one. */
-  readonly assigned?: Readonly<Record<string, Assignment>>;
-  readonly state: "enrolled" | "revoked" | "quarantined";
-  /** Given by people, by key; absent: none. */
-  readonly labels?: Readonly<Record<string, string>>;
-  /** When it last connected or reported what it runs, milliseconds since 1970; absent: never. */
-  readonly seenAtMs?: number;
-  /** Highest session of this generation; 0: none. */
-  readonly session: number;
-  readonly publicKey: string;
-  readonly tokenHash: string;
-  /** Those that open its connection, oldest first; absent: its token does. */
-  readonly certificates?: readonly DeviceCertificate[];
-  readonly active: Readonly<
-    Record<
-      string,
-      {
-        readonly versionId: Hash;
-        readonly deviceAtMs: number;
-        readonly deviceClockErrorMs: number | null;
-        readonly serverAtMs: number;
-      }
-    >
-  >;
-}
-
-/** What a device is to have, and what it says it has. */
-export interface SettingsSummary {
-  readonly desired: DeviceSettings;
-  /** When it was changed last. */
-  readonly desiredAtMs?: number;
-  readonly by?: string;
-  /** Null: this generation has not said. */
-  readonly reported: DeviceSettings | null;
-  readonly reportedAtMs?: number;
-}
-
-/** A version that was given to a line of a device. */
-export interface Assignment {
-  readonly versionId: Hash;
-  readonly atMs: number;
-  /** The rollout that assigned it, or took it back. */
-  readonly rollout?: string;
-  readonly by?: string;
-}
-
-/** The version that a device ran at a moment, or unknown (MM12). */
-export interface FleetMoment {
-  readonly device: string;
-  readonly line: string;
-  readonly versionId: Hash | "unknown";
-  readonly why: string;
-  readonly sinceMs?: number;
-  readonly uncertainMs?: number | null;
-}
-
-/** One page of the versions that a query finds. */
-export interface VersionPage {
-  /** In the order that the query names. */
-  readonly versions: readonly VersionSummary[];
-  /** How many versions the query finds on all pages together. */
-  readonly total: number;
-  /** On the first page: versions that no query can find, because the store cannot read their records. */
-  readonly unreadable: readonly UnreadableVersion[];
-}
-
-export interface CheckReport {
-  readonly versions: number;
-  readonly objects: number;
-  readonly bytes: number;
-  readonly problems: readonly { readonly what: string; readonly id: string; readonly message: string }[];
-  /**
-   * Engines that kept versions name and that are not in the store, with the number of these versions. Their
-   * models are whole; their trainings cannot be replayed here.
-   */
-  readonly absentEngines: readonly { readonly engine: Hash; readonly versions: number }[];
-  /** Versions without tensors that were replayed; absent where that was not asked for. */
-  readonly replayed?: number;
-  /** What could not be read because a tier could not be reached; no damage. Absent where there is nothing. */
-  readonly notLookedAt?: readonly NotLookedAt[];
-  /** The packs that were replaced, where a repair was asked for and something was damaged. */
-  readonly repaired?: readonly RepairedPack[];
-}
-
-export interface BackupReport {
-  /** Journal position up to which the backup reaches. */
-  readonly position: number;
-  /** Bytes copied by this backup. */
-  readonly bytes: number;
-  /**
-   * What is damaged or missing here and so in the backup, unless an earlier backup to the same folder has it.
-   * Where there are any, the backup does not count as one: no device deletes anything because of it.
-   */
-  readonly problems: CheckReport["problems"];
-}
-
-/** A version that was read back completely. */
-export interface VerifiedVersion {
-  readonly model: RecoveredModel;
-  /** Every part that was proven, the model first. */
-  readonly parts: readonly string[];
-}
-
-/** A training engine that may be run here. */
-export interface EngineSummary extends EngineState {
-  /** Kept versions that were trained by it. */
-  readonly versions: number;
-  /** False: the store lost it; approve it again. */
-  readonly isStored: boolean;
-}
-
-/** A fleet's own recipe that was approved. */
-export interface KnownRecipe extends RecipeState {
-  /** False: the store lost it; approve it again. */
-  readonly isStored: boolean;
-}
-
-export interface RecipeSummary extends KnownRecipe {
-  /** Kept versions that were trained by it. */
-  readonly versions: number;
-  /** Devices that were given it. */
-  readonly devices: number;
-}
+import type {
+  VersionSummary,
+  UnreadableVersion,
+  VersionPage,
+  ModelDiff,
+  VerifiedVersion,
+} from "./answers/version-answers.js";
+import type { SaveOptions, SaveReport } from "./answers/save-answers.js";
+import type { DeviceSummary, FleetMoment } from "./answers/device-answers.js";
+import type { KnownDamage, CheckReport, BackupReport, FleetStats } from "./answers/store-answers.js";
+import type { EngineSummary, KnownRecipe, RecipeSummary } from "./answers/code-answers.js";
 
 export interface FleetRepository {
   readonly fleet: string;
@@ -588,36 +302,7 @@ export interface FleetRepository {
   reindex(): Promise<{ readonly versions: number; readonly unreadable: readonly UnreadableVersion[] }>;
   /** Damage found so far, without reading the disk. */
   knownDamage(): KnownDamage;
-  /** Counts of the fleet's versions and objects, and their bytes on disk. */
-  stats(): Promise<{
-    readonly versions: number;
-    readonly tensors: number;
-    /** Tensors that are not stored raw. */
-    readonly coded: {
-      readonly tensors: number;
-      readonly storedBytes: number;
-      /** Bytes of the decoded tensors. */
-      readonly byteLength: number;
-      /** The largest number of tensors that must be decoded before another one. */
-      readonly deepest: number;
-    };
-    readonly objects: number;
-    readonly packBytes: number;
-    readonly journalBytes: number;
-    readonly logicalBytes: number;
-    readonly packs: number;
-    /** Versions that replays recover, and the bytes of their tensors, which need not be stored. */
-    readonly dropped: { readonly versions: number; readonly tensorBytes: number };
-    /** Packs that are small enough to be merged; and what was merged since the fleet was opened. */
-    readonly smallPacks: number;
-    readonly merged: { readonly packs: number; readonly bytes: number };
-    /** Tensors whose low-order bytes are in a tier (or next to the packs, after a restore), and these bytes. */
-    readonly low: { readonly tensors: number; readonly bytes: number; readonly files: number };
-    /** Packs that are damaged or missing, as far as is known. */
-    readonly damagedPacks: number;
-    /** Versions that the journal knows and the store cannot read. */
-    readonly unreadable: readonly UnreadableVersion[];
-  }>;
+  stats(): Promise<FleetStats>;
   /** @param passphrase encrypts the server's key in the backup; absent: it is not encrypted */
   backup(folder: string, passphrase?: string): Promise<BackupReport>;
   close(): Promise<void>;

@@ -1,10 +1,10 @@
 /** Counts a fleet's bytes on disk, and the bytes that a complete snapshot of every version would take. */
 import { rawEncodingCode } from "../../shared/objects/pack-entry.js";
 import type { RepositoryContext } from "./context.js";
-import type { FleetRepository } from "./fleet-repository.js";
+import type { FleetStats } from "./answers/store-answers.js";
 import { unreadableVersions } from "./state/version-table.js";
 
-export async function fleetStats(context: RepositoryContext): ReturnType<FleetRepository["stats"]> {
+export async function fleetStats(context: RepositoryContext): Promise<FleetStats> {
   const { state, objects, journal } = context;
   let versions = 0;
   let logicalBytes = 0;

@@ -30,7 +30,8 @@ import { eraseDevices, planErasure } from "./erasure/erase-devices.js";
 import { diffVersions, requireKept } from "./versions/diff-versions.js";
 import { requireRollout, stagedFor } from "./state/rollout-state.js";
 import { factCodec } from "./state/fact-codec.js";
-import type { FleetRepository, KnownDamage } from "./fleet-repository.js";
+import type { KnownDamage } from "./answers/store-answers.js";
+import type { FleetRepository } from "./fleet-repository.js";
 import { findDataObject, pushDataset, removeDataset, versionsWithData } from "./datasets.js";
 import {
   approveRecipe,

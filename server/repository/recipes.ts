@@ -7,7 +7,7 @@ import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { bundleId } from "../../shared/train/own-recipes/bundle.js";
 import type { RepositoryContext } from "./context.js";
-import type { KnownRecipe, RecipeSummary } from "./fleet-repository.js";
+import type { KnownRecipe, RecipeSummary } from "./answers/code-answers.js";
 
 /** What an approval states beside the bundle. */
 export interface RecipeApproval {

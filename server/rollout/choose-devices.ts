@@ -1,6 +1,6 @@
 /** Which of the selected devices can take part in a rollout, and why others cannot. Pure. */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { DeviceSummary } from "../repository/fleet-repository.js";
+import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import { isOpen, type RolloutState } from "../repository/state/rollout-state.js";
 import { rolloutOrder } from "./policy.js";
 

@@ -12,7 +12,8 @@ import type {
 } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { RolloutState } from "../repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates, trialOf } from "./gates.js";

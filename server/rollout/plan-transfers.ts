@@ -1,7 +1,8 @@
 /** The transfers of a rollout to devices, as they are expected from what the devices have and from earlier ones. */
 import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { LiveFleet, PredictedBytes } from "../context/operations-context.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { fetchRateOf } from "../ingest/send-rates.js";
 import { plannedTransfers } from "./transfer-times.js";
 

@@ -6,7 +6,8 @@ import { placeRecipe } from "../../shared/train/own-recipes/job-recipe.js";
 import { recipes as builtIn } from "../../shared/train/recipes/registry.js";
 import type { JobRecipe, TrainingJob } from "../../shared/train/training.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { FleetRepository, RecipeSummary } from "../repository/fleet-repository.js";
+import type { RecipeSummary } from "../repository/answers/code-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /**
  * The fleet's own recipe of a name, an id or at least 8 digits of it; of several versions of a name the one that was

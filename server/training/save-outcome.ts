@@ -15,7 +15,8 @@ import { metadataOfResult } from "../../shared/train/result-metadata.js";
 import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { FleetRepository, VersionSummary } from "../repository/fleet-repository.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 
 /** A server keeps everything that a training leaves. */
 const stateLimits = { checkpoints: maxCheckpoints, optimizer: true, bytes: Infinity };

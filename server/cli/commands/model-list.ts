@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { appendValue } from "../../../shared/cli/command-line.js";
 import { modelOperations } from "../../api/model-definitions.js";
 import type { OperationInput, ServerOperations } from "../../api/server-operations.js";
-import type { VersionSummary } from "../../repository/fleet-repository.js";
+import type { VersionSummary } from "../../repository/answers/version-answers.js";
 import { withContext } from "../context.js";
 import { inputOption } from "../input-option.js";
 import { nameOf, versionColumns } from "../version-text.js";

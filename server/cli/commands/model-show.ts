@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { formatBytes, formatDuration, formatTime } from "../../../shared/cli/output.js";
 import type { Measurement } from "../../../shared/train/training.js";
 import type { ModelDescription } from "../../api/version-schemas.js";
-import type { ModelDiff } from "../../repository/fleet-repository.js";
+import type { ModelDiff } from "../../repository/answers/version-answers.js";
 import { describeHold } from "../../repository/state/hold.js";
 import { withContext } from "../context.js";
 import { provenanceDiffLines, provenanceLines } from "../provenance-text.js";

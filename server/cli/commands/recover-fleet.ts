@@ -4,7 +4,7 @@ import { messageWithCode } from "../../../shared/error-text.js";
 import { exitStatus, isStemmaError } from "../../../shared/errors.js";
 import { parseTime } from "../../../shared/cli/output.js";
 import type { ServerOperations } from "../../api/server-operations.js";
-import type { FleetMoment } from "../../repository/fleet-repository.js";
+import type { FleetMoment } from "../../repository/answers/device-answers.js";
 import type { CommandContext } from "../context.js";
 import { refuseExisting, writeStreamDurably } from "../stream-file.js";
 import { exactnessOf, nameOf } from "../version-text.js";

@@ -28,7 +28,7 @@ import { keysBefore } from "../../identity/key-changes.js";
 import type { Home } from "../home.js";
 import { findMissing, objectProblem } from "../check-fleet.js";
 import type { RepositoryContext } from "../context.js";
-import type { BackupReport } from "../fleet-repository.js";
+import type { BackupReport } from "../answers/store-answers.js";
 import { refuseForeignFolder } from "./backup-folder.js";
 import { saveBackupKey } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";

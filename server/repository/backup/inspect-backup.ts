@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { openPacksReadOnly } from "../../../shared/objects/pack-store.js";
 import type { Files } from "../../../shared/ports.js";
 import { findMissing, objectProblem, problemOf } from "../check-fleet.js";
-import type { CheckReport } from "../fleet-repository.js";
+import type { CheckReport } from "../answers/store-answers.js";
 import type { HomePorts } from "../home.js";
 import { readState, unrecordedVersions } from "../lost-journal.js";
 import type { FleetState } from "../state/state.js";

@@ -22,7 +22,7 @@ import { fleetBackupFolder, readManifest, type BackupManifest } from "./backup-m
 import { keyChangesOfBackup, loadBackupKey, publicKeyOfBackup, sealedKeyName } from "./backup-key.js";
 import { copyFile, maxConcurrentCopies } from "./copy-file.js";
 import { problemOf } from "../check-fleet.js";
-import type { CheckReport } from "../fleet-repository.js";
+import type { CheckReport } from "../answers/store-answers.js";
 import { salvageFolder, stateOf } from "../salvage-journal.js";
 import { factCodec } from "../state/fact-codec.js";
 import type { FleetState } from "../state/state.js";

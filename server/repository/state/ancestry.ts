@@ -3,7 +3,7 @@
  * Follows the index of children, so that an answer costs what it weighs, not what the fleet holds. Pure.
  */
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 import type { VersionState } from "./version-state.js";
 import { requireVersion, summaryOf, type VersionTable } from "./version-table.js";
 

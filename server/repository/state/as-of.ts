@@ -7,7 +7,7 @@
  * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version
  * is the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
-import type { FleetMoment } from "../fleet-repository.js";
+import type { FleetMoment } from "../answers/device-answers.js";
 import { activationInterval, type ActivationState, type DeviceState } from "./device-state.js";
 import type { FleetState } from "./state.js";
 

@@ -6,7 +6,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import type { Caller } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import { matchesPattern } from "../../selection/match-device.js";
-import type { Ended } from "../fleet-repository.js";
+import type { Ended } from "../answers/version-answers.js";
 import type { DeviceState } from "./device-state.js";
 
 export interface BatchState extends Omit<FactOf<"batch-created">, "type" | "by" | "request"> {

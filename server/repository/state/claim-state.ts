@@ -4,7 +4,7 @@ import type { FactOf } from "../../../shared/journal/fact.js";
 import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { EndedClaim, FormerClaim } from "../claim.js";
-import type { Replayed } from "../fleet-repository.js";
+import type { Replayed } from "../answers/version-answers.js";
 
 /** A version whose tensors a replay has yet to give, or its device to send. */
 export interface ClaimState {

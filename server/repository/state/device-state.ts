@@ -8,7 +8,8 @@ import type { FactOf } from "../../../shared/journal/fact.js";
 import type { DeviceCertificate } from "../../../shared/journal/facts/device-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { settingsAfter, type DeviceSettings } from "../../../shared/wire/device-settings.js";
-import type { Assignment, Ended } from "../fleet-repository.js";
+import type { Assignment } from "../answers/device-answers.js";
+import type { Ended } from "../answers/version-answers.js";
 
 export interface ActivationState {
   readonly position: number;

@@ -1,5 +1,5 @@
 /** Summarises a device for listings. Pure. */
-import type { DeviceSummary } from "../fleet-repository.js";
+import type { DeviceSummary } from "../answers/device-answers.js";
 import { activeOn, currentGeneration, type DeviceState } from "./device-state.js";
 
 export function deviceSummary(device: DeviceState): DeviceSummary {

@@ -3,7 +3,7 @@
  * version refers to its newest version, and this must not change from exact to reduced. Pure.
  */
 import { StemmaError } from "../../../shared/errors.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 
 /**
  * @param newest the name's newest version, which may be retired

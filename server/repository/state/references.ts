@@ -14,7 +14,7 @@ import { mayBeAbsent, referencesOf } from "../../../shared/objects/references.js
 import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { decodeTree } from "../../../shared/model/tree-object.js";
-import type { Dropped } from "../fleet-repository.js";
+import type { Dropped } from "../answers/version-answers.js";
 import { evaluationObjectsOf } from "./evaluation-state.js";
 import { versionsInUse } from "./versions-in-use.js";
 import type { FleetState } from "./state.js";

@@ -3,7 +3,7 @@ import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FormerClaim } from "../claim.js";
-import type { Dropped, Ended, Replayed } from "../fleet-repository.js";
+import type { Dropped, Ended, Replayed } from "../answers/version-answers.js";
 import { formerClaim, measuredOf } from "./claim-state.js";
 import { addEvaluation, type EvaluationState } from "./evaluation-state.js";
 import type { Hold } from "./hold.js";

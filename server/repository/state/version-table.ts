@@ -6,7 +6,7 @@ import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { UnreadableVersion, VersionSummary } from "../fleet-repository.js";
+import type { UnreadableVersion, VersionSummary } from "../answers/version-answers.js";
 import { currentGeneration } from "./device-state.js";
 import { erasedError } from "./erased.js";
 import { isIdPrefix, parseModelReference } from "./naming.js";

@@ -14,7 +14,7 @@ import { mayBeAbsent, requiredReferencesOf } from "../../../shared/objects/refer
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import type { ClaimSummary } from "../claim.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 import { currentGeneration } from "../state/device-state.js";
 import type { ClaimState } from "../state/claim-state.js";
 import { checkVersion, recordVersion, requireRecordable } from "./record-version.js";

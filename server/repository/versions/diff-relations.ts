@@ -10,7 +10,7 @@ import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import { hasSameHeader } from "../../../shared/tensor/same-header.js";
 import { isSigned, SignatureBuilder, SignatureIndex } from "../../../shared/tensor/tensor-signature.js";
 import { tensorOfSource, type Hash, type Tensor, type TensorSource } from "../../../shared/tensor/tensor.js";
-import type { ModelDiff } from "../fleet-repository.js";
+import type { ModelDiff } from "../answers/version-answers.js";
 
 /** Larger tensors are not read to compare their content, and no more bytes than these in all. */
 export const diffLimits = { tensorBytes: 16 * 2 ** 20, bytes: 128 * 2 ** 20 };

@@ -9,7 +9,7 @@ import type { Leaf } from "../../../shared/model/model.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { RepositoryContext } from "../context.js";
-import type { ModelDiff, VersionSummary } from "../fleet-repository.js";
+import type { ModelDiff, VersionSummary } from "../answers/version-answers.js";
 import { readLeaves } from "../state/references.js";
 import { withRelations } from "./diff-relations.js";
 import { requireVersion } from "../state/version-table.js";

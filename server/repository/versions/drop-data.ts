@@ -8,7 +8,7 @@ import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
 import { findDataObject } from "../datasets.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 import type { StoredChunk, VersionWithData } from "../retention/data-drop-plan.js";
 import type { VersionState } from "../state/version-state.js";
 import { requireVersion } from "../state/version-table.js";

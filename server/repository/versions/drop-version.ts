@@ -8,7 +8,7 @@ import { objectsOf, treesOf } from "../../../shared/model/record-objects.js";
 import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
-import type { Dropped, VersionSummary } from "../fleet-repository.js";
+import type { Dropped, VersionSummary } from "../answers/version-answers.js";
 import { planDrops, type DroppableVersion } from "../retention/drop-plan.js";
 import { keptForAnyRule } from "../retention/retention.js";
 import { neededByReplay, type ReadVersion } from "../state/references.js";

@@ -21,7 +21,7 @@ import { DistinctLeaves, distinctTrees, type DistinctTree } from "../../../share
 import { tensorByteLength } from "../../../shared/tensor/dtype.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 import { checkName } from "../state/naming.js";
 import type { VersionState } from "../state/version-state.js";
 import { findVersion, indexVersion, requireVersion } from "../state/version-table.js";

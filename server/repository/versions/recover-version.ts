@@ -8,7 +8,7 @@ import type { Hash } from "../../../shared/tensor/tensor.js";
 import { appendFacts } from "../state/append-facts.js";
 import type { RepositoryContext } from "../context.js";
 import { requireKept } from "./diff-versions.js";
-import type { VersionSummary } from "../fleet-repository.js";
+import type { VersionSummary } from "../answers/version-answers.js";
 import { requireVersion } from "../state/version-table.js";
 import { verifyVersion } from "./verify-version.js";
 

@@ -8,7 +8,7 @@ import type { CollectionPlan, ObjectReader } from "../../../shared/objects/objec
 import { readDistinctLeaves } from "../../../shared/objects/version-trees.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
-import type { Dropped } from "../fleet-repository.js";
+import type { Dropped } from "../answers/version-answers.js";
 
 /**
  * @param intact objects that were read before; those that are found intact are added

@@ -10,7 +10,7 @@ import { describePart, type RecoveredPart } from "../../../shared/recover/recove
 import type { RecoveredModel } from "../../../shared/recover/recovery.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { RepositoryContext } from "../context.js";
-import type { VerifiedVersion, VersionSummary } from "../fleet-repository.js";
+import type { VerifiedVersion, VersionSummary } from "../answers/version-answers.js";
 import { requireKept } from "./diff-versions.js";
 
 /** At most this many damaged parts are named in an error. */

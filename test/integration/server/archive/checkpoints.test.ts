@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readArchive } from "../../../../server/archive/read-versions.js";
 import { candidateReferences } from "../../../../server/archive/candidate-references.js";
-import type { VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
 import { applyToFleet, fineTunedFamily, planFleet } from "../../../helpers/archive-fleet.js";
 import { modelOf, memoryHome, openRepository, sameTensors } from "../repository/harness.js";
 

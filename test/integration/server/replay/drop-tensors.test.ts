@@ -9,7 +9,8 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import { openFleets, type OpenFleets } from "../../../../server/context/open-fleets.js";
 import { localOperations } from "../../../../server/operations/local-operations.js";
 import { rebuildVersion } from "../../../../server/replay/rebuild-on-demand.js";
-import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { isStemmaError } from "../../../../shared/errors.js";

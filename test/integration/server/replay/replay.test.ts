@@ -13,7 +13,8 @@ import { localOperations } from "../../../../server/operations/local-operations.
 import { defaultIngestLimits } from "../../../../server/ingest/limits.js";
 import { ClaimRules } from "../../../../server/replay/claim-rules.js";
 import { ReplayRunner, type ReplayRunnerParts } from "../../../../server/replay/replay-runner.js";
-import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import type { Home } from "../../../../server/repository/home.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { openNodeHome } from "../../../../server/repository/node-home.js";

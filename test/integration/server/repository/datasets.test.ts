@@ -5,7 +5,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
-import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { encodeDataManifest, placeManifest } from "../../../../shared/data/data-manifest.js";
 import { readData, readManifest } from "../../../../shared/data/stored-data.js";

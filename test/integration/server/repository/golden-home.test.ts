@@ -13,11 +13,8 @@ import { nodeHomePorts } from "../../../../server/repository/node-home.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
-import type {
-  DeviceSummary,
-  FleetMoment,
-  VersionSummary,
-} from "../../../../server/repository/fleet-repository.js";
+import type { DeviceSummary, FleetMoment } from "../../../../server/repository/answers/device-answers.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
 import type { JournalHead } from "../../../../shared/journal/journal.js";
 import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import { modelOf, sameTensors, temporaryFolder, tensorsOf } from "./harness.js";

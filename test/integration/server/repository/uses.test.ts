@@ -4,11 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type {
-  FleetRepository,
-  SaveOptions,
-  VersionSummary,
-} from "../../../../server/repository/fleet-repository.js";
+import type { SaveOptions } from "../../../../server/repository/answers/save-answers.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { restoreBackup } from "../../../../server/repository/backup/restore.js";
 import { encodeSaveRecord } from "../../../../shared/model/save-record.js";

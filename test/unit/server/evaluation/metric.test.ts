@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { metricOf } from "../../../../server/evaluation/metric.js";
 import { encodeMetadata, type ModelMetadata } from "../../../../shared/model/metadata.js";
 import type { Evaluation } from "../../../../shared/train/evaluation.js";
-import type { FleetRepository, VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 
 const id = (n: number): Hash => n.toString(16).padStart(64, "0") as Hash;

@@ -6,7 +6,7 @@ import {
   type ConfirmationParts,
   type ReleasePolicy,
 } from "../../../../server/ingest/confirmations.js";
-import type { VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { StemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LineIndex } from "../../../../server/ingest/line-index.js";
-import type { VersionSummary } from "../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../server/repository/answers/version-answers.js";
 
 function summary(versionId: string, sequence: number, position: number, generation = 1): VersionSummary {
   return {

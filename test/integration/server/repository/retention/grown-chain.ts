@@ -1,5 +1,6 @@
 /** Chains of fine-tuned versions that grow by one a day, for tests of retention. */
-import type { FleetRepository, VersionSummary } from "../../../../../server/repository/fleet-repository.js";
+import type { VersionSummary } from "../../../../../server/repository/answers/version-answers.js";
+import type { FleetRepository } from "../../../../../server/repository/fleet-repository.js";
 import { fineTuned, modelOf, tensorsOf, type NamedTensor, type TestHome } from "../harness.js";
 
 export const dayMs = 24 * 3_600_000;
