@@ -3,37 +3,23 @@
  * messages of one device are handled in order; long work runs concurrently. All state that matters is in the
  * repository and the spool, so the process may be killed at any moment.
  */
-import { historyWarning } from "./history-warning.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
-import { partsOf } from "../../shared/trust/releases/release-set.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
-import {
-  blockOverheadBytes,
-  maxBlockBytes,
-  maxMessageBytes,
-  protocolVersion,
-} from "../../shared/wire/limits.js";
-import type { Announce, Birth, Body, Envelope, LineHead, Welcome } from "../../shared/wire/messages.js";
+import { blockOverheadBytes, maxBlockBytes, maxMessageBytes } from "../../shared/wire/limits.js";
+import type { Body, Envelope } from "../../shared/wire/messages.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { CommandToSend, PredictedBytes } from "../context/operations-context.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { DeviceMessage } from "../broker/broker-port.js";
 import type { Admission } from "./admission.js";
-import { judgeAnnouncement, type Accepted } from "./announcement.js";
-import {
-  answerRecorded,
-  composeIngest,
-  type FleetIngestParts,
-  type IngestServices,
-} from "./compose-ingest.js";
+import { AnnouncementAnswers } from "./announcement-answers.js";
+import { composeIngest, type FleetIngestParts, type IngestServices } from "./compose-ingest.js";
 import type { DeviceDoubt } from "./device-doubts.js";
-import type { RefusalDetails } from "./device-sender.js";
-import { diskFull, overFactQuota } from "./device-quota.js";
+import { DeviceGreeting } from "./device-greeting.js";
 import type { OnlineDevice } from "./device-sessions.js";
-import { refusalOfRecipe } from "./recipe-sync.js";
 
 export interface IngestFigures {
   readonly receptions: number;
@@ -54,6 +40,9 @@ const expiryCheckMs = 60_000;
 export class FleetIngest {
   #stopExpiry: () => void = () => undefined;
 
+  readonly #greeting: DeviceGreeting;
+  readonly #announcements: AnnouncementAnswers;
+
   static async start(parts: FleetIngestParts): Promise<FleetIngest> {
     const services = await composeIngest(parts);
     // Versions that were recorded before a crash and not read back yet.
@@ -68,7 +57,10 @@ export class FleetIngest {
   private constructor(
     private readonly parts: FleetIngestParts,
     private readonly services: IngestServices,
-  ) {}
+  ) {
+    this.#greeting = new DeviceGreeting(parts, services);
+    this.#announcements = new AnnouncementAnswers(parts, services);
+  }
 
   get admission(): Admission {
     return this.services.admission;
@@ -122,7 +114,7 @@ export class FleetIngest {
       });
     } catch (error) {
       if (!isStemmaError(error)) throw error;
-      await this.#refuse(device, { code: error.code, message: error.message });
+      await this.#announcements.refuse(device, { code: error.code, message: error.message });
       return;
     }
     // A message of a session that is over (such as a late will) has no meaning in this one.
@@ -168,7 +160,7 @@ export class FleetIngest {
   }
   /** See LiveFleet. */
   settingsChanged(device: string): void {
-    if (this.isOnline(device)) this.#bringSettings(device);
+    if (this.isOnline(device)) this.#greeting.bringSettings(device);
   }
   /** See LiveFleet. */
   get sendBytesPerSecond(): number | null {
@@ -186,25 +178,17 @@ export class FleetIngest {
   releasePolicyOf(device: string): string | undefined {
     return this.services.sessions.get(device)?.birth?.releasePolicy;
   }
-  /** Sends the owner's releases to connected devices, and offers again what is assigned to them. */
-  async releasesChanged(): Promise<void> {
-    for (const [device, online] of this.services.sessions.all()) {
-      if (online.birth === undefined) continue;
-      await this.#sendReleases(device, online.birth);
-      await this.services.offers.offerAll(device);
-      this.#bringRecipes(device);
-    }
+  /** Connected devices get the owner's releases, and again what is assigned to them. */
+  releasesChanged(): Promise<void> {
+    return this.#greeting.releasesChanged();
   }
-  /** See LiveFleet. Answers their last birth again, with the signature. */
-  async restoreApproved(): Promise<void> {
-    for (const [device, online] of this.services.sessions.all())
-      if (online.birth !== undefined && online.isUnproven === true)
-        await this.#born(device, online, online.birth, online.challenge ?? "");
+  /** See LiveFleet. */
+  restoreApproved(): Promise<void> {
+    return this.#greeting.restoreApproved();
   }
   /** A recipe of the fleet's own was approved, or its approval revoked: connected devices are told. */
   recipesChanged(): void {
-    for (const [device, online] of this.services.sessions.all())
-      if (online.birth !== undefined) this.#bringRecipes(device);
+    this.#greeting.recipesChanged();
   }
   command(
     device: string,
@@ -278,9 +262,9 @@ export class FleetIngest {
     doubts.heard(device, body, this.parts.clock.now());
     switch (body.type) {
       case "birth":
-        return this.#born(device, online, body, correlation);
+        return this.#greeting.born(device, online, body, correlation);
       case "announce":
-        return this.#announced(device, body, correlation);
+        return this.#announcements.answer(device, body, correlation);
       case "manifest":
         scheduler.onManifest(device, body);
         return;
@@ -314,164 +298,6 @@ export class FleetIngest {
       default:
         return;
     }
-  }
-
-  async #born(device: string, online: OnlineDevice, birth: Birth, challenge: string): Promise<void> {
-    const { repository, clock, limits, serverVersion, events } = this.parts;
-    const { sender, offers, proofs } = this.services;
-    // A birth that an earlier enrolment left at an external broker.
-    const { generation = repository.device(device)?.generation } = birth;
-    if (generation !== repository.device(device)?.generation) return;
-    const isFirst = online.birth === undefined;
-    online.birth = birth;
-    if (isFirst)
-      events.emit({
-        event: "device-connected",
-        fleet: repository.fleet,
-        device,
-        session: online.session,
-        profile: birth.profile,
-      });
-    const history = await proofs.welcome(birth);
-    // Another connection may have taken over meanwhile.
-    if (this.services.sessions.get(device) !== online) return;
-    offers.born(device, birth.heads);
-    online.provenLength = history.head?.length;
-    online.challenge = challenge;
-    online.isUnproven = history.start === undefined;
-    if (isFirst && history.start === undefined) this.#noteOtherHistory(device, birth);
-    const restored = repository.restores().at(-1);
-    const welcome: Welcome = {
-      type: "welcome",
-      serverVersion,
-      protocol: protocolVersion,
-      ...history,
-      clockMs: clock.now(),
-      restored: restored !== undefined,
-      restoredPosition: restored?.position ?? 0,
-      known: this.#headsOf(device),
-      blockBytes: limits.blockBytes,
-      window: limits.window,
-    };
-    await sender.send(device, welcome, challenge);
-    await this.#sendReleases(device, birth);
-    await offers.offerAll(device);
-    this.#bringSettings(device);
-    this.#bringRecipes(device);
-  }
-
-  /** Not awaited: the answer comes behind other messages of the device. */
-  #bringSettings(device: string): void {
-    this.services.settings.bring(device).catch((error: unknown) => {
-      this.parts.log.error("settings-failed", { device, message: messageOf(error) });
-    });
-  }
-
-  /** Not awaited, as settings. */
-  #bringRecipes(device: string): void {
-    this.services.recipes.bring(device).catch((error: unknown) => {
-      this.parts.log.error("recipes-failed", { device, message: messageOf(error) });
-    });
-  }
-
-  /** The metadata of releases, before offers that need it. A device that looks at none is sent none. */
-  async #sendReleases(device: string, { releasePolicy, releaseSet }: Birth): Promise<void> {
-    if (releasePolicy === undefined) return;
-    const releases = await this.parts.repository.releases();
-    const parts = releases === undefined ? [] : partsOf(releases.set);
-    if (parts[0]?.set === releaseSet) return;
-    for (const part of parts) await this.services.sender.send(device, part);
-  }
-
-  /** The device believes this server only if a restore explains it, which it has not seen yet. */
-  #noteOtherHistory(device: string, birth: Birth): void {
-    const { repository, log } = this.parts;
-    const { level, name, text } = historyWarning(device, birth, repository.restores());
-    log[level](name, {
-      device,
-      seen: birth.seenJournalLength,
-      length: repository.journal.head().length,
-      text,
-    });
-  }
-
-  #headsOf(device: string): readonly LineHead[] {
-    const known = this.parts.repository.device(device);
-    return (known?.lines ?? []).flatMap((line) => {
-      const head = this.services.lines.head(device, line, known?.generation);
-      const activeVersionId = known?.active[line]?.versionId;
-      if (head === undefined && activeVersionId === undefined) return [];
-      return [{ line, sequence: head?.sequence ?? 0, versionId: head?.versionId, activeVersionId }];
-    });
-  }
-
-  async #announced(device: string, announce: Announce, correlation: string): Promise<void> {
-    const { repository, limits } = this.parts;
-    const known = repository.device(device);
-    if (known === undefined) return;
-    const versionAt = (line: string, sequence: number): Hash | undefined => {
-      const version = this.services.lines.find(device, line, sequence);
-      return version?.generation === known.generation ? version.versionId : undefined;
-    };
-    const judged = judgeAnnouncement(
-      announce,
-      {
-        fleet: repository.fleet,
-        device,
-        generation: known.generation,
-        publicKey: known.publicKey,
-        lines: known.lines,
-        versionAt,
-      },
-      limits,
-    );
-    if (judged.verdict === "refused") {
-      await this.#refuse(device, judged, correlation);
-      return;
-    }
-    const summary = repository.get(judged.versionId);
-    if (summary !== undefined) return answerRecorded(this.services, device, summary);
-    const claim = repository.claim(judged.versionId);
-    // Announced without a claim, or after its replay gave no proof: the tensors are wanted.
-    if (claim !== undefined && judged.isClaim && claim.ended === undefined)
-      return this.services.receipts.claimed(claim);
-    const refusal = refusalOfRecipe(repository, device, judged.record);
-    if (refusal !== undefined)
-      return this.#refuse(device, { ...refusal, versionId: judged.versionId }, correlation);
-    if (!(await this.parts.hasDiskSpace())) {
-      await this.#refuse(device, diskFull(judged.versionId), correlation);
-      return;
-    }
-    const retryAfterMs = this.services.quota.waitMs(device);
-    if (retryAfterMs > 0)
-      return this.services.sender.refuse(
-        device,
-        { ...overFactQuota(retryAfterMs), versionId: judged.versionId },
-        correlation,
-      );
-    this.#emitAnnounced(device, judged);
-    await this.services.scheduler.announced(device, {
-      ...judged,
-      isClaim: judged.isClaim && claim === undefined,
-    });
-  }
-  #emitAnnounced(device: string, { versionId, record, declared }: Accepted): void {
-    this.parts.events.emit({
-      event: "announced",
-      fleet: this.parts.repository.fleet,
-      device,
-      line: record.line,
-      name: record.name,
-      versionId,
-      tensorBytes: declared.tensorBytes,
-    });
-  }
-
-  async #refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void> {
-    const { fleet } = this.parts.repository;
-    const { code, message, versionId = null } = refusal;
-    this.parts.events.emit({ event: "refused", fleet, device, versionId, code, message });
-    await this.services.sender.refuse(device, refusal, correlation);
   }
 
   #expireLater(): void {

@@ -1,7 +1,6 @@
 /**
  * The repository port: one fleet's models, lineage and storage, with or without a running server. open-repository.ts
- * implements it. Commands, HTTP and ingest use this port, what it answers
- * (answers/), and nothing below it.
+ * implements it. Commands, HTTP and ingest use this port, what it answers (answers/), and nothing below it.
  */
 import type { Architecture, Leaf, ModelSource, UnhashedModel } from "../../shared/model/model.js";
 import type { NearestVersion } from "./prefix-keeper.js";
