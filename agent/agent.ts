@@ -9,18 +9,13 @@ import type { DeviceSettings } from "../shared/wire/device-settings.js";
 import { switchRefused } from "../shared/wire/device-events.js";
 import type { Offer, Receipt } from "../shared/wire/messages.js";
 import { BackgroundTasks } from "./background-tasks.js";
-import {
-  backendOf,
-  composeAgent,
-  inboxOf,
-  type AgentParts,
-  type AgentReactions,
-  type AgentServices,
-} from "./compose-agent.js";
+import type { AgentParts, AgentReactions } from "./agent-parts.js";
+import { composeAgent, type AgentServices } from "./compose-agent.js";
 import type { Observations } from "./control/observation.js";
 import type { Intake } from "./intake/intake.js";
 import type { ListedSample, Removal, Removed, Taken } from "./intake/intake-answers.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
+import { inboxOf } from "./open-stores.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { judgeConditions, readConditions } from "./resources/conditions.js";
 import { usedBytes } from "./resources/disk-budget.js";
@@ -29,6 +24,7 @@ import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.j
 import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
 import { answerableGates } from "./trainer/answerable-gates.js";
+import { describeBackend } from "./trainer/backend.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -103,7 +99,7 @@ export class Agent {
     log.info("started", {
       fleet: enrolment.fleet,
       device: enrolment.device,
-      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${backendOf(this.parts)}`,
+      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${describeBackend(profile)}`,
     });
     this.#checkLines();
     await activator.reconcile(enrolment.lines);
@@ -146,7 +142,7 @@ export class Agent {
       fleet: enrolment.fleet,
       device: enrolment.device,
       profile: profile.name,
-      backend: backendOf(this.parts),
+      backend: describeBackend(profile),
       link: {
         phase: link.phase,
         session: link.session,

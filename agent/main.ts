@@ -19,7 +19,7 @@ import { trainInChild } from "../shared/train/train-in-child.js";
 import { loadEnrolment, type Enrolment } from "../shared/trust/enrolment.js";
 import type { DeviceKey } from "../shared/trust/keys.js";
 import { Agent } from "./agent.js";
-import type { AgentParts } from "./compose-agent.js";
+import type { AgentParts } from "./agent-parts.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
 import { deviceKeyOf } from "./identity/device-key.js";
