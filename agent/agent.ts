@@ -6,8 +6,7 @@ import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
 import type { DeviceSettings } from "../shared/wire/device-settings.js";
-import { switchRefused } from "../shared/wire/device-events.js";
-import type { Offer, Receipt } from "../shared/wire/messages.js";
+import type { Receipt } from "../shared/wire/messages.js";
 import { BackgroundTasks } from "./background-tasks.js";
 import type { AgentParts, AgentReactions } from "./agent-parts.js";
 import { composeAgent, type AgentServices } from "./compose-agent.js";
@@ -15,6 +14,7 @@ import type { Observations } from "./control/observation.js";
 import type { Intake } from "./intake/intake.js";
 import type { ListedSample, Removal, Removed, Taken } from "./intake/intake-answers.js";
 import { takeFolderIn } from "./intake/watch-folder.js";
+import { OfferReactions } from "./offer-reactions.js";
 import { inboxOf } from "./open-stores.js";
 import { unreleased } from "./outbox/outbox-state.js";
 import { judgeConditions, readConditions } from "./resources/conditions.js";
@@ -31,29 +31,8 @@ import type { TrainingRequest } from "./trainer/training-job.js";
 import type { ObservationsTaken, TrialForSoftware } from "./trials/live-trials.js";
 
 const housekeepingMs = 30_000;
-const offerRetryMs = 60_000;
 /** Longest text of an event, in UTF-16 code units. */
 const maxEventLength = 2000;
-/** Errors after which the same offer cannot succeed. */
-const finalOfferErrors = new Set([
-  "SIGNATURE_INVALID",
-  "LINE_UNKNOWN",
-  "OBJECT_HASH_MISMATCH",
-  "ROOT_MISMATCH",
-  "RECORD_INVALID",
-  "LAYER_NOT_ALLOWED",
-  "ARCHITECTURE_MISMATCH",
-  // New metadata of releases comes with another offer.
-  "RELEASE_REQUIRED",
-  "RELEASE_REVOKED",
-  "RELEASE_MISMATCH",
-  "RELEASE_UNKNOWN",
-  "RELEASE_EXPIRED",
-  "RELEASE_METADATA_INVALID",
-  // Tried again at the next connection, or when it is assigned again.
-  "HOOK_FAILED",
-  "INTERRUPTED",
-]);
 
 /** The folder of the model that a line runs; null while it has none. */
 export interface CurrentFolder {
@@ -62,13 +41,10 @@ export interface CurrentFolder {
   readonly folder: string | null;
 }
 
-const offerKey = ({ line, staged }: Offer): string => `${line}${staged === true ? " staged" : ""}`;
-
 export class Agent {
   readonly #tasks: BackgroundTasks;
+  readonly #offers: OfferReactions;
   #services!: AgentServices;
-  /** The newest offer to each line, and the newest staged one. */
-  readonly #newestOffers = new Map<string, Offer>();
   /** A command may open an agent only to use its stores; it trains and connects nothing then. */
   #isStarted = false;
 
@@ -76,6 +52,13 @@ export class Agent {
     this.#tasks = new BackgroundTasks(parts.clock, (error) => {
       if (isStemmaError(error)) this.#report("failed", messageWithCode(error), "");
       else parts.log.error("failed", { text: stackOf(error) });
+    });
+    this.#offers = new OfferReactions({
+      tasks: this.#tasks,
+      report: (...event) => {
+        this.#report(...event);
+      },
+      services: () => this.#services,
     });
   }
 
@@ -256,8 +239,7 @@ export class Agent {
         this.#tasks.run(() => this.#onReceipt(line, kind));
       },
       onOffer: (offer) => {
-        this.#newestOffers.set(offerKey(offer), offer);
-        this.#tasks.run(() => this.#onOffer(offer));
+        this.#offers.onOffer(offer);
       },
       onCommand: (command, request) => runServerCommand(command, this.#commandTarget(), request),
       onTrained: (line) => {
@@ -336,30 +318,6 @@ export class Agent {
     await this.#activateNewest(line);
     if (kind === "released") await this.#forget();
     this.#services.trainer.wake();
-  }
-
-  async #onOffer(offer: Offer): Promise<void> {
-    const { offers, activator, trainer } = this.#services;
-    try {
-      await offers.take(offer);
-      if (offer.staged === true) return;
-      await activator.activate(offer.line, offer.versionId);
-      trainer.wake();
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      if (error.code === "INTERRUPTED") return;
-      this.#report(
-        error.code === "HOOK_FAILED" ? switchRefused : "offer-failed",
-        `the offered model ${offer.name}:${offer.version} could not be installed: ${messageWithCode(error)}`,
-        offer.line,
-        offer.versionId,
-      );
-      if (!finalOfferErrors.has(error.code))
-        this.#tasks.runAfter(offerRetryMs, async () => {
-          // What was offered since comes after it.
-          if (this.#newestOffers.get(offerKey(offer)) === offer) await this.#onOffer(offer);
-        });
-    }
   }
 
   async #scanInboxes(): Promise<void> {
