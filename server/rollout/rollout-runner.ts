@@ -1,11 +1,9 @@
 /**
  * Carries the running rollouts of a server's fleets forward. Everything that a rollout decided is a fact, so a server
- * that was killed goes on where it was; only which device is asked again when is in memory.
+ * that was killed goes on where it was.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
-import { isStemmaError, StemmaError } from "../../shared/errors.js";
-import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { switchRefused, trialComplete } from "../../shared/wire/device-events.js";
 import type { ServerEvent } from "../api/event-schemas.js";
@@ -14,19 +12,13 @@ import type { OpenFleets } from "../context/open-fleets.js";
 import type { LiveFleet } from "../context/operations-context.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { maxWaveFactDevices } from "../repository/state/fact-schemas.js";
-import { firstBefore, lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
-import { chooseDevices } from "./choose-devices.js";
-import { needsOf, whyDeferred } from "./ask-devices.js";
-import { familyOf } from "./family.js";
+import { lateMembers, type RolloutState } from "../repository/state/rollout-state.js";
+import { beginWave } from "./begin-wave.js";
 import { TrialEnder } from "./end-trials.js";
-import type { Judgement } from "./judge-device.js";
-import { factsOf, judgementOf, nextAnswer } from "./next-answer.js";
-import { nextStep, nextWave, type Step } from "./next-step.js";
-import { planTransfers } from "./plan-transfers.js";
+import { nextStep, type Step } from "./next-step.js";
+import { DeviceQuestions } from "./question-devices.js";
 import { noteSwitchRefused } from "./switch-refused.js";
 import { returnsOf, undo } from "./undo.js";
-import { isOpenAt, offsetOf } from "./windows.js";
 
 export interface RolloutRunnerParts {
   readonly clock: Clock;
@@ -43,14 +35,6 @@ export interface RolloutRunnerParts {
 const lookMs = 5_000;
 /** Between two looks, at least: in a large fleet many devices change at the same time. */
 const minLookMs = 100;
-/** Until a device that waits is asked again; doubles. */
-const askAgainMs = { first: 1_000, last: 60_000 };
-/** The same during its trial on live inputs, whose end it tells by itself. */
-const askTrialMs = 10 * 60_000;
-/** How often a device may fail to measure before that is its answer. */
-const maxFailures = 3;
-/** A device that is asked after this pause is offered the version once more. */
-const offerAgainMs = 8_000;
 /** Events after which a rollout may go on. */
 const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
   "device-connected",
@@ -61,26 +45,13 @@ const wakers: ReadonlySet<ServerEvent["event"]> = new Set([
 
 type DeviceEvent = Extract<ServerEvent, { readonly event: "device-event" }>;
 
-interface Asked {
-  isAsking: boolean;
-  nextMs: number;
-  pauseMs: number;
-  waits: string;
-  /** How often it could not measure, for another reason than that it has to wait. */
-  failures: number;
-  /** It has the version, and its software runs it on live inputs. */
-  isOnTrial: boolean;
-}
-
 export class RolloutRunner {
   readonly #stop = new AbortController();
   readonly #work = new SerialQueue();
-  readonly #judging = new SerialQueue();
-  readonly #asked = new Map<string, Asked>();
-  readonly #measuring = new Set<Promise<void>>();
   /** Rollouts whose undo was seen to be complete. */
   readonly #undone = new Set<string>();
   readonly #trials: TrialEnder;
+  readonly #questions: DeviceQuestions;
   /** When the next look is due, by the monotonic clock. */
   #dueMs = Infinity;
   #lookedMs = -Infinity;
@@ -89,6 +60,19 @@ export class RolloutRunner {
 
   constructor(private readonly parts: RolloutRunnerParts) {
     this.#trials = new TrialEnder(parts);
+    this.#questions = new DeviceQuestions({
+      ...parts,
+      signal: this.#stop.signal,
+      wake: () => {
+        this.wake();
+      },
+      lookAt: (atMs) => {
+        this.#lookAt(atMs);
+      },
+      trialEnded: (fleet, rollout, device) => {
+        this.#trials.judged(fleet, rollout, device);
+      },
+    });
   }
 
   start(): void {
@@ -103,7 +87,7 @@ export class RolloutRunner {
 
   /** Why a device was not judged yet; undefined: it was not asked since the server started. */
   waits(fleet: string, rollout: string, device: string): string | undefined {
-    return this.#asked.get(keyOf(fleet, rollout, device))?.waits;
+    return this.#questions.waits(fleet, rollout, device);
   }
 
   async close(): Promise<void> {
@@ -112,24 +96,17 @@ export class RolloutRunner {
     this.#cancelTimer();
     await this.#listening;
     await this.#work.idle();
-    // They end at once, since nobody waits for a device any more.
-    await Promise.all(this.#measuring);
-    await this.#judging.idle();
+    await this.#questions.idle();
   }
 
   async #listen(): Promise<void> {
     for await (const event of this.parts.events.listen(this.#stop.signal)) {
       if (event.event === "device-event" && event.name === switchRefused) await this.#switchRefused(event);
-      if (event.event === "device-event" && event.name === trialComplete) this.#askSoon(event);
+      if (event.event === "device-event" && event.name === trialComplete)
+        this.#questions.askSoon(event.fleet, event.device);
       if (event.event === "device-connected") this.#trials.connected(event.fleet, event.device);
       if (wakers.has(event.event)) this.wake();
     }
-  }
-
-  /** What it waits for is there now. */
-  #askSoon({ fleet, device }: Pick<DeviceEvent, "fleet" | "device">): void {
-    for (const [key, asked] of this.#asked)
-      if (asked.isOnTrial && key.startsWith(`${fleet}/`) && key.endsWith(`/${device}`)) asked.nextMs = 0;
   }
 
   /** Never rejects: the device says so again where it is offered the version again. */
@@ -201,63 +178,7 @@ export class RolloutRunner {
   /** Devices that were silent until the rollout had ended, and are connected now. */
   async #askLate(repository: FleetRepository, rollout: RolloutState): Promise<void> {
     const late = lateMembers(repository.rollouts(), rollout);
-    if (late.length > 0) await this.#askSome(repository, rollout, late);
-  }
-
-  /** @returns whether the rollout has reached all devices */
-  async #beginWave(repository: FleetRepository, rollout: RolloutState): Promise<boolean> {
-    const { clock, operations, log } = this.parts;
-    const { fleet } = repository;
-    const { name, versionId, select } = rollout;
-    const selected = await operations.devices({ fleet, select });
-    const family = familyOf(repository, versionId);
-    const { candidates } = chooseDevices(rollout, selected, repository.rollouts(), family);
-    const devices = nextWave(rollout, candidates);
-    const wave = rollout.wave + 1;
-    const planned = await this.#planned(repository, rollout, devices);
-    for (let at = 0; at < devices.length; at += maxWaveFactDevices)
-      await repository.append({
-        type: "wave",
-        atMs: clock.now(),
-        rollout: name,
-        wave,
-        devices: devices.slice(at, at + maxWaveFactDevices),
-        ...(planned === undefined ? {} : { planned: planned.slice(at, at + maxWaveFactDevices) }),
-      });
-    if (devices.length > 0) log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
-    return devices.length === 0;
-  }
-
-  /** For the report; a rollout goes on without it. */
-  async #planned(
-    repository: FleetRepository,
-    { name, line, versionId, policy }: RolloutState,
-    devices: readonly string[],
-  ): Promise<readonly PlannedTransfer[] | undefined> {
-    const summary = repository.get(versionId);
-    if (summary === undefined || devices.length === 0) return undefined;
-    try {
-      const live = await this.parts.fleetOf(repository.fleet);
-      const found = await planTransfers(repository, live, {
-        summary,
-        line,
-        devices,
-        maxBytesPerSecond: policy.maxBytesPerSecond,
-      });
-      return devices.map((device) => {
-        const { bytes = 0, ms = null } = found.get(device) ?? {};
-        return { bytes, ms };
-      });
-    } catch (error) {
-      if (!isStemmaError(error)) throw error;
-      this.parts.log.warn("rollout-not-planned", {
-        fleet: repository.fleet,
-        rollout: name,
-        code: error.code,
-        message: error.message,
-      });
-      return undefined;
-    }
+    if (late.length > 0) await this.#questions.askSome(repository, rollout, late);
   }
 
   /** @returns whether the rollout waits now */
@@ -269,10 +190,10 @@ export class RolloutRunner {
       case "wait":
         return true;
       case "judge":
-        await this.#askSome(repository, rollout, step.devices);
+        await this.#questions.askSome(repository, rollout, step.devices);
         return true;
       case "choose":
-        if (!(await this.#beginWave(repository, rollout))) return false;
+        if (!(await beginWave(this.parts, repository, rollout))) return false;
         await this.#setPhase(repository, name, "done", "no device is left");
         return true;
       case "end":
@@ -303,12 +224,13 @@ export class RolloutRunner {
   }
 
   async #offerReturns({ fleet }: FleetRepository, { members }: RolloutState): Promise<void> {
-    await this.#offer(fleet, [...members.keys()]);
+    const live = await this.parts.fleetOf(fleet);
+    for (const device of members.keys()) await live.assigned(device);
   }
 
   /** A server that was killed during an undo goes on with it. */
   async #finishUndo(repository: FleetRepository, rollout: RolloutState): Promise<void> {
-    const key = keyOf(repository.fleet, rollout.name, "");
+    const key = `${repository.fleet}/${rollout.name}`;
     if (this.#undone.has(key)) return;
     this.#undone.add(key);
     if (returnsOf(repository, rollout).some(({ to }) => to !== null)) {
@@ -316,152 +238,4 @@ export class RolloutRunner {
       await this.#offerReturns(repository, rollout);
     }
   }
-
-  async #offer(fleet: string, devices: readonly string[]): Promise<void> {
-    const live = await this.parts.fleetOf(fleet);
-    for (const device of devices) await live.assigned(device);
-  }
-
-  /** Asks devices that are connected, as many at the same time as the policy allows. */
-  async #askSome(
-    repository: FleetRepository,
-    rollout: RolloutState,
-    devices: readonly string[],
-  ): Promise<void> {
-    const { fleet } = repository;
-    const live = await this.parts.fleetOf(fleet);
-    const nowMs = this.parts.clock.monotonic();
-    const asked = devices.map((device) => {
-      const key = keyOf(fleet, rollout.name, device);
-      const known = this.#asked.get(key);
-      const now = known ?? {
-        isAsking: false,
-        nextMs: 0,
-        pauseMs: askAgainMs.first,
-        waits: "its turn comes",
-        failures: 0,
-        isOnTrial: false,
-      };
-      if (known === undefined) this.#asked.set(key, now);
-      return { device, key, now };
-    });
-    let free = rollout.policy.atOnce - asked.filter(({ now }) => now.isAsking).length;
-    for (const { device, now } of asked) {
-      const isGone = repository.device(device)?.state !== "enrolled";
-      if (free <= 0) return;
-      if (now.isAsking || (!isGone && !live.isOnline(device))) continue;
-      const first = firstBefore(repository.rollouts(), rollout, device);
-      if (first !== undefined) {
-        now.waits = `the rollout ${first.name} of this line goes first`;
-        continue;
-      }
-      const offsetMinutes = offsetOf(repository.device(device)?.labels);
-      if (!isOpenAt(rollout.policy.windows, this.parts.clock.now(), offsetMinutes)) {
-        now.waits = "its window is closed";
-        continue;
-      }
-      if (now.nextMs > nowMs) {
-        this.#lookAt(now.nextMs);
-        continue;
-      }
-      free--;
-      now.isAsking = true;
-      const measuring = this.#ask(repository, rollout.name, device, now).finally(() => {
-        this.#measuring.delete(measuring);
-      });
-      this.#measuring.add(measuring);
-    }
-  }
-
-  /** Never rejects. */
-  async #ask(repository: FleetRepository, name: string, device: string, asked: Asked): Promise<void> {
-    const { operations, clock, log } = this.parts;
-    const { fleet } = repository;
-    try {
-      const live = await this.parts.fleetOf(fleet);
-      const deferred = await whyDeferred(live, device, needsOf(repository.rollout(name).policy));
-      if (deferred !== undefined) {
-        asked.waits = deferred;
-        return;
-      }
-      // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
-      const isToOffer = asked.nextMs === 0 || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
-      if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
-      const answer = await this.#unlessStopped(
-        nextAnswer({ operations, live }, repository, repository.rollout(name), device),
-      );
-      asked.isOnTrial = "isOnTrial" in answer;
-      const isFailure = "waits" in answer && answer.otherwise !== undefined;
-      if (isFailure) asked.failures++;
-      const measured = isFailure && asked.failures >= maxFailures ? answer.otherwise : answer;
-      if ("waits" in measured) asked.waits = measured.waits;
-      else
-        await this.#judging.run(async () => {
-          const rollout = repository.rollout(name);
-          const isWaiting =
-            rollout.phase === "running" || lateMembers(repository.rollouts(), rollout).includes(device);
-          if (!isWaiting || rollout.members.get(device)?.judged !== undefined) return;
-          // It joined another one meanwhile, which is to decide first.
-          if (firstBefore(repository.rollouts(), rollout, device) !== undefined) return;
-          await this.#judged(repository, rollout, device, judgementOf(rollout, device, measured));
-          this.#asked.delete(keyOf(fleet, name, device));
-        });
-    } catch (error) {
-      asked.waits = messageOf(error);
-      if (!isStemmaError(error))
-        log.warn("rollout-delayed", { fleet, rollout: name, device, message: asked.waits });
-    } finally {
-      asked.isAsking = false;
-      asked.nextMs = clock.monotonic() + asked.pauseMs;
-      asked.pauseMs = Math.min(2 * asked.pauseMs, asked.isOnTrial ? askTrialMs : askAgainMs.last);
-      this.wake();
-    }
-  }
-
-  /** A device may take minutes to answer. @throws INTERRUPTED */
-  async #unlessStopped<T>(work: Promise<T>): Promise<T> {
-    const { signal } = this.#stop;
-    let stop: () => void = () => undefined;
-    const stopped = new Promise<never>((_, reject) => {
-      stop = () => {
-        reject(
-          new StemmaError("INTERRUPTED", "The server stops; the rollout goes on when it is started again."),
-        );
-      };
-      signal.addEventListener("abort", stop, { once: true });
-      if (signal.aborted) stop();
-    });
-    try {
-      return await Promise.race([work, stopped]);
-    } finally {
-      signal.removeEventListener("abort", stop);
-    }
-  }
-
-  /** The verdict, and with it the assignment where the device switches; before a trial only what it measured. */
-  async #judged(
-    repository: FleetRepository,
-    rollout: RolloutState,
-    device: string,
-    judgement: Judgement,
-  ): Promise<void> {
-    const { clock, log } = this.parts;
-    const { fleet } = repository;
-    const { name, line } = rollout;
-    const facts = factsOf(rollout, device, judgement, {
-      atMs: clock.now(),
-      assigned: repository.assignment(device, line),
-    });
-    await repository.append(...facts);
-    const { verdict, because } = judgement;
-    const isJudged = facts[0].type === "judged";
-    const fields = { fleet, rollout: name, device, ...(isJudged ? { verdict } : {}), text: because };
-    log.info(isJudged ? "rollout-judged" : "rollout-measured", fields);
-    if (isJudged && verdict === "passed") await this.#offer(fleet, [device]);
-    if (isJudged && verdict !== "passed") this.#trials.judged(fleet, name, device);
-  }
-}
-
-function keyOf(fleet: string, rollout: string, device: string): string {
-  return `${fleet}/${rollout}/${device}`;
 }
