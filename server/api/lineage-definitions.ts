@@ -13,7 +13,7 @@ import {
   timeMs,
 } from "./fields.js";
 import { leaseText } from "./fields.js";
-import { nearestModel } from "./nearest-schemas.js";
+import { askingArchitecture, maxArchitectureBodyBytes, nearestModel } from "./nearest-schemas.js";
 import { versionStates } from "../catalog/version-query.js";
 import { call, type ValueOf } from "./operation.js";
 import { versionSummary } from "./version-schemas.js";
@@ -181,15 +181,11 @@ export const lineageOperations = {
     path: `${fleetPath}/transfers`,
     params: fleetParams,
     body: {
-      model: modelText.optional().describe("The model that asks; it is not looked at itself"),
-      modelJson: z
-        .record(z.string(), z.unknown())
-        .optional()
-        .describe("Or an architecture: the content of a model.json with its weightsManifest"),
+      ...askingArchitecture,
       minutes: z.number().min(1).max(1440).optional().describe("How long the lease lasts; default 60"),
     },
     output: transfer,
-    maxBodyBytes: 16 * 1024 * 1024,
+    maxBodyBytes: maxArchitectureBodyBytes,
   }),
   endTransfer: call({
     summary: "End the lease of a transfer before it expires",

@@ -13,7 +13,7 @@ import {
   timeMs,
 } from "./fields.js";
 import { recoveryExplanation } from "./recovery-schemas.js";
-import { nearestModel } from "./nearest-schemas.js";
+import { askingArchitecture, maxArchitectureBodyBytes, nearestModel } from "./nearest-schemas.js";
 import { call, stream } from "./operation.js";
 import {
   environmentPolicy,
@@ -33,9 +33,6 @@ import {
 import { importReport, storyOption } from "./import-schemas.js";
 
 export const importContentType = "application/vnd.stemma.import";
-
-/** A model.json of a few thousand layers. */
-const maxArchitectureBodyBytes = 16 * 1024 * 1024;
 
 export const modelOperations = {
   models: call({
@@ -77,13 +74,7 @@ export const modelOperations = {
     method: "POST",
     path: `${fleetPath}/nearest`,
     params: fleetParams,
-    body: {
-      model: modelText.optional().describe("The model that asks; it is not looked at itself"),
-      modelJson: z
-        .record(z.string(), z.unknown())
-        .optional()
-        .describe("Or an architecture: the content of a model.json with its weightsManifest"),
-    },
+    body: askingArchitecture,
     output: nearestModel,
     maxBodyBytes: maxArchitectureBodyBytes,
   }),

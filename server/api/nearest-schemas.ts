@@ -1,9 +1,20 @@
-/** The answer to the question which stored model an architecture shares the most layers with. */
+/** The question which stored model an architecture shares the most layers with, and its answer. */
 import * as z from "zod";
-import { count, hash } from "./fields.js";
+import { count, hash, modelText } from "./fields.js";
 import type { ValueOf } from "./operation.js";
 
 const text = z.string();
+
+/** Body of a question about an architecture: a stored model's, or one that is given. */
+export const askingArchitecture = {
+  model: modelText.optional().describe("The model that asks; it is not looked at itself"),
+  modelJson: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe("Or an architecture: the content of a model.json with its weightsManifest"),
+};
+/** A model.json of a few thousand layers. */
+export const maxArchitectureBodyBytes = 16 * 1024 * 1024;
 
 export const nearestModel = z
   .object({
