@@ -1,7 +1,7 @@
 /** One device as text. Pure. */
 import { formatTime } from "../../shared/cli/output.js";
 import type { CallOutput } from "../api/server-operations.js";
-import { describeLabels } from "./commands/device-label.js";
+import { describeKeyValues } from "./key-values.js";
 import { describeBy, describeEnd } from "./version-text.js";
 
 type Device = CallOutput<"device">;
@@ -43,7 +43,7 @@ export function describeDevice(found: Device): readonly string[] {
       ? []
       : [`DOUBTS this server since ${formatTime(found.doubt.sinceMs)}, in its words: ${found.doubt.text}`]),
     ...describeClaims(found.claims),
-    ...(found.labels === undefined ? [] : [`labels: ${describeLabels(found.labels)}`]),
+    ...(found.labels === undefined ? [] : [`labels: ${describeKeyValues(found.labels, "none")}`]),
     `lines: ${found.lines.join(", ")}`,
     `connected last: ${describeSeen(found)}`,
     `enrolled: ${formatTime(found.enrolledAtMs)}${found.batch === undefined ? "" : ` with the batch ${found.batch}`}${describeBy(found.enrolledBy)}`,
@@ -60,20 +60,11 @@ export function describeDevice(found: Device): readonly string[] {
   ];
 }
 
-/** "log.level=debug, training=off" */
-export function describeValues(values: Readonly<Record<string, string | number>>): string {
-  return (
-    Object.entries(values)
-      .map(([key, value]) => `${key}=${value}`)
-      .join(", ") || "nothing set"
-  );
-}
-
 /** What was set, and what the device says it has. */
 function describeDeviceSettings(settings: Settings): readonly string[] {
   const { desired, desiredAtMs, by, reported, reportedAtMs } = settings;
   return [
-    `settings wanted: ${describeValues(desired)}${desiredAtMs === undefined ? "" : ` since ${formatTime(desiredAtMs)}`}${by === undefined ? "" : ` by ${by}`}`,
-    `settings reported: ${reported === null ? "not yet" : describeValues(reported)}${reportedAtMs === undefined ? "" : ` at ${formatTime(reportedAtMs)}`}`,
+    `settings wanted: ${describeKeyValues(desired, "nothing set")}${desiredAtMs === undefined ? "" : ` since ${formatTime(desiredAtMs)}`}${by === undefined ? "" : ` by ${by}`}`,
+    `settings reported: ${reported === null ? "not yet" : describeKeyValues(reported, "nothing set")}${reportedAtMs === undefined ? "" : ` at ${formatTime(reportedAtMs)}`}`,
   ];
 }

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { StemmaError } from "../../../shared/errors.js";
 import { withContext, type CommandContext } from "../context.js";
+import { changedDevices, describeKeyValues, parseKeyValues } from "../key-values.js";
 
 interface LabelChoices {
   readonly select?: string;
@@ -38,9 +39,8 @@ async function labelCommand(
   { select, dryRun }: LabelChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const [first = "", ...rest] = words;
-  const labels = parseLabels(select === undefined ? rest : words);
-  const target = select === undefined ? { device: first } : { select };
+  const { target, changes } = changedDevices(words, select);
+  const labels = parseLabels(changes);
   const changed = await (
     await operations()
   ).labelDevices({ fleet: options.fleet, ...target, labels, dryRun });
@@ -52,32 +52,14 @@ async function labelCommand(
       changed.length === 0
         ? "the selection means no device; nothing was changed"
         : changed
-            .map((each) => `${done} ${each.device}: ${describeLabels(each.labels) || "no labels"}`)
+            .map((each) => `${done} ${each.device}: ${describeKeyValues(each.labels, "no labels")}`)
             .join("\n"),
   });
 }
 
-/** @throws USAGE */
-/** KEY=VALUE gives a label, KEY- removes one (null). @throws USAGE */
+/** Labels by key; null: to be removed. @throws USAGE where there are none */
 export function parseLabels(words: readonly string[]): Record<string, string | null> {
   if (words.length === 0)
     throw new StemmaError("USAGE", "No label is named. Name one: region=eu, or region- to remove it.");
-  return Object.fromEntries(
-    words.map((word) => {
-      const at = word.indexOf("=");
-      if (at > 0) return [word.slice(0, at), word.slice(at + 1)];
-      if (at < 0 && word.endsWith("-")) return [word.slice(0, -1), null];
-      throw new StemmaError(
-        "USAGE",
-        `${JSON.stringify(word)} is no label. Write region=eu, or region- to remove the label region.`,
-      );
-    }),
-  );
-}
-
-/** "region=eu, depot=lyon" */
-export function describeLabels(labels: Readonly<Record<string, string>>): string {
-  return Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(", ");
+  return parseKeyValues(words, "Write region=eu, or region- to remove the label region.");
 }

@@ -1,9 +1,8 @@
 /** `stemma device set`: settings of devices, as people want them and as devices report them. */
 import type { Command } from "commander";
-import { StemmaError } from "../../../shared/errors.js";
 import { describeSettings } from "../../../shared/wire/device-settings.js";
 import { withContext, type CommandContext } from "../context.js";
-import { describeValues } from "../device-text.js";
+import { changedDevices, describeKeyValues, parseKeyValues } from "../key-values.js";
 
 interface SetChoices {
   readonly select?: string;
@@ -44,9 +43,9 @@ async function setCommand(
   { select, dryRun }: SetChoices,
   { output, operations, options }: CommandContext,
 ): Promise<void> {
-  const [first = "", ...rest] = words;
-  const settings = parseChanges(select === undefined ? rest : words);
-  const target = select === undefined ? { device: first } : { select };
+  const { target, changes } = changedDevices(words, select);
+  const advice = "Write log.level=debug, or log.level- to return to the device's own.";
+  const settings = parseKeyValues(changes, advice);
   const changed = await (
     await operations()
   ).setDevices({ fleet: options.fleet, ...target, settings, dryRun });
@@ -59,24 +58,9 @@ async function setCommand(
         : changed
             .map(
               ({ device, settings: { desired }, online }) =>
-                `${device} ${dryRun ? "would have" : "is to have"}: ${describeValues(desired)}` +
+                `${device} ${dryRun ? "would have" : "is to have"}: ${describeKeyValues(desired, "nothing set")}` +
                 (online ? "" : " (not connected; it gets them when it is)"),
             )
             .join("\n"),
   });
-}
-
-/** @throws USAGE */
-function parseChanges(words: readonly string[]): Record<string, string | null> {
-  return Object.fromEntries(
-    words.map((word) => {
-      const at = word.indexOf("=");
-      if (at > 0) return [word.slice(0, at), word.slice(at + 1)];
-      if (at < 0 && word.endsWith("-")) return [word.slice(0, -1), null];
-      throw new StemmaError(
-        "USAGE",
-        `${JSON.stringify(word)} is not a setting. Write log.level=debug, or log.level- to return to the device's own.`,
-      );
-    }),
-  );
 }

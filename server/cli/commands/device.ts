@@ -8,7 +8,7 @@ import { formatTime, type Column } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { refuseReduced } from "../../evaluation/reduced-models.js";
 import { inputOption } from "../input-option.js";
-import { describeLabels } from "./device-label.js";
+import { describeKeyValues } from "../key-values.js";
 import { nameOf } from "../version-text.js";
 
 export const evenIfClaimedText =
@@ -140,7 +140,7 @@ async function listCommand(
 
 const labelColumn: (typeof deviceColumns)[number] = {
   title: "LABELS",
-  value: (row) => describeLabels(row.labels ?? {}) || "-",
+  value: (row) => describeKeyValues(row.labels ?? {}, "-"),
 };
 
 async function showCommand(name: string, { output, operations, options }: CommandContext): Promise<void> {
