@@ -28,7 +28,7 @@ import { describeBackend } from "./trainer/backend.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
-import type { ObservationsTaken, TrialForSoftware } from "./trials/live-trials.js";
+import type { ObservationsTaken, TrialForSoftware } from "./trials/trial-answers.js";
 
 const housekeepingMs = 30_000;
 /** Longest text of an event, in UTF-16 code units. */

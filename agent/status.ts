@@ -11,7 +11,7 @@ import type { Attempt } from "./outbox/announcer.js";
 import type { UploadProgress } from "./outbox/uploads.js";
 import type { TrainingFailure } from "./trainer/trainer.js";
 import type { Running } from "./trainer/training-runs.js";
-import type { TrialStatus } from "./trials/live-trials.js";
+import type { TrialStatus } from "./trials/trial-answers.js";
 
 export interface VersionStatus {
   readonly versionId: Hash;

@@ -14,8 +14,10 @@ import type { Observation, Observations } from "../control/observation.js";
 import type { Activator, BaseFolder } from "../lines/activator.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
+import { ObservationAllowance } from "./observation-allowance.js";
 import { observedOf } from "./observed.js";
 import { openTrial, removeTrial, trialFolder, type OpenTrial } from "./open-trial.js";
+import type { ObservationsTaken, TrialForSoftware, TrialStatus } from "./trial-answers.js";
 import type { TrialFact, TrialFold } from "./trial-fold.js";
 
 export interface LiveTrialsOptions {
@@ -33,39 +35,8 @@ export interface LiveTrialsOptions {
   readonly onEvent: (name: string, text: string, line: string) => void;
 }
 
-/** What the software is to run beside each other; null: nothing is on trial, or nothing more is needed. */
-export interface TrialForSoftware {
-  readonly line: string;
-  readonly trial: BaseFolder | null;
-  readonly running: BaseFolder | null;
-  readonly inputs: Pick<TrialStatus, "wanted" | "compared" | "waiting"> | null;
-}
-
-export interface TrialStatus {
-  readonly rollout: string;
-  readonly versionId: Hash;
-  /** Live inputs that are asked for, that were compared, and that wait for their labels. */
-  readonly wanted: number;
-  readonly compared: number;
-  readonly waiting: number;
-  /** Its time is over, and nothing more is taken. */
-  readonly isOver: boolean;
-}
-
-export interface ObservationsTaken {
-  /** Observations of this request that were kept, and those that were not needed or came too fast. */
-  readonly taken: number;
-  readonly skipped: number;
-  readonly compared: number;
-  readonly wanted: number;
-  /** Nothing more is needed. */
-  readonly isComplete: boolean;
-}
-
 /** For so long after it last asked, the software of a line counts as taking part. */
 const takesPartMs = 10 * 60_000;
-/** Observations of a line that are kept in a minute; inputs close to each other say little more than one. */
-const perMinute = 600;
 /** So often the time of a trial is written down; a killed agent forgets at most this much. */
 const noteTimeMs = 5 * 60_000;
 /** Errors after which what the software told cannot be read again. */
@@ -78,9 +49,11 @@ export class LiveTrials {
   readonly #askedAt = new Map<string, number>();
   /** Trials whose installed files were compared with their manifest since the agent started. */
   readonly #verified = new WeakSet<TrialFold>();
-  readonly #allowance = new Map<string, { left: number; atMs: number }>();
+  readonly #allowance: ObservationAllowance;
 
-  private constructor(private readonly options: LiveTrialsOptions) {}
+  private constructor(private readonly options: LiveTrialsOptions) {
+    this.#allowance = new ObservationAllowance(options.clock);
+  }
 
   /** Goes on with the trials of the last run. One whose file is damaged is dropped: the server begins it again. */
   static async open(options: LiveTrialsOptions): Promise<LiveTrials> {
@@ -307,29 +280,16 @@ export class LiveTrials {
       if (input?.id !== undefined) waiting.set(input.id, input.outputs);
       return input;
     });
-    const kept = observed.filter((input) => input !== undefined).slice(0, this.#allowed(line));
+    const kept = observed.filter((input) => input !== undefined).slice(0, this.#allowance.of(line));
     const inputs = kept.filter((input) => {
       if (!fold.takes(input)) return false;
       fold.apply({ type: "observed", inputs: [input] });
       return true;
     });
     if (inputs.length === 0) return 0;
-    this.#spend(line, inputs.length);
+    this.#allowance.spend(line, inputs.length);
     await this.#write(trial, { type: "observed", inputs });
     return inputs.length;
-  }
-
-  #allowed(line: string): number {
-    const nowMs = this.options.clock.monotonic();
-    const { left, atMs } = this.#allowance.get(line) ?? { left: perMinute, atMs: nowMs };
-    const now = Math.min(perMinute, left + ((nowMs - atMs) * perMinute) / 60_000);
-    this.#allowance.set(line, { left: now, atMs: nowMs });
-    return Math.floor(now);
-  }
-
-  #spend(line: string, count: number): void {
-    const allowance = this.#allowance.get(line);
-    if (allowance !== undefined) allowance.left -= count;
   }
 
   /** Counts the time since the last call. */
