@@ -8,7 +8,7 @@ import {
   fetchedData,
   pushedData,
   removedData,
-} from "./evaluation-schemas.js";
+} from "./dataset-schemas.js";
 import { fleetParams, fleetPath, shortText } from "./fields.js";
 import { call, stream } from "./operation.js";
 

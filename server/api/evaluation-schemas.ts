@@ -1,6 +1,5 @@
-/** Inputs and answers of the operations on trainings, evaluations, reductions and named data. */
+/** Inputs and answers of the operations on trainings, evaluations and replays. */
 import * as z from "zod";
-import type { Difference } from "../../shared/schemes/difference.js";
 import type { Evaluation } from "../../shared/train/evaluation.js";
 import type { EvaluationResult } from "../../shared/train/evaluation-job.js";
 import type { TrainingResult } from "../../shared/train/training.js";
@@ -8,7 +7,6 @@ import {
   count,
   hash,
   modelText,
-  namedVersion,
   parameters,
   readerParameters,
   replayGrade,
@@ -21,92 +19,6 @@ import { versionSummary } from "./version-schemas.js";
 const text = z.string();
 /** JSON has no NaN and no infinity: a figure that is not finite (an infinite loss) is null. */
 const figure = z.number().nullable();
-
-export const dataset = z
-  .object({
-    name: text,
-    kind: text.describe(
-      "The reader: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, image-folder, " +
-        "text-folder, samples; sql: a table of the rows of a query over a SQLite file",
-    ),
-    location: text.describe("Folder or file; empty for a reader that makes its own samples"),
-    parameters: readerParameters.describe("Parameters of the reader, such as cells or vehicle"),
-    hash: text.nullable().describe("SHA-256 over the samples; null where none was kept"),
-  })
-  .meta({ id: "Dataset" });
-export type DatasetSummary = ValueOf<typeof dataset>;
-
-const dataFormat = {
-  samples: count.describe("Of all parts"),
-  format: z.unknown().optional(),
-  columns: z.unknown().optional().describe("Columns and their roles"),
-  transformations: z.unknown().optional(),
-  split: z.unknown().optional(),
-};
-/** A registered data set in detail. */
-export const datasetDetails = dataset
-  .extend({
-    stored: z
-      .object({
-        object: hash.describe("The stored manifest, which versions name"),
-        bytes: count,
-        chunks: count,
-      })
-      .nullable()
-      .describe("Null where the samples are not in the server's store"),
-    source: z
-      .object({
-        state: z
-          .enum(["unchanged", "changed", "unreadable"])
-          .describe("Whether what is at the location now has the registered hash"),
-        message: text.exactOptional(),
-        ...dataFormat,
-        samples: dataFormat.samples.nullable(),
-      })
-      .describe("What the reader finds at the location now"),
-    usedBy: z.array(namedVersion).describe("Kept versions that were trained with it"),
-  })
-  .meta({ id: "DatasetDetails" });
-export type DatasetDetails = ValueOf<typeof datasetDetails>;
-
-export const pushedData = z
-  .object({
-    name: text,
-    hash,
-    object: hash,
-    bytes: count,
-    chunks: count,
-    newBytes: count.describe("Coded bytes that the store did not have"),
-    newChunks: count,
-  })
-  .meta({ id: "PushedData" });
-
-export const fetchedData = z
-  .object({ name: text, hash, object: hash, byteLength: count })
-  .meta({ id: "FetchedData" });
-export type FetchedData = ValueOf<typeof fetchedData>;
-
-export const removedData = z
-  .object({ name: text, versions: count.describe("Kept versions that were trained with it") })
-  .meta({ id: "RemovedData" });
-
-export const datasetCheck = z
-  .object({ ok: z.boolean(), samples: count, hash: text, expected: text.nullable(), message: text })
-  .meta({ id: "DatasetCheck" });
-
-export const datasetBody = {
-  name: shortText,
-  kind: shortText.describe(
-    "How it is read: nasa-battery, mnist, battery-simulated, images-generated, csv, libsvm, idx, samples",
-  ),
-  location: z
-    .string()
-    .max(4096)
-    .describe(
-      "Folder or file on the server's machine, or the URL of a file; empty where the reader needs none",
-    ),
-  parameters: readerParameters.optional().describe("Parameters of the reader, such as cells or vehicle"),
-};
 
 const regression = z.object({
   task: z.literal("regression"),
@@ -363,79 +275,3 @@ export const replayReport = z
   })
   .meta({ id: "ReplayReport" });
 export type ReplayReport = ValueOf<typeof replayReport>;
-
-/** stored: tensors as they are in the store. fixed: tensors encoded in fixed planes for this evaluation. */
-export const progressiveLayouts = ["stored", "fixed"] as const;
-export const evaluateProgressivelyBody = {
-  data: shortText.describe("Registered data; its held-out part is used"),
-  tops: z.array(z.number()).max(10).optional().describe("Sizes of the answers; 1 and 5 where it is absent"),
-  limit: z.number().optional().describe("Only the first n held-out samples"),
-  layout: z
-    .enum(progressiveLayouts)
-    .optional()
-    .describe("Bytes as they are stored (stored), or as they would be with one exponent a channel (fixed)"),
-  check: z
-    .boolean()
-    .optional()
-    .describe("Compare with the full-precision answers, which reads all bytes; default true"),
-};
-const levelReport = z.object({
-  level: count.describe("Highest bytes of each weight that were known; 4: all"),
-  dataShare: z.number().describe("Of the tensors' stored bytes, those read up to here"),
-  readBytes: count,
-  tops: z.array(z.object({ top: count, decided: count, open: count })),
-});
-export type LevelReport = ValueOf<typeof levelReport>;
-export const progressiveReport = z
-  .object({
-    versionId: hash,
-    name: text,
-    version: count,
-    data: text,
-    layout: z.enum(progressiveLayouts),
-    samples: z.object({ evaluated: count, heldOut: count }),
-    totalBytes: count,
-    levels: z.array(levelReport),
-    tops: z.array(
-      z.object({
-        top: count,
-        correct: count.describe("Samples whose label is among the answer"),
-        unanswerable: count.describe("Samples without an answer: an output is not a number"),
-        equal: z
-          .boolean()
-          .nullable()
-          .describe("Whether all answers are the full-precision ones; null: not compared"),
-      }),
-    ),
-    durationMs: z.number(),
-  })
-  .meta({ id: "ProgressiveEvaluationReport" });
-export type ProgressiveEvaluationReport = ValueOf<typeof progressiveReport>;
-
-export const reduceBody = {
-  scheme: shortText.describe(
-    "float16, bfloat16, fixed:K, normalized:K, quantize-uniform:K or quantize-random:K",
-  ),
-  name: shortText.describe("Name of the reduced model; not one that exact versions have"),
-  seed: shortText.optional().describe("What quantize-random draws from; default 0"),
-  dryRun: z.boolean().optional().describe("Report sizes and differences, save nothing"),
-};
-export const reduceReport = z
-  .object({
-    base: namedVersion,
-    summary: versionSummary.nullable().describe("Null after a dry run"),
-    scheme: text,
-    tensors: count,
-    reducedTensors: count.describe("The others stay exact"),
-    rawBytes: count,
-    storedBytes: count.describe(
-      "Of all tensors that a reader of the reduced model needs, as they are stored",
-    ),
-    ratio: z.number().describe("Raw bytes over stored bytes"),
-    packBytes: count.describe("What this save added"),
-    difference: z
-      .object({ numbers: count, changed: count, largest: z.number(), mean: z.number() })
-      .describe("Of the reduced numbers from the exact ones") satisfies z.ZodType<Difference>,
-  })
-  .meta({ id: "ReduceReport" });
-export type ReduceReport = ValueOf<typeof reduceReport>;

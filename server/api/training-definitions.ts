@@ -2,20 +2,18 @@
 import * as z from "zod";
 import {
   evaluateBody,
-  evaluateProgressivelyBody,
   evaluationDetails,
   evaluationQuery,
   evaluationReport,
   evaluationsQuery,
   listedEvaluation,
-  progressiveReport,
-  reduceBody,
-  reduceReport,
   replayReport,
   trainBody,
   trainProgress,
   trainReport,
 } from "./evaluation-schemas.js";
+import { evaluateProgressivelyBody, progressiveReport } from "./progressive-schemas.js";
+import { reduceBody, reduceReport } from "./reduce-schemas.js";
 import { fleetParams, fleetPath, modelParams, modelPath, shortText } from "./fields.js";
 import { maxMinutes } from "./replay-schemas.js";
 import { call, job } from "./operation.js";

@@ -2,7 +2,7 @@
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
 import type { DatasetReference } from "../../shared/train/training.js";
-import type { DatasetSummary } from "../api/evaluation-schemas.js";
+import type { DatasetSummary } from "../api/dataset-schemas.js";
 import type { OperationsContext } from "./operations-context.js";
 
 /** @throws DATASET_UNKNOWN */

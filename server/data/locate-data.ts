@@ -14,7 +14,7 @@ import { isGenerator } from "../../shared/train/datasets/registry.js";
 import type { DatasetReference } from "../../shared/train/training.js";
 import { checkDatasetAt } from "../context/check-dataset.js";
 import { requireDiskSpace } from "../context/disk-space.js";
-import type { DatasetSummary } from "../api/evaluation-schemas.js";
+import type { DatasetSummary } from "../api/dataset-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { placeData } from "./place-data.js";

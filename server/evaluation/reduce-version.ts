@@ -23,7 +23,7 @@ import { checkExactness } from "../repository/state/exactness.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { ReduceReport } from "../api/evaluation-schemas.js";
+import type { ReduceReport } from "../api/reduce-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 
 type Codec = Awaited<ReturnType<typeof sharedDeltaCodec>>;

@@ -17,7 +17,7 @@ import { workFolderOf } from "../context/work-folder.js";
 import { addressedData } from "../data/addressed-data.js";
 import { withPlacedData } from "../data/place-data.js";
 import { provenStream } from "../api/proven-stream.js";
-import type { DatasetDetails, DatasetSummary } from "../api/evaluation-schemas.js";
+import type { DatasetDetails, DatasetSummary } from "../api/dataset-schemas.js";
 import type { DataStream, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";

@@ -20,7 +20,7 @@ import { evaluateInChild } from "../../shared/train/evaluate-in-child.js";
 import { outputsFile, type EvaluationJob } from "../../shared/train/evaluation-job.js";
 import { firstSamples } from "../../shared/train/evaluation.js";
 import { jobFormat, type DatasetReference } from "../../shared/train/training.js";
-import type { ProgressiveEvaluationReport } from "../api/evaluation-schemas.js";
+import type { ProgressiveEvaluationReport } from "../api/progressive-schemas.js";
 import type { OperationInput } from "../api/server-operations.js";
 import { checkCount, withinEvaluationLimit } from "../evaluation/evaluate-on-server.js";
 import { requireDataset, referenceOf } from "../context/named-data.js";
