@@ -190,3 +190,5 @@ export interface Metric {
   readonly before: number;
   readonly after: number;
 }
+
+export type AgentFactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { readonly type: Type }>;

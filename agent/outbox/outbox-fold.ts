@@ -4,8 +4,9 @@
  * elsewhere.
  */
 import type { Hash } from "../../shared/tensor/tensor.js";
-import { isFurther, type SavedProgress } from "../../shared/train/saved-progress.js";
-import type { AgentFact, CompactedPart } from "./agent-fact.js";
+import type { AgentFact, AgentFactOf, CompactedPart } from "./agent-fact.js";
+import { begunBy, goneOn } from "./begun-facts.js";
+import { entryOf } from "./outbox-entry.js";
 import type {
   Activation,
   BegunTraining,
@@ -61,7 +62,6 @@ type MutableLine = { -readonly [Key in keyof LineState]: LineState[Key] } & {
   staged: Hash[];
   activations: Activation[];
 };
-type FactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { type: Type }>;
 
 export class OutboxFold {
   readonly #entries: Map<Hash, OutboxEntry>;
@@ -154,7 +154,7 @@ export class OutboxFold {
     if (entry !== undefined) this.#entries.set(versionId, change(entry));
   }
 
-  #addSaved(fact: FactOf<"saved">): void {
+  #addSaved(fact: AgentFactOf<"saved">): void {
     const line = this.#line(fact.line);
     const { begun } = line;
     const isOfBegun = begun !== undefined && fact.invocation === begun.invocation;
@@ -163,7 +163,7 @@ export class OutboxFold {
     if (isOfBegun && begun.isSuperseded === true) line.newestRun = line.arrivals;
   }
 
-  #addVersion(fact: FactOf<"saved" | "adopted">): void {
+  #addVersion(fact: AgentFactOf<"saved" | "adopted">): void {
     const known = this.#entries.get(fact.versionId);
     if (known?.lines.includes(fact.line) === true) return;
     const line = this.#line(fact.line);
@@ -180,7 +180,7 @@ export class OutboxFold {
     this.#receipts.delete(fact.versionId);
   }
 
-  #addReceipt(fact: FactOf<"receipt">): void {
+  #addReceipt(fact: AgentFactOf<"receipt">): void {
     const { kind, position, name, version, claim, atMs } = fact;
     this.#change(fact.versionId, (entry) => {
       // A late answer of the time before its tensors were at the server.
@@ -221,7 +221,14 @@ export class OutboxFold {
       if (position < backedUpTo) this.#receipts.delete(versionId);
   }
 
-  #addActivation({ versionId, line: name, atMs, clockErrorMs, session, chosen }: FactOf<"activated">): void {
+  #addActivation({
+    versionId,
+    line: name,
+    atMs,
+    clockErrorMs,
+    session,
+    chosen,
+  }: AgentFactOf<"activated">): void {
     const line = this.#line(name);
     if (chosen === true) {
       line.newestRun = line.arrivals;
@@ -254,7 +261,9 @@ export class OutboxFold {
       this.#receipts.set(versionId, { versionId, line, sequence, name, version, position });
   }
 
-  #applyTraining(fact: FactOf<"training" | "training-again" | "training-paused" | "training-failed">): void {
+  #applyTraining(
+    fact: AgentFactOf<"training" | "training-again" | "training-paused" | "training-failed">,
+  ): void {
     if (fact.type === "training") {
       const line = this.#line(fact.line);
       line.trainings = Math.max(line.trainings, fact.invocation);
@@ -344,7 +353,7 @@ export class OutboxFold {
   }
 }
 
-function distrustOf({ text, atMs, unsigned }: FactOf<"distrusted">): Distrust {
+function distrustOf({ text, atMs, unsigned }: AgentFactOf<"distrusted">): Distrust {
   return { text, atMs, ...(unsigned && { unsigned }) };
 }
 
@@ -364,75 +373,6 @@ function emptyLine(line: string): MutableLine {
   };
 }
 
-/** @param active what the line runs: another version may have been chosen since the base was */
-function begunBy(
-  { invocation, because, job }: FactOf<"training">,
-  active: Hash | undefined,
-): BegunTraining | undefined {
-  if (job === undefined) return undefined;
-  const isSuperseded = active !== undefined && active !== job.base;
-  return {
-    invocation,
-    because,
-    job,
-    tries: 1,
-    isPaused: false,
-    ...(isSuperseded ? { isSuperseded } : {}),
-  };
-}
-
-/** A training that began once more; a state that goes further than the one before is progress. */
-function goneOn(begun: BegunTraining, saved: SavedProgress): BegunTraining {
-  const isProgress = isFurther(saved, { iteration: begun.iteration ?? 0, pass: begun.pass });
-  return {
-    ...begun,
-    ...(saved.iteration > (begun.iteration ?? 0) ? { iteration: saved.iteration } : {}),
-    ...(isProgress && saved.pass !== undefined ? { pass: saved.pass } : {}),
-    tries: isProgress ? 1 : begun.tries + (begun.isPaused ? 0 : 1),
-    isPaused: false,
-  };
-}
-
 function later(a: Standing, b: Standing): Standing {
   return standings.indexOf(a) >= standings.indexOf(b) ? a : b;
-}
-
-/** A version of a `saved` or `adopted` fact, before it is given to its line. */
-function entryOf(fact: FactOf<"saved" | "adopted">): OutboxEntry {
-  const common = {
-    versionId: fact.versionId,
-    line: fact.line,
-    lines: [],
-    orders: {},
-    tensorBytes: fact.tensorBytes,
-    ...(fact.type === "saved" && fact.usesBytes !== undefined ? { usesBytes: fact.usesBytes } : {}),
-    savedAtMs: fact.atMs,
-    name: fact.name,
-    refusal: undefined,
-    claimedAtMs: undefined,
-    position: undefined,
-  };
-  return fact.type === "saved"
-    ? {
-        ...common,
-        origin: "trained",
-        sequence: fact.sequence,
-        bases: fact.bases,
-        metric: fact.metric,
-        samples: fact.samples,
-        standing: "pending",
-        backedUp: false,
-        version: undefined,
-      }
-    : {
-        ...common,
-        origin: "adopted",
-        sequence: 0,
-        bases: [],
-        metric: null,
-        samples: null,
-        standing: "released",
-        backedUp: true,
-        version: fact.version,
-      };
 }

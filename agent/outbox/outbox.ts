@@ -23,7 +23,7 @@ import {
 } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../resources/disk-budget.js";
-import type { AgentFact, Metric, SampleRange } from "./agent-fact.js";
+import type { AgentFact, AgentFactOf, Metric, SampleRange } from "./agent-fact.js";
 import { replaceJournal, settleCompaction } from "./compact-journal.js";
 import { compactedFacts } from "./compacted-facts.js";
 import { OutboxFold } from "./outbox-fold.js";
@@ -180,10 +180,7 @@ export class Outbox {
   /**
    * Stores a version from the server: `write` puts what is missing into one pack, then the fact is appended.
    */
-  adopt(
-    fact: Extract<AgentFact, { type: "adopted" }>,
-    write: (pack: PackWriter) => Promise<void>,
-  ): Promise<void> {
+  adopt(fact: AgentFactOf<"adopted">, write: (pack: PackWriter) => Promise<void>): Promise<void> {
     return this.#exclusively(async () => {
       const pack = await this.objects.begin();
       try {

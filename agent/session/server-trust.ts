@@ -8,7 +8,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { verifyHead } from "../../shared/trust/signatures.js";
 import { serverBelieved, serverDoubted } from "../../shared/wire/device-events.js";
 import type { Birth, Body, Receipt, Welcome, WireHead } from "../../shared/wire/messages.js";
-import type { AgentFact } from "../outbox/agent-fact.js";
+import type { AgentFactOf } from "../outbox/agent-fact.js";
 import type { Outbox } from "../outbox/outbox.js";
 import type { RestoreOwner } from "../releases/release-trust.js";
 import { lostByRestore, type Distrust } from "../outbox/outbox-state.js";
@@ -218,7 +218,7 @@ export type BirthHistory = Pick<
   Birth,
   "seenJournalLength" | "seenJournalChain" | "seenJournalRoot" | "restoresFrom"
 >;
-type AgentSeen = Extract<AgentFact, { type: "seen" }>;
+type AgentSeen = AgentFactOf<"seen">;
 
 function isNews({ seen, distrust }: Outbox["state"], head: WireHead, learned: readonly unknown[]): boolean {
   return seen?.length !== head.length || learned.length > 0 || distrust !== undefined;
