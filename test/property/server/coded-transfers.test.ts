@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { memoryFiles } from "../../helpers/files/memory-files.js";
-import { tensorOfSource, type Tensor } from "../../../shared/tensor/tensor.js";
+import type { Tensor } from "../../../shared/tensor/tensor.js";
 import { Simulation } from "../../helpers/ingest-simulation.js";
 import type { SimulatedDevice } from "../../helpers/simulated-device.js";
 import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { fineTuned, continueTuning, weights } from "../../helpers/related-tensors.js";
+import { assertAllExact, runSeeds, runUntilReleased, sumOf, type RunCounts } from "./run-until-released.js";
 
 const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 8));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
@@ -43,12 +44,7 @@ async function saveChain(
   );
 }
 
-async function run(seed: number): Promise<{
-  readonly kills: number;
-  readonly messages: number;
-  readonly coded: number;
-  readonly resumed: number;
-}> {
+async function run(seed: number): Promise<RunCounts & { readonly coded: number; readonly resumed: number }> {
   const simulation: Simulation = new Simulation({
     seed,
     files: memoryFiles({ now: () => simulation.clock.now() }),
@@ -65,56 +61,16 @@ async function run(seed: number): Promise<{
   ];
   for (const [at, device] of devices.entries())
     for (const line of device.lines) await saveChain(device, line, 1000 * seed + 10 * at, at === 1);
-  let kills = 0;
-  let messages = 0;
-  let idle = 0;
-  while (devices.some((device) => device.unreleased.length > 0)) {
-    assert.ok(
-      messages < 20_000 && idle < 3_000,
-      `seed ${seed}: no end after ${messages} messages; lacking ${devices.map(({ unreleased }) => unreleased.length).join(", ")}; refusals ${devices.flatMap(({ refusals }) => refusals.map(({ code }) => code)).join(", ")}`,
-    );
-    if (!simulation.isUp) await simulation.start();
-    for (const device of devices)
-      if (!device.isConnected) {
-        await simulation.connect(device);
-        await device.announce(choose(4) > 0);
-      }
-    await simulation.settle(1 + choose(4));
-    if (simulation.messagesInFlight > 0) {
-      messages++;
-      await simulation.deliver();
-    } else {
-      idle++;
-      await simulation.settle();
-      if (simulation.messagesInFlight === 0) simulation.clock.advance(5_000 + choose(20_000));
-      if (choose(4) === 0) for (const device of devices) await device.announce();
-    }
-    if (choose(60) === 0 && kills < 12) {
-      simulation.kill();
-      kills++;
-      await simulation.settle();
-    }
+  const counts = await runUntilReleased(simulation, devices, async (sofar) => {
     const one = devices[choose(devices.length)] as SimulatedDevice;
     if (choose(120) === 0) await simulation.disconnect(one);
-    if (choose(80) === 0 && kills < 24) {
-      kills++;
+    if (choose(80) === 0 && sofar.kills < 24) {
+      sofar.kills++;
       await simulation.disconnect(one);
       one.restart();
     }
-  }
-  if (!simulation.isUp) await simulation.start();
-  for (const device of devices)
-    for (const model of device.models) {
-      const recovered = await simulation.repository.recover(model.versionId);
-      assert.equal(recovered.verifiedRoot, model.record.root);
-      for (const [index, source] of recovered.sources.entries())
-        assert.deepEqual(
-          (await tensorOfSource(source)).bytes,
-          (await tensorOfSource(device.store.openTensor(model.leaves[index]?.tensor ?? model.versionId)))
-            .bytes,
-        );
-    }
-  assert.deepEqual((await simulation.repository.check()).problems, []);
+  });
+  await assertAllExact(simulation, devices);
   assert.deepEqual(
     devices.flatMap(({ refusals }) => refusals.filter(({ retry }) => !retry).map(({ code }) => code)),
     [],
@@ -125,8 +81,7 @@ async function run(seed: number): Promise<{
   const stored = simulation.repository.versions().length;
   assert.equal(stored, 12);
   return {
-    kills,
-    messages,
+    ...counts,
     coded: devices.reduce((sum, { codedVersions }) => sum + codedVersions.length, 0),
     resumed: simulation.resumedTransfers,
   };
@@ -136,20 +91,11 @@ it(
   `releases everything exactly in ${runs} seeded runs starting at ${first}`,
   { timeout: 60_000 + runs * 20_000 },
   async () => {
-    let kills = 0;
-    let messages = 0;
-    let coded = 0;
-    let resumed = 0;
-    for (let seed = first; seed < first + runs; seed++) {
-      const figures = await run(seed).catch((error: unknown) => {
-        console.log(`failed with STEMMA_TEST_SEED=${seed}`);
-        throw error;
-      });
-      kills += figures.kills;
-      messages += figures.messages;
-      coded += figures.coded;
-      resumed += figures.resumed;
-    }
+    const all = await runSeeds({ first, runs }, run);
+    const coded = sumOf(all, (figures) => figures.coded);
+    const resumed = sumOf(all, (figures) => figures.resumed);
+    const messages = sumOf(all, (figures) => figures.messages);
+    const kills = sumOf(all, (figures) => figures.kills);
     assert.ok(coded >= 6 * runs, `only ${coded} transfers were coded`);
     assert.ok(resumed > 0, "no transfer went on after an interruption");
     console.log(
