@@ -1,10 +1,9 @@
-/** What a rollout does next, and which devices its waves have; folded from facts as in a journal. */
+/** What a rollout does next; folded from facts as in a journal. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   applyRollout,
   checkRollout,
-  firstBefore,
   lateMembers,
   pauseRestored,
   stagedFor,
@@ -12,63 +11,8 @@ import {
   type RolloutMember,
   type RolloutState,
 } from "../../../../server/repository/state/rollout-state.js";
-import { chooseDevices } from "../../../../server/rollout/choose-devices.js";
-import { nextStep, nextWave, type Step } from "../../../../server/rollout/next-step.js";
-import { policyOf, rolloutOrder, waveSize } from "../../../../server/rollout/policy.js";
-import type {
-  RolloutPhase,
-  RolloutPolicy,
-  RolloutVerdict,
-} from "../../../../shared/journal/facts/rollout-facts.js";
-import { sha256 } from "../../../../shared/tensor/hash.js";
-import type { Hash } from "../../../../shared/tensor/tensor.js";
-
-const versionId = sha256("new");
-const minute = 60_000;
-
-/** A rollout that runs, at a time in minutes. */
-class Rollout {
-  readonly rollouts = new Map<string, RolloutState>();
-  /** Passed devices that have not run the version yet. */
-  readonly switching = new Set<string>();
-  minutes = 1;
-
-  constructor(policy: Partial<RolloutPolicy> = {}) {
-    this.apply({
-      type: "rollout",
-      critical: true,
-      line: "a",
-      versionId,
-      select: "all",
-      policy: policyOf(policy),
-    });
-    this.phase("running");
-  }
-
-  get state(): RolloutState {
-    return this.rollouts.get("r") as RolloutState;
-  }
-  apply(fact: Record<string, unknown>): void {
-    const full = { rollout: "r", atMs: this.minutes * minute, ...fact } as Parameters<typeof applyRollout>[1];
-    checkRollout(this.rollouts, full);
-    assert.ok(applyRollout(this.rollouts, full));
-  }
-  phase(phase: RolloutPhase): void {
-    this.apply({ type: "rollout-phase", phase, because: "" });
-  }
-  wave(...devices: string[]): void {
-    this.apply({ type: "wave", wave: this.state.wave + 1, devices });
-  }
-  judged(verdict: RolloutVerdict, ...devices: string[]): void {
-    for (const device of devices) this.apply({ type: "judged", device, verdict, before: null, because: "x" });
-  }
-  next(): Step {
-    return nextStep(this.state, {
-      nowMs: this.minutes * minute,
-      hasSwitched: (device) => !this.switching.has(device),
-    });
-  }
-}
+import { policyOf } from "../../../../server/rollout/policy.js";
+import { minute, Rollout, versionId } from "./rollout-under-test.js";
 
 describe("the approval of a rollout", () => {
   const ann = { who: "ann", through: "http" } as const;
@@ -284,145 +228,6 @@ describe("a rollout with a trial on live inputs", () => {
     most.judged("passed", "a", "b");
     most.judged("unknown", "c");
     assert.equal(most.next().do, "end");
-  });
-});
-
-describe("the waves of a rollout", () => {
-  it("have the number or share of devices that the policy says, and none twice", () => {
-    const rollout = new Rollout({ waves: ["2", "50%", "rest"] });
-    const candidates = ["a", "b", "c", "d", "e", "f"];
-    assert.deepEqual(nextWave(rollout.state, candidates), ["a", "b"]);
-    rollout.wave("a", "b");
-    assert.deepEqual(nextWave(rollout.state, candidates), ["c", "d", "e"]);
-    rollout.wave("c", "d", "e");
-    // One that was enrolled meanwhile.
-    assert.deepEqual(nextWave(rollout.state, ["new", ...candidates]), ["new", "f"]);
-    assert.equal(waveSize("1%", 10), 1);
-  });
-
-  it("are in another order for another rollout, and the same when asked again", () => {
-    const devices = Array.from({ length: 20 }, (_, i) => `van-${i}`);
-    assert.deepEqual(rolloutOrder("a", devices), rolloutOrder("a", [...devices].reverse()));
-    assert.notDeepEqual(rolloutOrder("a", devices), rolloutOrder("b", devices));
-  });
-
-  it("leave out who cannot take part, with the reason", () => {
-    const active = (runs?: Hash) => (runs === undefined ? {} : { a: { versionId: runs } });
-    const device = (name: string, change: object = {}) =>
-      ({
-        device: name,
-        state: "enrolled",
-        lines: ["a"],
-        active: active(),
-        ...change,
-      }) as unknown as Parameters<typeof chooseDevices>[1][number];
-    const rival = new Rollout();
-    rival.wave("taken");
-    const chosen = chooseDevices(
-      { name: "other", line: "a", policy: policyOf({}) },
-      [
-        device("free", { active: active(sha256("old")) }),
-        device("gone", { state: "revoked" }),
-        device("cam", { lines: ["cam"] }),
-        device("taken"),
-        device("child", { active: active(sha256("child")) }),
-      ],
-      [rival.state],
-      new Set([versionId, sha256("child")]),
-    );
-    assert.deepEqual(chosen.candidates, ["free"]);
-    assert.deepEqual(
-      chosen.excluded.map(({ device: name, because }) => `${name} ${because}`),
-      [
-        "gone is revoked",
-        "cam has no line a",
-        "taken is in the rollout r of this line",
-        "child runs the version, or one trained from it",
-      ],
-    );
-  });
-
-  it("are refused where they cannot be read", () => {
-    for (const waves of [["0"], ["rest", "1"], ["101%"], ["x"], ["-1"], ["1.5"]])
-      assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
-    assert.throws(() => policyOf({ level: 1 }), { code: "ROLLOUT_INVALID" });
-  });
-});
-
-describe("rollouts of a line with a priority", () => {
-  const car = (assigned?: object) =>
-    ({
-      device: "car",
-      state: "enrolled",
-      lines: ["a"],
-      active: {},
-      assigned: { a: assigned },
-    }) as unknown as Parameters<typeof chooseDevices>[1][number];
-  const other = sha256("other");
-  /** The rollout r has the device, and another one of a priority runs. */
-  const withOther = (priority: number, own = 0) => {
-    const rollout = new Rollout({ waves: ["rest"], priority: own });
-    rollout.wave("car");
-    const fact = { rollout: "other", critical: true, line: "a", versionId: other, select: "all" };
-    rollout.apply({ type: "rollout", ...fact, policy: policyOf({ priority }) });
-    rollout.apply({ type: "rollout-phase", rollout: "other", phase: "running", because: "" });
-    const state = (): RolloutState => rollout.rollouts.get("other") as RolloutState;
-    const choose = (one: RolloutState, device = car()) =>
-      chooseDevices(one, [device], [...rollout.rollouts.values()], new Set());
-    return { rollout, state, choose };
-  };
-
-  it("the higher one takes a device that the other has, and is asked first", () => {
-    const { rollout, state, choose } = withOther(5);
-    assert.deepEqual(choose(state()).takes, [{ device: "car", rollout: "r" }]);
-    assert.equal(firstBefore(rollout.rollouts.values(), rollout.state, "car"), undefined);
-    rollout.apply({ type: "wave", rollout: "other", wave: 1, devices: ["car"] });
-    assert.equal(firstBefore(rollout.rollouts.values(), rollout.state, "car")?.name, "other");
-    assert.equal(firstBefore(rollout.rollouts.values(), state(), "car"), undefined);
-    const staged = () => [...stagedFor(rollout.rollouts, "car")].map((one) => one.rollout);
-    assert.deepEqual(staged(), ["other"]);
-    // Where the version was worse, the lower one gets its turn.
-    rollout.apply({
-      type: "judged",
-      rollout: "other",
-      device: "car",
-      verdict: "worse",
-      before: null,
-      because: "x",
-    });
-    assert.equal(firstBefore(rollout.rollouts.values(), rollout.state, "car"), undefined);
-    assert.deepEqual(staged(), ["r"]);
-  });
-
-  it("the lower or an equal one leaves the device alone", () => {
-    const because = ({ state, choose }: ReturnType<typeof withOther>) => choose(state()).excluded[0]?.because;
-    assert.equal(because(withOther(0)), "is in the rollout r of this line");
-    assert.equal(because(withOther(1, 2)), "is in the rollout r of this line, which goes first");
-  });
-
-  it("the lower one does not replace what the higher one gave, as long as they ran together", () => {
-    const { rollout, state, choose } = withOther(5);
-    rollout.apply({ type: "wave", rollout: "other", wave: 1, devices: ["car"] });
-    rollout.apply({
-      type: "judged",
-      rollout: "other",
-      device: "car",
-      verdict: "passed",
-      before: null,
-      because: "x",
-    });
-    const given = car({ versionId: other, rollout: "other" });
-    const excluded = () => choose(rollout.state, given).excluded.map(({ because }) => because);
-    const first = ["got the version of the rollout other, which went first"];
-    assert.deepEqual(excluded(), first);
-    rollout.minutes = 2;
-    rollout.apply({ type: "rollout-phase", rollout: "other", phase: "done", because: "" });
-    assert.deepEqual(excluded(), first);
-    // One that is made after its end is asked for.
-    assert.deepEqual(choose({ ...rollout.state, createdAtMs: 3 * minute }, given).excluded, []);
-    rollout.apply({ type: "rollout-phase", rollout: "other", phase: "undone", because: "" });
-    assert.deepEqual(excluded(), []);
-    assert.equal(state().phase, "undone");
   });
 });
 
