@@ -7,8 +7,6 @@ import type { SaveRecord } from "../../shared/model/model.js";
 import type { Log } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Block, ManifestPart } from "../../shared/wire/messages.js";
-import { slowLinkBudget } from "../../shared/wire/transfer/run-receiver.js";
-import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { EventHub } from "../events/event-hub.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
@@ -20,6 +18,7 @@ import { isKnown } from "./claims.js";
 import { IncomingUpload } from "./incoming-upload.js";
 import type { IncomingUploadParts } from "./incoming-upload-parts.js";
 import type { IncomingUploadEnd } from "./incoming-upload-end.js";
+import { RunningUploads } from "./running-uploads.js";
 import { WaitingUploads, type WaitingUpload } from "./waiting-uploads.js";
 import { wantBases } from "./want-messages.js";
 
@@ -41,11 +40,6 @@ export interface UploadSchedulerParts extends Omit<
   onFailed(error: unknown): void;
 }
 
-interface UploadsOfDevice {
-  readonly uploads: Set<IncomingUpload>;
-  readonly slowBudget: WindowBudget;
-}
-
 /** Max versions that each set below remembers (without base, raw only) until they are recorded. */
 const maxRemembered = 10_000;
 /** Share of a transfer that arrives between two events about it. */
@@ -58,8 +52,7 @@ function remember(versions: Set<Hash>, versionId: Hash): void {
 }
 
 export class UploadScheduler {
-  readonly #running = new Map<Hash, IncomingUpload>();
-  readonly #runningOfDevice = new Map<string, UploadsOfDevice>();
+  readonly #running: RunningUploads;
   /** One per upload that has not ended completely; it resolves when the upload has. */
   readonly #ends = new Set<Promise<void>>();
   readonly #waiting: WaitingUploads;
@@ -75,12 +68,13 @@ export class UploadScheduler {
   #closed = false;
 
   constructor(private readonly parts: UploadSchedulerParts) {
+    this.#running = new RunningUploads(parts.limits.blockBytes);
     this.#parking = new ParkingLot(parts.limits);
     this.#waiting = new WaitingUploads(parts.limits);
   }
 
   get active(): number {
-    return this.#running.size;
+    return this.#running.count;
   }
   get parked(): number {
     return this.#parking.count;
@@ -93,7 +87,7 @@ export class UploadScheduler {
       for (const base of bases)
         needed.set(base, `${device} is sending a version of ${line} that was trained from it`);
     };
-    for (const { device, accepted } of this.#running.values()) add(device, accepted);
+    for (const { device, accepted } of this.#running.all()) add(device, accepted);
     for (const { device, accepted } of this.#waiting.all()) add(device, accepted);
     for (const { device, item } of this.#parking.all()) add(device, item);
     return needed;
@@ -151,10 +145,10 @@ export class UploadScheduler {
   }
 
   onManifest(device: string, part: ManifestPart): void {
-    this.#byTransfer(device, part.transfer)?.onManifest(part);
+    this.#running.byTransfer(device, part.transfer)?.onManifest(part);
   }
   onBlock(device: string, transfer: string, block: Block): void {
-    this.#byTransfer(device, transfer)?.onBlock(block);
+    this.#running.byTransfer(device, transfer)?.onBlock(block);
   }
 
   /**
@@ -165,7 +159,7 @@ export class UploadScheduler {
     this.#waiting.drop(device);
     this.#queued.delete(device);
     this.#parking.takeOfDevice(device);
-    for (const upload of this.#runningOf(device)) upload.interrupt();
+    for (const upload of this.#running.of(device)) upload.interrupt();
   }
 
   /**
@@ -189,7 +183,7 @@ export class UploadScheduler {
     this.#closed = true;
     this.#waiting.clear();
     this.#queued.clear();
-    for (const upload of this.#running.values()) upload.interrupt();
+    for (const upload of this.#running.all()) upload.interrupt();
     await Promise.all(this.#ends);
   }
 
@@ -202,24 +196,17 @@ export class UploadScheduler {
   #rememberWithoutBase(versionId: Hash): void {
     remember(this.#withoutBase, versionId);
   }
-  #runningOf(device: string): Iterable<IncomingUpload> {
-    return this.#runningOfDevice.get(device)?.uploads ?? [];
-  }
-  #byTransfer(device: string, transfer: string): IncomingUpload | undefined {
-    for (const upload of this.#runningOf(device)) if (upload.transfer === transfer) return upload;
-    return undefined;
-  }
 
   /**
    * Starts uploads of a device as far as the limits allow. An upload whose predecessor is still ending waits.
    */
   #startWaiting(device: string): void {
     if (this.#closed) return;
-    let running = this.#runningOfDevice.get(device)?.uploads.size ?? 0;
+    let running = this.#running.countOf(device);
     while (running < this.parts.limits.receptionsPerDevice) {
       const isReady = ({ versionId }: Accepted): boolean => !this.#running.has(versionId);
       if (!this.#waiting.some(device, isReady)) return;
-      if (this.#running.size >= this.parts.limits.receptionsTotal) {
+      if (this.#running.count >= this.parts.limits.receptionsTotal) {
         this.#queued.add(device);
         return;
       }
@@ -244,11 +231,6 @@ export class UploadScheduler {
       versionId: accepted.versionId,
     };
     const { versionId } = accepted;
-    const ofDevice = this.#runningOfDevice.get(device) ?? {
-      uploads: new Set(),
-      slowBudget: slowLinkBudget(this.parts.limits.blockBytes),
-    };
-    this.#runningOfDevice.set(device, ofDevice);
     const upload = new IncomingUpload(
       {
         device,
@@ -259,7 +241,7 @@ export class UploadScheduler {
       },
       {
         ...this.parts,
-        slowBudget: ofDevice.slowBudget,
+        slowBudget: this.#running.slowBudgetOf(device),
         onWanted: (want) => events.emit({ event: "wanted", ...about, ...want }),
         onProgress: (progress) => {
           if (this.#isWorthAnEvent(versionId, progress.bytes, progress.totalBytes))
@@ -267,8 +249,7 @@ export class UploadScheduler {
         },
       },
     );
-    this.#running.set(accepted.versionId, upload);
-    ofDevice.uploads.add(upload);
+    this.#running.add(upload);
     const ended = this.#runToEnd(upload);
     this.#ends.add(ended);
     void ended.finally(() => this.#ends.delete(ended));
@@ -295,10 +276,7 @@ export class UploadScheduler {
 
   async #end(upload: IncomingUpload, end: IncomingUploadEnd): Promise<void> {
     const { versionId, device, accepted } = upload;
-    this.#running.delete(versionId);
-    const ofDevice = this.#runningOfDevice.get(device);
-    ofDevice?.uploads.delete(upload);
-    if (ofDevice?.uploads.size === 0) this.#runningOfDevice.delete(device);
+    this.#running.remove(upload);
     this.#reportedBytes.delete(versionId);
     switch (end.end) {
       case "recorded":
@@ -318,7 +296,7 @@ export class UploadScheduler {
     }
     this.#startWaiting(device);
     for (const queued of this.#queued) {
-      if (this.#running.size >= this.parts.limits.receptionsTotal) return;
+      if (this.#running.count >= this.parts.limits.receptionsTotal) return;
       this.#queued.delete(queued);
       this.#startWaiting(queued);
     }
