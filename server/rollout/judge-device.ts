@@ -6,9 +6,8 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type {
   ComparedLosses,
-  LiveTrialResult,
+  DeviceJudgement,
   RolloutTrial,
-  RolloutVerdict,
 } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
@@ -18,13 +17,7 @@ import type { RolloutState } from "../repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates, trialOf } from "./gates.js";
 
-export interface Judgement {
-  readonly verdict: RolloutVerdict;
-  readonly before: Hash | null;
-  readonly because: string;
-  readonly compared?: ComparedLosses;
-  readonly trial?: RolloutTrial;
-  readonly live?: LiveTrialResult;
+export interface Judgement extends DeviceJudgement {
   /** The device measured, or could not: a trial on its live inputs, where the rollout has one, comes next. */
   readonly isMeasured?: true;
 }

@@ -1,6 +1,7 @@
 /** What a repository tells of versions. Types only. */
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { Leaf, SaveRecord } from "../../../shared/model/model.js";
+import type { SaveRecord } from "../../../shared/model/model.js";
+import type { Change } from "../../../shared/model/tree-diff.js";
 import type { VersionStateName } from "../../catalog/version-query.js";
 import type { Hold } from "../state/hold.js";
 import type { FormerClaim } from "../claim.js";
@@ -100,17 +101,10 @@ export interface ModelDiff {
   /** Whether neither model has an architecture. */
   readonly opaque: boolean;
   readonly comparisons: number;
-  readonly changes: readonly {
-    readonly kind: "changed" | "added" | "removed" | "renamed" | "moved" | "reshaped";
-    readonly path: string;
-    readonly name: string;
-    readonly otherPath?: string;
-    readonly otherName?: string;
-    readonly a?: Leaf;
-    readonly b?: Leaf;
+  readonly changes: readonly (Change & {
     /** How `b` follows from `a` by content, such as "a cast to BF16"; absent where nothing was found. */
     readonly relation?: string;
-  }[];
+  })[];
 }
 
 /** A version that was read back completely. */

@@ -5,15 +5,15 @@
 import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
+import type { Timed } from "../../../shared/journal/facts/fact-members.js";
 import type {
   ComparedLosses,
-  LiveTrialResult,
+  DeviceJudgement,
+  DeviceMeasurement,
   PlannedTransfer,
   RolloutFact,
   RolloutPhase,
   RolloutPolicy,
-  RolloutTrial,
-  RolloutVerdict,
 } from "../../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { DeviceState } from "./device-state.js";
@@ -24,22 +24,8 @@ export interface RolloutMember {
   readonly joinedAtMs: number;
   readonly planned?: PlannedTransfer;
   /** What it measured before its trial on live inputs. */
-  readonly measured?: {
-    readonly atMs: number;
-    readonly before: Hash;
-    readonly because: string;
-    readonly compared?: ComparedLosses;
-    readonly trial?: RolloutTrial;
-  };
-  readonly judged?: {
-    readonly atMs: number;
-    readonly verdict: RolloutVerdict;
-    readonly before: Hash | null;
-    readonly because: string;
-    readonly compared?: ComparedLosses;
-    readonly trial?: RolloutTrial;
-    readonly live?: LiveTrialResult;
-  };
+  readonly measured?: Timed & DeviceMeasurement;
+  readonly judged?: Timed & DeviceJudgement;
 }
 
 export interface RolloutState {

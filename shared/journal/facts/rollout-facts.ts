@@ -98,6 +98,28 @@ export interface LiveTrialResult {
   readonly change?: number;
 }
 
+/** What a device measured of a version on its held-out samples. */
+export interface DeviceMeasurement {
+  /** What its line ran. */
+  readonly before: Hash;
+  readonly because: string;
+  /** Absent: it could not compare by its samples. */
+  readonly compared?: ComparedLosses;
+  readonly trial?: RolloutTrial;
+}
+
+export interface DeviceJudgement {
+  readonly verdict: RolloutVerdict;
+  /** What its line ran, which a return gives it again; null: nothing. */
+  readonly before: Hash | null;
+  readonly because: string;
+  /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
+  readonly compared?: ComparedLosses;
+  readonly trial?: RolloutTrial;
+  /** After a fact `measured`, of which the rest stays. */
+  readonly live?: LiveTrialResult;
+}
+
 /** What the transfer of a version to a device is expected to take. */
 export interface PlannedTransfer {
   readonly bytes: number;
@@ -141,32 +163,10 @@ export type RolloutFact =
       readonly planned?: readonly PlannedTransfer[];
     })
   /** What a device measured on its held-out samples, before a trial on its live inputs; a later one replaces it. */
-  | (Timed & {
-      readonly type: "measured";
-      readonly rollout: string;
-      readonly device: string;
-      /** What its line ran. */
-      readonly before: Hash;
-      readonly because: string;
-      /** Absent: it could not compare by its samples. */
-      readonly compared?: ComparedLosses;
-      readonly trial?: RolloutTrial;
-    })
+  | (Timed &
+      DeviceMeasurement & { readonly type: "measured"; readonly rollout: string; readonly device: string })
   /** What came of a device in a rollout, before it runs the version. */
-  | (Timed & {
-      readonly type: "judged";
-      readonly rollout: string;
-      readonly device: string;
-      readonly verdict: RolloutVerdict;
-      /** What its line ran, which a return gives it again; null: nothing. */
-      readonly before: Hash | null;
-      readonly because: string;
-      /** The comparison of both versions by the device's own held-out samples; absent: there was none. */
-      readonly compared?: ComparedLosses;
-      readonly trial?: RolloutTrial;
-      /** After a fact `measured`, of which the rest stays. */
-      readonly live?: LiveTrialResult;
-    })
+  | (Timed & DeviceJudgement & { readonly type: "judged"; readonly rollout: string; readonly device: string })
   /** A hook of the device refused the version that it was to switch to. */
   | (Timed & {
       readonly type: "switch-failed";
