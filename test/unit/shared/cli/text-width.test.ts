@@ -25,7 +25,7 @@ test("letters that take two places count as two", () => {
   assert.deepEqual(wrapText("模型 模型 模型", 9), ["模型 模型", "模型"]);
 });
 
-test("what a command prints is no wider than its terminal, and than 80 columns elsewhere", () => {
+test("a command breaks its lines at the width of its terminal, and at 80 columns where there is none", () => {
   const words = Array.from({ length: 200 }, (_, at) => `word${at}`).join(" ");
   for (const columns of [undefined, 40, 132]) {
     const terminal = Object.assign(new PassThrough(), columns === undefined ? {} : { isTTY: true, columns });
