@@ -8,6 +8,7 @@ import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import type { DeviceKey } from "../shared/trust/keys.js";
 import type { Command, CommandResult, Offer, Receipt } from "../shared/wire/messages.js";
+import type { OwnerCertificate } from "./identity/owner-certificate.js";
 import type { LinkIdentity } from "./link/link.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
@@ -21,6 +22,8 @@ export interface AgentParts {
   /** Path of the enrolment file. */
   readonly enrolmentPath: string;
   readonly deviceKey: DeviceKey;
+  /** Where the device has a certificate of its owner's authority. */
+  readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly config: AgentConfig;
   readonly profile: Profile;
   readonly files: Files;

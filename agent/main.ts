@@ -23,6 +23,7 @@ import type { AgentParts } from "./agent-parts.js";
 import { controlHandler, modelsHandler, samplesHandler } from "./control/local-sockets.js";
 import { JsonLineServer } from "./control/json-line-server.js";
 import { deviceKeyOf } from "./identity/device-key.js";
+import { checkOwnerCertificate, OwnerCertificate } from "./identity/owner-certificate.js";
 import { openProgramKey } from "./identity/program-key.js";
 import { hooksOf } from "./settings/hooks.js";
 import { checkCommand, checkSettingsFile, ownerOfSettings } from "./programs/trusted-command.js";
@@ -236,7 +237,10 @@ async function startInHome(
   });
   const stopped = new AbortController();
   const deviceKey = await openDeviceKey(home, settings, ports, stopped.signal);
-  const agent = await Agent.open(partsOf(home, settings, ports, { ...opened, deviceKey, onFatal: fail }));
+  const ownerCertificate = ownerCertificateOf(settings, files, log);
+  const agent = await Agent.open(
+    partsOf(home, settings, ports, { ...opened, deviceKey, ownerCertificate, onFatal: fail }),
+  );
   const servers: JsonLineServer[] = [];
   const close = async (): Promise<void> => {
     for (const server of servers) await server.close();
@@ -290,12 +294,23 @@ async function openDeviceKey(
   return deviceKeyOf(enrolment, settings && (await openProgramKey({ ...parts, settings })));
 }
 
+/** @throws CONFIG_INVALID */
+function ownerCertificateOf(
+  { enrolment, config }: Settings,
+  files: Files,
+  log: Log,
+): OwnerCertificate | undefined {
+  const { certificate: settings } = config;
+  checkOwnerCertificate(enrolment, settings !== undefined);
+  return settings && new OwnerCertificate({ files, settings, log });
+}
+
 /** What an agent is made of in a home that this process has locked. */
 function partsOf(
   home: string,
   { enrolment, enrolmentPath, config, profile, commandOwner }: Settings,
   ports: Omit<AgentPorts, "checkRecipe">,
-  given: Pick<AgentParts, "log" | "recent" | "served" | "onFatal" | "deviceKey">,
+  given: Pick<AgentParts, "log" | "recent" | "served" | "onFatal" | "deviceKey" | "ownerCertificate">,
 ): AgentParts {
   return {
     enrolment,
@@ -336,8 +351,9 @@ export async function saveWithoutAgent(
       evaluate: evaluateInChild,
     };
     const deviceKey = await openDeviceKey(home, settings, ports, new AbortController().signal);
+    const ownerCertificate = ownerCertificateOf(settings, files, opened.log);
     const agent = await Agent.open(
-      partsOf(home, settings, ports, { ...opened, deviceKey, onFatal: () => undefined }),
+      partsOf(home, settings, ports, { ...opened, deviceKey, ownerCertificate, onFatal: () => undefined }),
     );
     try {
       return await agent.save(line, request);

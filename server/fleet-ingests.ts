@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { StemmaError } from "../shared/errors.js";
 import type { Log } from "../shared/ports.js";
 import { programVersion } from "../shared/adapters/program-version.js";
-import type { ChainVerdict } from "../shared/trust/certificates/verify-chain.js";
 import { WindowBudget } from "../shared/wire/transfer/window-budget.js";
 import { isRenewalClientId } from "../shared/wire/topics.js";
 import type {
@@ -19,6 +18,7 @@ import type { ServerConfig } from "./configuration/config.js";
 import { sharedDiskCheck } from "./context/disk-space.js";
 import type { OpenFleets } from "./context/open-fleets.js";
 import type { EventHub } from "./events/event-hub.js";
+import type { CertificateJudge } from "./identity/judge-certificate.js";
 import type { ClaimReplays } from "./ingest/claims.js";
 import { FleetIngest } from "./ingest/fleet-ingest.js";
 import type { MeasuredFleet } from "./metrics.js";
@@ -32,7 +32,8 @@ export interface FleetIngestsParts {
   readonly events: EventHub;
   readonly log: Log;
   readonly claimReplays?: ClaimReplays | undefined;
-  readonly judgeChain?: ((chain: readonly Uint8Array[]) => ChainVerdict) | undefined;
+  /** Judges devices' certificates; undefined: no device has one. */
+  readonly certificates?: CertificateJudge | undefined;
 }
 
 export class FleetIngests {
@@ -87,11 +88,11 @@ export class FleetIngests {
     const ingest = this.#started.get(fleet);
     if (ingest === undefined) return { refused: "unknown fleet" };
     if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
-    const { config, fleets, judgeChain } = this.#parts;
+    const { config, fleets, certificates } = this.#parts;
     const certify = this.#certify;
     if (certify === undefined) return { refused: "the server is starting" };
     const repository = await fleets.get(fleet);
-    return answerRenewal(attempt, { root: config.rootTopic, repository, judgeChain, certify });
+    return answerRenewal(attempt, { root: config.rootTopic, repository, certificates, certify });
   }
 
   /** Renewals at the broker are answered from now on. */
@@ -130,7 +131,7 @@ export class FleetIngests {
       releasePolicy: config.releaseAfter,
       serverVersion: programVersion(),
       claimReplays: this.#parts.claimReplays,
-      judgeChain: this.#parts.judgeChain,
+      certificates: this.#parts.certificates,
       hasDiskSpace: sharedDiskCheck(home),
       onFatal: (error) => {
         this.#fail(error);

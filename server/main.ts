@@ -39,6 +39,8 @@ import { brokerTls, openBroker, readEnrolmentCa } from "./configuration/open-bro
 import { localOperations } from "./operations/local-operations.js";
 import type { ServerOperations } from "./api/server-operations.js";
 import { startMergeSchedule } from "./operations/merge-schedule.js";
+import { cutOffEnded } from "./operations/authority-operations.js";
+import { startAuthorityChecks } from "./operations/authority-checks.js";
 import { renewWhenDue } from "./operations/renew-certificate.js";
 import { startRetentionSchedule } from "./operations/retention-schedule.js";
 import type { ClaimReplays } from "./ingest/claims.js";
@@ -195,7 +197,7 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
   };
   const ingests: FleetIngests = new FleetIngests({
     ...{ config, home, fleets, events, log, claimReplays },
-    judgeChain: tls && ((chain) => tls.judgeDevice(chain)),
+    certificates: tls?.judge,
   });
   const stopping = new AbortController();
   return { ...given, fleets, events, ingests, replays, tls, closing, stopping };
@@ -308,6 +310,16 @@ async function startHttp(
   replays.wake();
   rollouts.start();
   webhooks.start();
+  const checks = startAuthorityChecks({
+    cutOffEnded: (onCutOff) => cutOffEnded({ home, fleets, live }, onCutOff),
+    warnings: async () =>
+      (
+        await Promise.all((await fleets.names()).map((fleet) => operationsAs().authorities({ fleet })))
+      ).flatMap((authorities) => authorities.flatMap((each) => each.warnings)),
+    clock,
+    log: log.child({ part: "authorities" }),
+  });
+  closing.add(() => checks.close());
   void renewWhenDue({ events, operations: operationsAs(), clock, log }, stopping.signal);
   const jobs = createTrainJobs(operationsAs, clock);
   const archiveJobs = createArchiveJobs(operationsAs, clock);

@@ -1,34 +1,28 @@
 /**
  * What this device proves itself with and what it judges its server by: the certificates of its enrolment, and the
- * latest time that its server has signed for it. The clock of the device is not asked. Renews the certificate in time.
+ * latest time that its server has signed for it. The clock of the device is not asked. Renews the certificate in time,
+ * where the server issued it.
  *
  * A renewal is durable in three steps: the new key, the answer (in the enrolment file), the removal of the new key from
  * where it waited. A kill between them repeats the request with the same key, which gets the same certificate.
  */
-import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
+import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
-import * as z from "zod";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
-import {
-  parseAnswer,
-  renewalSignature,
-  type CertificateAnswer,
-  type CertificateRequest,
-} from "../../shared/trust/certificates/certificate-exchange.js";
-import { makeRequest } from "../../shared/trust/certificates/certificate-request.js";
-import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
+import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import {
   certificatesBeginMs,
-  subjectOf,
+  isServerAuthority,
   verifyChain,
   type ChainVerdict,
-  type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
 import { pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
-import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
+import type { DeviceKey } from "../../shared/trust/keys.js";
+import { issuedProof, ownedProof, type ConnectionProof } from "./connection-proof.js";
+import type { OwnerCertificate } from "./owner-certificate.js";
 import { postRequest } from "./post-request.js";
 import { renewOverMqtt } from "./renew-over-mqtt.js";
 import { openVerifiedSocket } from "./verified-socket.js";
@@ -39,14 +33,13 @@ export interface CredentialsParts {
   readonly path: string;
   readonly enrolment: Enrolment;
   readonly deviceKey: DeviceKey;
+  /** Where agent.json names a certificate of the owner's authority. */
+  readonly ownerCertificate?: OwnerCertificate | undefined;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Log;
   /** A renewal is due that HTTPS did not give: asks the server for it over the present connection; false: none. */
   askOverMqtt?(why: string): boolean;
 }
-
-const waitingSchema = z.strictObject({ key: z.string(), request: z.string() });
-type WaitingRenewal = z.infer<typeof waitingSchema>;
 
 const connectMs = 30_000;
 /** Codes of a server that was not reached. */
@@ -57,17 +50,24 @@ const defaultPorts: Readonly<Record<string, number>> = { "mqtts:": 8883, "https:
 
 export class Credentials {
   readonly #parts: CredentialsParts;
+  readonly #proof: ConnectionProof;
   #enrolment: Enrolment;
   /** The server's time when it was stated last, and the monotonic clock then. */
   #time: { readonly serverMs: number; readonly atMs: number };
   #renewing: Promise<Enrolment> | undefined;
   #failedAtMs: number | undefined;
   #askedAtMs: number | undefined;
+  /** End of the owner's certificate that was logged last. */
+  #loggedEndMs: number | undefined;
 
   constructor(parts: CredentialsParts) {
     this.#parts = parts;
     this.#enrolment = parts.enrolment;
-    const serverMs = Math.max(parts.enrolment.identity?.issuedAtMs ?? 0, certificatesBeginMs);
+    const proofParts = { ...parts, enrolment: () => this.#enrolment };
+    const { ownerCertificate: owned } = parts;
+    this.#proof = owned === undefined ? issuedProof(proofParts) : ownedProof(proofParts, owned);
+    const { identity, ownerCertificate } = parts.enrolment;
+    const serverMs = Math.max((identity ?? ownerCertificate)?.issuedAtMs ?? 0, certificatesBeginMs);
     this.#time = { serverMs, atMs: parts.clock.monotonic() };
   }
 
@@ -76,7 +76,7 @@ export class Credentials {
     return this.#enrolment.authorities !== undefined && url.startsWith("mqtts:");
   }
 
-  /** When the present certificate ends; undefined: this device has a token. */
+  /** When the certificate that the server issued ends; undefined: this device has none. */
   get notAfterMs(): number | undefined {
     return certificateEnd(this.#enrolment);
   }
@@ -113,14 +113,14 @@ export class Credentials {
     if (!first.hasNewAuthority) return first.socket;
     first.socket.destroy();
     const { log } = this.#parts;
-    const { identity, device } = this.#enrolment;
-    if (identity === undefined)
+    const { token, device } = this.#enrolment;
+    if (token !== undefined)
       throw new StemmaError(
         "CERTIFICATE_REFUSED",
         `The server's key has changed, and this device has a token, so it cannot follow by itself. Write its file again at the server, and start the agent with that: \`stemma device enroll ${device} --readdress FILE\`.`,
       );
     log.info("server-key-changed", {
-      text: "the server's key has changed; a certificate of the new one is asked for",
+      text: "the server's key has changed; the new one is asked for",
     });
     try {
       await this.renew();
@@ -142,11 +142,15 @@ export class Credentials {
     const socket = await openVerifiedSocket({
       host: hostname.replace(/^\[(.*)\]$/, "$1"),
       port: port === "" ? (defaultPorts[scheme] ?? 443) : Number(port),
-      identity: this.#enrolment.identity,
+      identity: await this.#proof.present(),
       judge: (chain) => (found = this.judgeServer(chain)),
       timeoutMs: connectMs,
     });
-    const hasNewAuthority = found?.verdict === "trusted" && found.certificate.pathLength > 1;
+    // The authority that this device trusts has certified another server's authority: the one that followed it.
+    const hasNewAuthority =
+      found?.verdict === "trusted" &&
+      found.certificate.path.length > 1 &&
+      isServerAuthority(found.certificate.issuerSubject);
     return { socket, hasNewAuthority };
   }
 
@@ -160,6 +164,7 @@ export class Credentials {
     const { identity, http } = this.#enrolment;
     const { clock, log } = this.#parts;
     const notAfterMs = this.notAfterMs;
+    await this.#logOwnedEnd();
     if (identity === undefined || notAfterMs === undefined) return;
     const isDue = notAfterMs - this.#latestMs() < (notAfterMs - identity.issuedAtMs) / 3;
     const nowMs = clock.monotonic();
@@ -229,76 +234,45 @@ export class Credentials {
   }
 
   /**
-   * A request for a renewal; its key waits on the disk.
-   * @throws NOT_ALLOWED where this device has a token, SIGNER_FAILED
+   * A request that waits on the disk: for a renewal, or to go on with a certificate of the owner's authority.
+   * @throws NOT_ALLOWED where this device has a token, SIGNER_FAILED, CERTIFICATE_REFUSED
    */
-  async request(): Promise<CertificateRequest> {
-    const { identity } = this.#enrolment;
-    if (identity === undefined)
-      throw new StemmaError(
-        "NOT_ALLOWED",
-        "This device has a token and no certificate. Invite it with `stemma device enroll` at its server to give it one.",
-      );
-    const { fleet, device, generation } = this.#enrolment;
-    const { request } = (await this.#waiting()) ?? (await this.#makeKey());
-    return {
-      kind: "stemma-certificate-request",
-      format: 1,
-      request,
-      renewal: {
-        ...{ fleet, device, generation },
-        certificate: identity.certificate,
-        signature: renewalSignature(request, identity.key),
-      },
-    };
+  request(): Promise<CertificateRequest> {
+    return this.#proof.request();
   }
 
   /** Takes the server's answer to a request. @throws ENROLMENT_INVALID */
   async take(value: unknown): Promise<Enrolment> {
     const { files, path, log } = this.#parts;
-    const waiting = await this.#waiting();
-    if (waiting === undefined)
-      throw new StemmaError(
-        "ENROLMENT_INVALID",
-        "No renewal waits for an answer on this device. Request one first.",
-      );
-    const { key } = waiting;
-    const answer = parseAnswer(value, this.#enrolment.serverPublicKey, waiting.request);
-    checkCertificate(answer, key, this.#enrolment);
+    const { answer, changes, text } = await this.#proof.accept(value);
     const renewed = sealEnrolment({
       ...this.#enrolment,
+      ...changes,
       ...pinnedKeys(answer.serverKey, this.#enrolment.formerServerKeys),
       authorities: answer.authorities,
-      identity: { certificate: answer.certificate, key, issuedAtMs: answer.issuedAtMs },
     });
     await writeDurably(files, path, new TextEncoder().encode(`${JSON.stringify(renewed, null, 2)}\n`));
-    await files.remove(this.#waitingPath);
+    await this.#proof.accepted();
     this.#enrolment = renewed;
     this.stated(answer.issuedAtMs);
-    const end = new X509Certificate(answer.certificate).validTo;
-    log.info("certificate-renewed", { text: `the certificate was renewed and is valid until ${end}` });
+    log.info("certificate-renewed", { text });
     return renewed;
   }
 
-  get #waitingPath(): string {
-    return `${this.#parts.path}.renewal`;
-  }
-
-  /** The renewal that was begun; one whose key is in the enrolment already has ended. */
-  async #waiting(): Promise<WaitingRenewal | undefined> {
-    const { files } = this.#parts;
-    if ((await files.stat(this.#waitingPath)) === undefined) return undefined;
-    const { data } = waitingSchema.safeParse(parseJson(await files.read(this.#waitingPath)));
-    return data?.key === this.#enrolment.identity?.key ? undefined : data;
-  }
-
-  async #makeKey(): Promise<WaitingRenewal> {
-    const { fleet, device, generation } = this.#enrolment;
-    const key = generateConnectionKey();
-    const request = await makeRequest({ fleet, device, generation }, this.#parts.deviceKey, key);
-    const waiting = { key, request };
-    await writeDurably(this.#parts.files, this.#waitingPath, Buffer.from(`${JSON.stringify(waiting)}\n`));
-    return waiting;
+  /** The server tells nobody why it refuses a connection; that the certificate has ended is known here. */
+  async #logOwnedEnd(): Promise<void> {
+    const { ownerCertificate: owned, log } = this.#parts;
+    if (owned === undefined) return;
+    try {
+      const { notAfterMs } = await owned.present();
+      if (notAfterMs > this.#latestMs() || notAfterMs === this.#loggedEndMs) return;
+      this.#loggedEndMs = notAfterMs;
+      log.warn("certificate-ended", {
+        text: `the certificate of this device expired on ${new Date(notAfterMs).toISOString()}, so its server refuses it; the authority of its owner has to issue a new one: put it into ${owned.file}`,
+      });
+    } catch {
+      // The connection that follows reports why it cannot be used.
+    }
   }
 }
 
@@ -317,20 +291,4 @@ export function withPresentKeys(enrolment: Enrolment, credentials: Credentials):
 
 export function certificateEnd({ identity }: Pick<Enrolment, "identity">): number | undefined {
   return identity && Date.parse(new X509Certificate(identity.certificate).validTo);
-}
-
-/** @throws ENROLMENT_INVALID where the certificate is not of this key and subject */
-export function checkCertificate(
-  { certificate }: Pick<CertificateAnswer, "certificate">,
-  key: string,
-  subject: DeviceSubject,
-): void {
-  const issued = new X509Certificate(certificate);
-  const isOurs =
-    issued.subject === subjectOf(subject) && issued.publicKey.equals(createPublicKey(createPrivateKey(key)));
-  if (!isOurs)
-    throw new StemmaError(
-      "ENROLMENT_INVALID",
-      "The answer contains a certificate of another device or key. Send the request again.",
-    );
 }

@@ -13,13 +13,16 @@ import type { Files, Random } from "../../shared/ports.js";
 import {
   parseAnswer,
   type CertificateRequest,
+  type VerifiedAnswer,
 } from "../../shared/trust/certificates/certificate-exchange.js";
 import { makeRequest } from "../../shared/trust/certificates/certificate-request.js";
 import { generateConnectionKey } from "../../shared/trust/certificates/connection-key.js";
 import type { Invitation } from "../../shared/trust/certificates/invitation.js";
+import type { DeviceSubject } from "../../shared/trust/certificates/verify-chain.js";
 import { loadEnrolment, pinnedKeys, sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateKey, parseJson, type DeviceKey } from "../../shared/trust/keys.js";
-import { checkCertificate } from "./credentials.js";
+import { checkCertificate, checkOwned } from "./connection-proof.js";
+import type { OwnedPair, OwnerCertificate } from "./owner-certificate.js";
 
 const waitingSchema = z.strictObject({
   kind: z.literal("stemma-enrolment-keys"),
@@ -30,7 +33,10 @@ const waitingSchema = z.strictObject({
   /** Absent where a program has the device's key. */
   deviceSeed: z.string().optional(),
   devicePublicKey: z.string(),
-  connectionKey: z.string(),
+  /** Absent where the device has a certificate of its owner's authority. */
+  connectionKey: z.string().optional(),
+  /** Hash of that certificate's key. */
+  ownedKey: z.string().optional(),
   /** The request that these keys sent: an answer names it by its hash. */
   request: z.string(),
 });
@@ -43,6 +49,8 @@ export interface InvitedParts {
   readonly path: string;
   /** A key that the device has already, in a program; absent: one is made for the enrolment file. */
   readonly deviceKey?: DeviceKey | undefined;
+  /** The certificate that the device has from an authority of its owner, where agent.json names it. */
+  readonly ownerCertificate?: OwnerCertificate | undefined;
 }
 
 const waitingPathOf = ({ path }: InvitedParts): string => `${path}.keys`;
@@ -58,14 +66,41 @@ export async function requestEnrolment(
   parts: InvitedParts,
   invitation: Invitation,
 ): Promise<CertificateRequest> {
-  const request = await requestOf(parts, invitation);
-  return { kind: "stemma-certificate-request", format: 1, request, invitation };
+  return {
+    kind: "stemma-certificate-request",
+    format: 1,
+    ...(await requestOf(parts, invitation)),
+    invitation,
+  };
 }
 
-/** PKCS #10 in base64, of keys that wait on the disk. @throws ENROLMENT_INVALID */
-export async function requestOf(parts: InvitedParts, terms: EnrolmentTerms): Promise<string> {
+/**
+ * PKCS #10 in base64, of keys that wait on the disk, and the certificate of the owner's authority where there is one.
+ * @throws ENROLMENT_INVALID, CERTIFICATE_REFUSED
+ */
+export async function requestOf(
+  parts: InvitedParts,
+  terms: EnrolmentTerms,
+): Promise<Pick<CertificateRequest, "request" | "owned">> {
   await refuseEnrolled(parts, terms);
-  return ((await waitingKeys(parts, terms)) ?? (await makeKeys(parts, terms))).request;
+  refuseOtherAuthority(parts, terms);
+  const owned = await parts.ownerCertificate?.present();
+  const { request } = (await waitingKeys(parts, terms, owned)) ?? (await makeKeys(parts, terms, owned));
+  return { request, ...(owned === undefined ? {} : { owned: owned.certificate }) };
+}
+
+/** Who invited the device has said which certificate it has to have. @throws ENROLMENT_INVALID */
+function refuseOtherAuthority(
+  { ownerCertificate }: InvitedParts,
+  { device, authority }: EnrolmentTerms,
+): void {
+  if ((authority === undefined) === (ownerCertificate === undefined)) return;
+  throw new StemmaError(
+    "ENROLMENT_INVALID",
+    authority === undefined
+      ? `agent.json names a certificate of ${device}, and the invitation is for one that the server gives. Leave \`certificate\` out of agent.json, or invite the device with --authority NAME.`
+      : `The invitation of ${device} is for a device with a certificate of ${authority}. Name the files that it and its key are in as \`certificate\` in agent.json.`,
+  );
 }
 
 /** Writes the enrolment from the server's answer. @throws ENROLMENT_INVALID */
@@ -74,7 +109,8 @@ export async function takeEnrolment(
   invitation: EnrolmentTerms,
   value: unknown,
 ): Promise<Enrolment> {
-  const keys = await waitingKeys(parts, invitation);
+  const owned = await parts.ownerCertificate?.present();
+  const keys = await waitingKeys(parts, invitation, owned);
   if (keys === undefined)
     throw new StemmaError(
       "ENROLMENT_INVALID",
@@ -83,7 +119,7 @@ export async function takeEnrolment(
   const answer = parseAnswer(value, invitation.serverPublicKey, keys.request);
   const { fleet, device, lines, profile, mqtt, http, root } = invitation;
   const generation = invitation.generation || (answer.generation ?? 0);
-  checkCertificate(answer, keys.connectionKey, { fleet, device, generation });
+  const proof = proofIn(answer, keys, { owned, authority: invitation.authority, fleet, device, generation });
   const enrolment = sealEnrolment({
     kind: "stemma-enrolment",
     format: 1,
@@ -92,17 +128,31 @@ export async function takeEnrolment(
     ...(http === undefined ? {} : { http }),
     ...(invitation.releases === undefined ? {} : { releases: invitation.releases }),
     authorities: answer.authorities,
-    identity: {
-      certificate: answer.certificate,
-      key: keys.connectionKey,
-      issuedAtMs: answer.issuedAtMs,
-    },
+    ...proof,
     ...(keys.deviceSeed === undefined ? {} : { deviceSeed: keys.deviceSeed }),
     devicePublicKey: keys.devicePublicKey,
   });
   await writeDurably(parts.files, parts.path, Buffer.from(`${JSON.stringify(enrolment, null, 2)}\n`));
   await parts.files.remove(waitingPathOf(parts));
   return enrolment;
+}
+
+/** What opens the device's connections from now on. @throws ENROLMENT_INVALID */
+function proofIn(
+  answer: VerifiedAnswer,
+  { connectionKey }: WaitingKeys,
+  given: DeviceSubject & { readonly owned: OwnedPair | undefined; readonly authority: string | undefined },
+): Pick<Enrolment, "identity" | "ownerCertificate"> {
+  const { certificate, issuedAtMs } = answer;
+  const { owned, authority } = given;
+  if (owned !== undefined && authority !== undefined) {
+    checkOwned(answer, owned);
+    return { ownerCertificate: { authority, issuedAtMs } };
+  }
+  if (connectionKey === undefined)
+    throw new StemmaError("INTERNAL", "The keys of an enrolment wait without that of the connection.");
+  checkCertificate(answer, connectionKey, given);
+  return { identity: { certificate, key: connectionKey, issuedAtMs } };
 }
 
 /** An enrolment that is there is replaced only by a later one of the same device. @throws ENROLMENT_INVALID */
@@ -125,6 +175,7 @@ async function refuseEnrolled({ files, path }: InvitedParts, invitation: Enrolme
 async function waitingKeys(
   parts: InvitedParts,
   invitation: EnrolmentTerms,
+  owned: OwnedPair | undefined,
 ): Promise<WaitingKeys | undefined> {
   const path = waitingPathOf(parts);
   if ((await parts.files.stat(path)) === undefined) return undefined;
@@ -134,6 +185,8 @@ async function waitingKeys(
     data.fleet === invitation.fleet &&
     data.device === invitation.device &&
     data.generation === invitation.generation &&
+    data.ownedKey === owned?.keyHash &&
+    (data.connectionKey === undefined) === (owned !== undefined) &&
     (parts.deviceKey === undefined
       ? data.deviceSeed !== undefined
       : data.devicePublicKey === parts.deviceKey.publicKey);
@@ -147,14 +200,20 @@ function keyFor({ deviceKey, random }: InvitedParts): { readonly key: DeviceKey;
   return { key, seed: key.seed };
 }
 
-async function makeKeys(parts: InvitedParts, invitation: EnrolmentTerms): Promise<WaitingKeys> {
+async function makeKeys(
+  parts: InvitedParts,
+  invitation: EnrolmentTerms,
+  owned: OwnedPair | undefined,
+): Promise<WaitingKeys> {
   const { fleet, device, generation } = invitation;
   const { key, seed } = keyFor(parts);
-  const connectionKey = generateConnectionKey();
+  const connectionKey = owned?.key ?? generateConnectionKey();
   const keys: WaitingKeys = {
     kind: "stemma-enrolment-keys",
     format: 1,
-    ...{ fleet, device, generation, connectionKey },
+    ...{ fleet, device, generation },
+    // The owner's key stays in the owner's file.
+    ...(owned === undefined ? { connectionKey } : { ownedKey: owned.keyHash }),
     ...(seed === undefined ? {} : { deviceSeed: seed }),
     devicePublicKey: key.publicKey,
     request: await makeRequest({ fleet, device, generation }, key, connectionKey),

@@ -16,6 +16,7 @@ import { parseJson, type DeviceKey } from "../../shared/trust/keys.js";
 import { isName } from "../../shared/wire/topics.js";
 import { deviceKeyOf } from "./device-key.js";
 import { Credentials, type CredentialsParts } from "./credentials.js";
+import { checkOwnerCertificate } from "./owner-certificate.js";
 import {
   requestEnrolment,
   requestOf,
@@ -70,9 +71,9 @@ function batchExchange(
   const terms = { ...invitation.terms, device, generation: generationOfBatch };
   return {
     request: async () => {
-      const request = await requestOf(parts, terms);
-      const batch = useBatch(invitation, device, request);
-      return { kind: "stemma-certificate-request", format: 1, request, batch };
+      const asked = await requestOf(parts, terms);
+      const batch = useBatch(invitation, device, asked.request);
+      return { kind: "stemma-certificate-request", format: 1, ...asked, batch };
     },
     send: (request) => sendInvited(terms, request as CertificateRequest),
     take: (answer) => takeEnrolment(parts, terms, answer),
@@ -88,6 +89,7 @@ export async function renewalExchange(
   program?: DeviceKey,
 ): Promise<CertificateExchange> {
   const enrolment = await loadEnrolment(parts.files, parts.path);
+  checkOwnerCertificate(enrolment, parts.ownerCertificate !== undefined);
   const credentials = new Credentials({ ...parts, enrolment, deviceKey: deviceKeyOf(enrolment, program) });
   return {
     request: () => credentials.request(),

@@ -13,6 +13,7 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { deviceKeySchema } from "./device-key.js";
 import { externalTrainerSchema } from "./external-trainer.js";
 import { hooksSchema } from "./hooks.js";
+import { ownerCertificateSchema } from "./owner-certificate.js";
 import { describeIssues, parseJsonFile } from "./json-file.js";
 
 /** Line names, like device names, are part of topics and folder names: no dots, no slashes. */
@@ -87,6 +88,8 @@ export const configSchema = z.strictObject({
   profile: z.string().min(1).max(4096).optional(),
   /** The program that has this device's key, where that is not in the enrolment file. */
   deviceKey: deviceKeySchema.optional(),
+  /** The device's certificate of its owner's authority, where it is enrolled with that. */
+  certificate: ownerCertificateSchema.optional(),
   /** Overrides the profile's `training.threads`: devices of one class differ in cores. */
   threads: z.number().int().min(1).max(64).optional(),
   lines: z.record(lineName, lineSchema).default({}),

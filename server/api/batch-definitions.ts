@@ -1,7 +1,7 @@
 /** Operations on batches: devices that enrol with one invitation, within bounds. */
 import * as z from "zod";
 import { batchInvitationSchema } from "../../shared/trust/certificates/batch-invitation.js";
-import { enrolmentBody } from "./device-schemas.js";
+import { enrolmentBody, invitationBody } from "./device-schemas.js";
 import {
   count,
   deviceText,
@@ -16,6 +16,7 @@ import {
 import { call } from "./operation.js";
 
 const { lines, profile, initial, allowReduced, releases } = enrolmentBody;
+const { authority } = invitationBody;
 const names = z.array(shortText).min(1).max(4096);
 const namePattern = z
   .string()
@@ -43,6 +44,7 @@ const shownBatch = z
     mayReplace: z.boolean(),
     labels: labels.exactOptional(),
     initial: z.record(shortText, hash).exactOptional(),
+    authority: shortText.exactOptional().describe("The owner's authority whose certificate each has to have"),
     revoked: ended.exactOptional(),
     devices: z.array(shortText).describe("Those that it enrolled, as long as they have that enrolment"),
     waiting: z.array(shortText).describe("Those of them that wait to be accepted"),
@@ -64,7 +66,7 @@ export const batchOperations = {
         .min(60_000)
         .max(366 * 86_400_000)
         .describe("How long it can be used"),
-      ...{ lines, profile, initial, allowReduced, releases },
+      ...{ lines, profile, initial, allowReduced, releases, authority },
       namePattern: namePattern.optional(),
       names: names.optional().describe("Names that its devices may have; absent: any"),
       hold: z.boolean().optional().describe("Whether each device waits until a person accepts it"),

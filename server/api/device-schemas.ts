@@ -44,7 +44,17 @@ const deviceMembers = {
   session: count,
   publicKey: text,
   certificates: z
-    .array(z.object({ serial: text, keyHash: text, notAfterMs: timeMs }))
+    .array(
+      z.object({
+        serial: text,
+        keyHash: text,
+        notAfterMs: timeMs,
+        authority: text.exactOptional().describe("The owner's authority; absent: the server's own"),
+        issuer: text
+          .exactOptional()
+          .describe("Hash of the key that issued it, where the owner's authority did"),
+      }),
+    )
     .exactOptional()
     .describe("Those that open its connection, oldest first; absent: its token does"),
   active: z
@@ -172,6 +182,9 @@ export const invitationBody = {
     .max(366 * 86_400_000)
     .optional()
     .describe("How long it can be used; default a week"),
+  authority: shortText
+    .optional()
+    .describe("The owner's authority whose certificate the device has to have; absent: it gets the server's"),
 };
 
 export const invitation = invitationSchema.meta({

@@ -6,6 +6,7 @@ import type { CallDefinition } from "./operation.js";
 import type { CallName } from "./server-operations.js";
 
 const groups = {
+  authorities: async () => (await import("./authority-definitions.js")).authorityOperations,
   batches: async () => (await import("./batch-definitions.js")).batchOperations,
   damage: async () => (await import("./damage-definitions.js")).damageOperations,
   datasets: async () => (await import("./dataset-definitions.js")).datasetOperations,
@@ -58,6 +59,10 @@ export const groupOfCall: Readonly<Record<CallName, keyof typeof groups>> = {
   invite: "devices",
   certify: "devices",
   renewDevice: "devices",
+  authorities: "authorities",
+  addAuthority: "authorities",
+  removeAuthority: "authorities",
+  takeRevocationList: "authorities",
   createBatch: "batches",
   batches: "batches",
   revokeBatch: "batches",

@@ -3,6 +3,7 @@
  * interface of both (server-operations.ts), the API description (api-description.ts) and checks of commands
  * derive from this table.
  */
+import { authorityOperations } from "./authority-definitions.js";
 import { batchOperations } from "./batch-definitions.js";
 import { damageOperations } from "./damage-definitions.js";
 import { datasetOperations } from "./dataset-definitions.js";
@@ -30,7 +31,12 @@ export const operationGroups = {
   "The server": serverOperations,
   "The journal of a fleet": { ...journalOperations, ...traceOperations },
   "Facts for other programs": webhookOperations,
-  "Devices of a fleet": { ...deviceOperations, ...batchOperations, ...deviceUpkeepOperations },
+  "Devices of a fleet": {
+    ...deviceOperations,
+    ...batchOperations,
+    ...authorityOperations,
+    ...deviceUpkeepOperations,
+  },
   "Rollouts of a fleet": rolloutOperations,
   "Signed releases of a fleet": releaseOperations,
   "Models and their versions": { ...modelOperations, ...lineageOperations, ...trainingOperations },
@@ -52,6 +58,7 @@ export const operationTable = {
   ...webhookOperations,
   ...deviceOperations,
   ...batchOperations,
+  ...authorityOperations,
   ...deviceUpkeepOperations,
   ...rolloutOperations,
   ...releaseOperations,

@@ -262,6 +262,13 @@ const programCommands: readonly ProgramCommand[] = [
     isGroup: true,
   },
   {
+    name: "authority",
+    about: "certificate authorities of your own, whose certificates name devices of the fleet",
+
+    load: async () => (await import("./commands/authority.js")).addAuthorityCommands,
+    isGroup: true,
+  },
+  {
     name: "webhook",
     about: "send the facts of a fleet to an address, signed, in order and at least once",
 

@@ -25,6 +25,16 @@ function describeSeen({ online, seenAtMs }: Pick<Device, "online" | "seenAtMs">)
   return seenAtMs === undefined ? "never" : formatTime(seenAtMs);
 }
 
+/** The newest certificate that the device has shown. */
+function describeCertificate(certificates: Device["certificates"] = []): readonly string[] {
+  const newest = certificates.at(-1);
+  if (newest === undefined) return [];
+  const { authority, serial, notAfterMs } = newest;
+  return [
+    `certificate: of ${authority === undefined ? "this server" : `the authority ${authority}`}, number ${serial}, until ${formatTime(notAfterMs)}`,
+  ];
+}
+
 /** The newest model that the device reported of a line. */
 function describeHead({ line, name, version, sequence, state }: Device["heads"][number]): string {
   return `head of ${line}: ${name}:${version}, number ${sequence} of the line, ${state}`;
@@ -47,6 +57,7 @@ export function describeDevice(found: Device): readonly string[] {
     `lines: ${found.lines.join(", ")}`,
     `connected last: ${describeSeen(found)}`,
     `enrolled: ${formatTime(found.enrolledAtMs)}${found.batch === undefined ? "" : ` with the batch ${found.batch}`}${describeBy(found.enrolledBy)}`,
+    ...describeCertificate(found.certificates),
     ...(found.revoked === undefined ? [] : [`revoked: ${describeEnd(found.revoked)}`]),
     ...(found.quarantined === undefined ? [] : [`quarantined: ${describeEnd(found.quarantined)}`]),
     ...(found.settings === undefined ? [] : describeDeviceSettings(found.settings)),

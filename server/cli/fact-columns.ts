@@ -20,7 +20,7 @@ export function describeSubject(fact: ListedFact): string {
   const members = fact as Readonly<Record<string, unknown>>;
   const { name, version, tag, device, line, versionId, engineId, engine, wave } = members;
   const subject = [
-    textOr(members["rollout"]),
+    ...["rollout", "batch", "authority"].map((member) => textOr(members[member])),
     typeof device === "string" ? (typeof line === "string" ? `${device}/${line}` : device) : undefined,
     typeof name === "string"
       ? `${name}${typeof version === "number" ? `:${version}` : typeof tag === "string" ? `:${tag}` : ""}`

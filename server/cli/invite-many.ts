@@ -102,7 +102,7 @@ export async function inviteMany(
   const inviteRow = async ({ device: name, lines, profile }: ManifestRow): Promise<Outcome> => {
     if (enrolled.has(name)) return "enrolled";
     const path = join(folder, `${name}.invitation.json`);
-    if (await isUsable(path, name)) return "there";
+    if (await isUsable(path, name, members.authority)) return "there";
     const asked = { ...members, ...(profile === undefined ? {} : { profile }) };
     try {
       const invitation = await opened.invite({ fleet, device: name, lines: lines ?? choices.line, ...asked });
@@ -129,10 +129,14 @@ export async function inviteMany(
 }
 
 /** Whether the invitation is there and not at its end; a torn or foreign file is written again. */
-async function isUsable(path: string, device: string): Promise<boolean> {
+async function isUsable(path: string, device: string, authority: string | undefined): Promise<boolean> {
   try {
     const invitation = await loadInvitation(nodeFiles(), path);
-    return invitation.device === device && invitation.expiresAtMs > Date.now();
+    return (
+      invitation.device === device &&
+      invitation.authority === authority &&
+      invitation.expiresAtMs > Date.now()
+    );
   } catch (error) {
     if (isStemmaError(error)) return false;
     throw error;

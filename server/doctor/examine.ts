@@ -7,6 +7,7 @@ import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
+import type { ServerOperations } from "../api/server-operations.js";
 import { findLocalServer } from "../http/local-server.js";
 import { examineServer } from "./examine-server.js";
 import { examineTiers } from "./examine-tiers.js";
@@ -142,6 +143,24 @@ async function examineClock(): Promise<Finding[]> {
   ];
 }
 
+/** Authorities of the fleet's owner: whether they or their revocation lists have ended, or end soon. */
+async function examineAuthorities(
+  operations: Pick<ServerOperations, "authorities">,
+  fleet: string,
+): Promise<Finding[]> {
+  const authorities = await operations.authorities({ fleet });
+  if (authorities.length === 0) return [];
+  const warnings = authorities.flatMap((each) => each.warnings);
+  return [
+    {
+      what: "authorities",
+      state: warnings.length > 0 ? "warning" : "good",
+      found: `fleet ${fleet}: ${warnings.join("; ") || authorities.map(({ authority }) => authority).join(", ")}`,
+      advice: warnings.length > 0 ? "`stemma authority list` shows them; docs/own-authority.md." : undefined,
+    },
+  ];
+}
+
 async function examineHome({ home }: Subject): Promise<Finding[]> {
   if ((await stat(home).catch(() => undefined)) === undefined)
     return [
@@ -160,7 +179,9 @@ async function examineHome({ home }: Subject): Promise<Finding[]> {
       const counts =
         fleets.map(({ fleet, versions }) => `fleet ${fleet} has ${versions} versions`).join(", ") ||
         "no fleet yet";
+      const authorities = await Promise.all(fleets.map(({ fleet }) => examineAuthorities(operations, fleet)));
       return [
+        ...authorities.flat(),
         {
           what: "home",
           state: crowded.length > 0 ? "warning" : "good",

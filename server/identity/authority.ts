@@ -13,6 +13,7 @@ import {
   signingAlgorithm,
 } from "../../shared/trust/certificates/certificate-request.js";
 import {
+  authorityNamePrefix,
   certificatesBeginMs,
   subjectOf,
   type DeviceSubject,
@@ -36,6 +37,9 @@ export interface IssuedCertificate {
   /** Lower-case hex. */
   readonly serial: string;
   readonly notAfterMs: number;
+  /** Where an authority of the fleet's owner issued it: that one's name, and what signed it (issuerIdOf). */
+  readonly authority?: string;
+  readonly issuer?: string;
 }
 
 export interface ServerIdentity {
@@ -75,7 +79,7 @@ function authorityKey({ seed }: PrivateKey): KeyObject {
 export async function openAuthority(serverKey: PrivateKey, random: Random): Promise<Authority> {
   const x509 = await loadX509();
   const keys = await importPair(authorityKey(serverKey).export({ type: "pkcs8", format: "pem" }) as string);
-  const name = `O=Stemma, CN=authority ${serverKey.publicKey.slice(0, 16)}`;
+  const name = `O=Stemma, CN=${authorityNamePrefix}${serverKey.publicKey.slice(0, 16)}`;
   const root = await x509.X509CertificateGenerator.createSelfSigned({
     // Made again at each start, always with the same key and serial.
     serialNumber: "01",

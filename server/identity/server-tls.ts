@@ -1,18 +1,13 @@
 /**
  * The server's side of TLS with its own authority: its certificate for the addresses that devices use, made at each
- * start and again in time, and the judgement of devices' certificates. The key of the certificate is only in memory.
+ * start and again in time, and the judge of devices' certificates. The key of the certificate is only in memory.
  */
-import { X509Certificate } from "node:crypto";
 import { hostname } from "node:os";
 import type { Clock, Random } from "../../shared/ports.js";
-import {
-  certificatesBeginMs,
-  verifyChain,
-  type ChainVerdict,
-} from "../../shared/trust/certificates/verify-chain.js";
 import type { PrivateKey } from "../../shared/trust/keys.js";
-import { authoritiesBefore, overlapOf, type KeptKeyChange } from "./key-changes.js";
+import { overlapOf, type KeptKeyChange } from "./key-changes.js";
 import { openAuthority, serverCertificateMs, type Authority, type ServerIdentity } from "./authority.js";
+import { certificateJudge, type CertificateJudge } from "./judge-certificate.js";
 
 export interface ServerTlsParts {
   readonly serverKey: PrivateKey;
@@ -29,7 +24,7 @@ export interface ServerTls {
   readonly authority: Authority;
   readonly identity: ServerIdentity;
   onRenewed(use: (renewed: ServerIdentity) => void): void;
-  judgeDevice(chain: readonly Uint8Array[]): ChainVerdict;
+  readonly judge: CertificateJudge;
   close(): void;
 }
 
@@ -39,10 +34,6 @@ const checkMs = 60_000;
 export async function openServerTls(parts: ServerTlsParts): Promise<ServerTls> {
   const { serverKey, keyChanges, clock, random, onRenewFailed } = parts;
   const authority = await openAuthority(serverKey, random);
-  const authorities = [
-    authority.parsed,
-    ...authoritiesBefore(keyChanges).map((pem) => new X509Certificate(pem)),
-  ];
   /** Devices that trust only the authority before find the bridge to it in the chain, while that one is good. */
   const issue = async (): Promise<ServerIdentity> => {
     const issued = await authority.issueForServer(hosts, clock.now());
@@ -74,12 +65,7 @@ export async function openServerTls(parts: ServerTlsParts): Promise<ServerTls> {
     onRenewed: (use) => {
       users.push(use);
     },
-    judgeDevice: (chain) =>
-      verifyChain(chain, {
-        authorities,
-        atMs: Math.max(clock.now(), certificatesBeginMs),
-        purpose: "device",
-      }),
+    judge: certificateJudge({ authority, keyChanges, clock }),
     close: () => {
       isClosed = true;
       cancel();

@@ -5,10 +5,10 @@
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { isStemmaError } from "../../shared/errors.js";
+import type { DeviceCertificate } from "../../shared/journal/facts/device-facts.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { isSessionSigned, type SessionSubject } from "../../shared/trust/signatures.js";
-import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
-import { whyNotCertificate } from "../identity/device-certificate.js";
+import type { CertificateJudge, JudgedCertificate } from "../identity/judge-certificate.js";
 import { isTokenOf } from "../../shared/trust/token.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { buildTopic, clientIdOf } from "../../shared/wire/topics.js";
@@ -25,12 +25,15 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface AdmissionParts {
   readonly root: string;
-  readonly repository: Pick<FleetRepository, "fleet" | "device" | "append">;
+  readonly repository: Pick<
+    FleetRepository,
+    "fleet" | "device" | "append" | "authority" | "isEndedCertificate"
+  >;
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
   readonly quota: Pick<DeviceQuota, "waitMs" | "charge">;
   /** Judges the certificates of a connection; absent where no device has one. */
-  readonly judgeChain?: ((chain: readonly Uint8Array[]) => ChainVerdict) | undefined;
+  readonly certificates?: CertificateJudge | undefined;
   /** A device begins this session; an earlier session is over. */
   onAdmitted(device: string, session: number): void;
   onQuarantined(device: string, because: string): void;
@@ -105,8 +108,8 @@ export class Admission {
     const device = attempt.username;
     const known = repository.device(device);
     if (known === undefined) return unknownDevice;
-    const refused = this.#whyNotItself(known, attempt);
-    if (refused !== undefined) return refused;
+    const judged = this.#judgeItself(known, attempt);
+    if ("refused" in judged) return judged;
     if (attempt.clientId !== clientIdOf(fleet, device))
       return { refused: "the client id is not the one of these credentials" };
     if (known.state !== "enrolled") return { refused: known.state };
@@ -116,17 +119,53 @@ export class Admission {
     if (claim.generation !== known.generation) return otherGeneration(known, claim.generation);
     const stated = { session: claim.counter, previousSession: claim.previous ?? 0, online: false };
     if (!this.#isSigned(known, stated, claim.signature)) return unsigned;
-    return (await this.#judge(known, claim)) ?? { fleet, device };
+    const over = (await this.#judge(known, claim)) ?? (await this.#noteCertificate(known, judged));
+    return over ?? this.#whyEndedMeanwhile(known, attempt) ?? { fleet, device };
   }
 
-  /** By its certificate, where it has one, and otherwise by its token. */
-  #whyNotItself(known: KnownDevice, { password, chain = [] }: ConnectAttempt): Refused | undefined {
+  /** By its certificate, where it has one, and otherwise by its token (null). */
+  #judgeItself(
+    known: KnownDevice,
+    { password, chain = [] }: ConnectAttempt,
+  ): Refused | { readonly certificate: DeviceCertificate | null } {
     if (known.certificates === undefined)
-      return isTokenOf(password, known.tokenHash) ? undefined : unknownDevice;
-    const { judgeChain, repository } = this.parts;
-    const found = judgeChain?.(chain) ?? { verdict: "refused", why: "this server gives no certificates" };
-    const why = whyNotCertificate(found, { fleet: repository.fleet, ...known });
-    return why === undefined ? undefined : { refused: `its certificate is not accepted: ${why}` };
+      return isTokenOf(password, known.tokenHash) ? { certificate: null } : unknownDevice;
+    const { certificates, repository } = this.parts;
+    const judged: JudgedCertificate = certificates?.ofDevice(
+      chain,
+      { fleet: repository.fleet, ...known },
+      repository,
+    ) ?? { why: "this server gives no certificates" };
+    if (judged.why !== undefined) return { refused: `its certificate is not accepted: ${judged.why}` };
+    return { certificate: judged.isNew ? judged.certificate : null };
+  }
+
+  /** The device shows a certificate of its owner's authority that it did not show before. */
+  async #noteCertificate(
+    { device, generation }: KnownDevice,
+    { certificate }: { readonly certificate: DeviceCertificate | null },
+  ): Promise<Refused | undefined> {
+    if (certificate === null) return undefined;
+    const { repository, clock } = this.parts;
+    try {
+      await repository.append({ type: "certified", atMs: clock.now(), device, generation, certificate });
+      return undefined;
+    } catch (error) {
+      if (!isStemmaError(error, "NOT_FOUND") && !isStemmaError(error, "CERTIFICATE_REFUSED")) throw error;
+      return { refused: `its certificate is not accepted: ${error.message}` };
+    }
+  }
+
+  /**
+   * Where its authority was removed, or a list took its certificate back, while the journal was written: who ended the
+   * connections then did not find this one.
+   */
+  #whyEndedMeanwhile({ device, certificates }: KnownDevice, attempt: ConnectAttempt): Refused | undefined {
+    if (certificates?.at(-1)?.authority === undefined) return undefined;
+    const known = this.parts.repository.device(device);
+    if (known === undefined) return unknownDevice;
+    const judged = this.#judgeItself(known, attempt);
+    return "refused" in judged ? judged : undefined;
   }
 
   #isSigned(

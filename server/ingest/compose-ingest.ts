@@ -54,7 +54,7 @@ export interface FleetIngestParts {
   /** Replays of claims; undefined: none is taken. */
   readonly claimReplays?: ClaimReplays | undefined;
   /** Judges devices' certificates; undefined: no device has one. */
-  readonly judgeChain?: AdmissionParts["judgeChain"];
+  readonly certificates?: AdmissionParts["certificates"];
   /** Whether the disk has space for new models. */
   hasDiskSpace(): Promise<boolean>;
   /** The journal refuses further facts: nothing may be acknowledged until it is reopened. */
@@ -207,7 +207,7 @@ function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quo
     clock,
     log,
     quota,
-    judgeChain: parts.judgeChain,
+    certificates: parts.certificates,
     onAdmitted: (device, session) => {
       sessions.admitted(device, session);
     },

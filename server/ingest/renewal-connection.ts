@@ -10,26 +10,25 @@ import {
   parseCertificateRequest,
   type CertificateRequest,
 } from "../../shared/trust/certificates/certificate-exchange.js";
-import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
 import { parseJson } from "../../shared/trust/keys.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
 import { buildTopic, renewalClientIdOf } from "../../shared/wire/topics.js";
 import type { AnswerOnly, ConnectAttempt, Refused } from "../broker/broker-port.js";
-import { whyNotCertificate } from "../identity/device-certificate.js";
+import type { CertificateJudge } from "../identity/judge-certificate.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 
 export interface RenewalParts {
   readonly root: string;
-  readonly repository: Pick<FleetRepository, "fleet" | "device">;
-  readonly judgeChain: ((chain: readonly Uint8Array[]) => ChainVerdict) | undefined;
+  readonly repository: Pick<FleetRepository, "fleet" | "device" | "authority" | "isEndedCertificate">;
+  readonly certificates: CertificateJudge | undefined;
   /** @throws CERTIFICATE_REFUSED, QUOTA_EXCEEDED */
   readonly certify: (request: CertificateRequest) => Promise<object>;
 }
 
 export async function answerRenewal(
   { username: device, clientId, password, chain = [], will }: ConnectAttempt,
-  { root, repository, judgeChain, certify }: RenewalParts,
+  { root, repository, certificates, certify }: RenewalParts,
 ): Promise<AnswerOnly | Refused> {
   const { fleet } = repository;
   const known = repository.device(device);
@@ -37,8 +36,10 @@ export async function answerRenewal(
     return { refused: "a renewal of an unknown device" };
   if (will !== undefined) return { refused: "a renewal with a will" };
   if (known.state !== "enrolled") return { refused: known.state };
-  const found = judgeChain?.(chain) ?? { verdict: "refused", why: "this server gives no certificates" };
-  const why = whyNotCertificate(found, { fleet, ...known }, { mayBeExpired: true });
+  const subject = { fleet, ...known };
+  const { why } = certificates?.ofDevice(chain, subject, repository, { mayBeExpired: true }) ?? {
+    why: "this server gives no certificates",
+  };
   if (why !== undefined) return { refused: `a renewal with a certificate that is not accepted: ${why}` };
   try {
     const request = parseCertificateRequest(parseJson(password));

@@ -16,13 +16,15 @@ import { byOf } from "../../shared/journal/caller.js";
 import { generateKey } from "../../shared/trust/keys.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import type { Authority, IssuedCertificate } from "../identity/authority.js";
+import type { IssuedCertificate } from "../identity/authority.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../repository/state/batch-state.js";
+import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import { certificateOf, enrolWithCertificate, giveInitial, whyNotOfServer } from "./certificates.js";
 import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
+import { certificateSource } from "./owned-certificates.js";
 import { requireDevice } from "./required-device.js";
 import { withoutUndefined } from "./without-undefined.js";
 
@@ -132,7 +134,7 @@ async function createBatch(
   const key = generateKey(home.ports.random);
   const atMs = home.ports.clock.now();
   const expiresAtMs = atMs + input.validMs;
-  const { names, namePattern, labels, count, hold = false, mayReplace = false } = input;
+  const { names, namePattern, labels, count, hold = false, mayReplace = false, authority } = input;
   await repository.append({
     type: "batch-created",
     ...{ atMs, batch, publicKey: key.publicKey, count, expiresAtMs, profile, lines: [...lines] },
@@ -141,6 +143,7 @@ async function createBatch(
     ...{ hold, mayReplace },
     ...(labels === undefined ? {} : { labels: { ...labels } }),
     ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
+    ...(authority === undefined ? {} : { authority }),
   });
   const terms = signBatchTerms(home.signer, {
     kind: "stemma-batch-invitation",
@@ -151,6 +154,7 @@ async function createBatch(
     authorities: [...authorities],
     serverPublicKey: home.signer.publicKey,
     ...(await enrolledReleases(repository, input.releases)),
+    ...(authority === undefined ? {} : { authority }),
     ...{ issuedAtMs: atMs, expiresAtMs },
   });
   return { kind: "stemma-batch-file", format: 1, terms, seed: key.seed };
@@ -159,8 +163,8 @@ async function createBatch(
 /** The first certificate of a device with its batch's invitation. @throws CERTIFICATE_REFUSED, ENROLMENT_INVALID */
 export async function enrolOfBatch(
   context: OperationsContext,
-  authority: Authority,
-  { request, use }: { readonly request: string; readonly use: BatchUse },
+  { request, owned }: CertificateRequest,
+  use: BatchUse,
 ): Promise<IssuedCertificate & { readonly generation: number }> {
   const { fleets, home, live } = context;
   const { terms, device } = use;
@@ -175,7 +179,13 @@ export async function enrolOfBatch(
     .find((one) => one.batch === terms.batch && one.publicKey === terms.publicKey);
   const known = opened.device(device);
   const atMs = home.ports.clock.now();
-  const asked = await readRequest(request, { fleet, device, generation: generationOfBatch });
+  const ofOwner = batch?.authority !== undefined;
+  const subject = { fleet, device, generation: generationOfBatch };
+  const asked = await readRequest(request, subject, { ofOwner });
+  const source = await certificateSource(context, opened, {
+    ...{ device, asked, owned },
+    authority: batch?.authority,
+  });
   const by = batch?.by;
   // Caused by who created the batch, not by who carries the request.
   const repository = typeof by === "object" ? opened.as(withoutUndefined(by)) : opened;
@@ -186,7 +196,7 @@ export async function enrolOfBatch(
     if (repeated !== undefined) {
       await giveInitial(repository, { device, ...(initial && { initial }) }, atMs);
       return {
-        ...(await authority.issueForDevice({ fleet, device, generation }, asked.connectionKey, repeated)),
+        ...(await source({ fleet, device, generation }, repeated)),
         generation,
       };
     }
@@ -199,6 +209,6 @@ export async function enrolOfBatch(
   const generation = repository.nextGeneration(device);
   const { profile, lines, batch: name } = terms;
   const enrolled = { fleet, device, generation, profile, lines, batch: name, ...(initial && { initial }) };
-  const enrolment = { terms: enrolled, asked, authority, atMs };
+  const enrolment = { terms: enrolled, asked, source, atMs };
   return { ...(await enrolWithCertificate(context, repository, enrolment)), generation };
 }

@@ -3,7 +3,6 @@
  * anybody and by any way. An invitation is used up by the fact of the enrolment, which starts the generation that it
  * names; the same keys may ask again, and get the same certificate, since the answer may have been lost.
  */
-import { X509Certificate } from "node:crypto";
 import { StemmaError } from "../../shared/errors.js";
 import {
   isRenewalSigned,
@@ -18,27 +17,29 @@ import {
   signInvitation,
   type Invitation,
 } from "../../shared/trust/certificates/invitation.js";
+import { certificatesOfPem } from "../../shared/trust/certificates/pem-chain.js";
 import {
   certificatesBeginMs,
   verifyChain,
-  type ChainVerdict,
   type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
 import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import {
-  deviceCertificateMs,
-  openAuthority,
-  type Authority,
-  type IssuedCertificate,
-} from "../identity/authority.js";
-import { whyNotCertificate } from "../identity/device-certificate.js";
-import { authoritiesBefore, changesToShow, keysBefore, overlapOf } from "../identity/key-changes.js";
+import { deviceCertificateMs, type Authority, type IssuedCertificate } from "../identity/authority.js";
+import type { JudgedCertificate } from "../identity/judge-certificate.js";
+import { authorityOf } from "./own-authority.js";
+import { changesToShow, keysBefore, overlapOf } from "../identity/key-changes.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";
+import {
+  certificateSource,
+  judgeOf,
+  requireFleetAuthority,
+  type CertificateSource,
+} from "./owned-certificates.js";
 import { withoutUndefined } from "./without-undefined.js";
 
 const defaultValidMs = 7 * 86_400_000;
@@ -47,10 +48,6 @@ const minRenewalMs = 600_000;
 
 function refused(device: string, why: string): StemmaError {
   return new StemmaError("CERTIFICATE_REFUSED", `${device} gets no certificate: ${why}`, { device });
-}
-
-export function authorityOf({ live, home }: OperationsContext): Promise<Authority> | Authority {
-  return live?.authority ?? openAuthority(home.signer, home.ports.random);
 }
 
 /** @throws CONFIG_INVALID where the server has no authority; what an enrolment throws */
@@ -69,6 +66,7 @@ export async function invite(
   const repository = await checkEnrolment(context, input);
   await refuseOpenClaims(context, repository, input);
   await checkEnrolmentProfile(home.ports.files, profile);
+  if (input.authority !== undefined) requireFleetAuthority(repository, input.authority);
   const generation = repository.nextGeneration(device);
   const issuedAtMs = home.ports.clock.now();
   const subject: DeviceSummary = {
@@ -90,6 +88,7 @@ export async function invite(
     serverPublicKey: home.signer.publicKey,
     ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
     ...(await enrolledReleases(repository, input.releases)),
+    ...(input.authority === undefined ? {} : { authority: input.authority }),
     issuedAtMs,
     expiresAtMs: issuedAtMs + (input.validMs ?? defaultValidMs),
     ...(context.caller === undefined ? {} : { by: { ...context.caller } }),
@@ -120,28 +119,32 @@ async function certificateFor(
   if (renewal !== undefined) return renew(context, request, renewal);
   if (batch === undefined) return enrolInvited(context, request, parseInvitation(invitation));
   const { enrolOfBatch } = await import("./batch-enrolment.js");
-  return enrolOfBatch(context, await authorityOf(context), { request: request.request, use: batch });
+  return enrolOfBatch(context, request, batch);
 }
 
 async function enrolInvited(
   context: OperationsContext,
-  { request }: CertificateRequest,
+  { request, owned }: CertificateRequest,
   invitation: Invitation,
 ): Promise<IssuedCertificate> {
   const { fleets, home } = context;
   const { fleet, device, generation } = invitation;
   const foreign = whyNotOfServer(home, invitation.serverPublicKey);
   if (foreign !== undefined) throw refused(device, foreign);
-  const asked = await readRequest(request, invitation);
+  const ofOwner = invitation.authority !== undefined;
+  const asked = await readRequest(request, invitation, { ofOwner });
   const opened = await fleets.get(fleet, { create: true });
   // Caused by who invited the device, not by who carries its request.
   const repository = invitation.by === undefined ? opened : opened.as(withoutUndefined(invitation.by));
   const repeated = certificateOf(repository.device(device), invitation, asked);
-  const authority = await authorityOf(context);
+  const source = await certificateSource(context, repository, {
+    ...{ device, asked, owned },
+    authority: invitation.authority,
+  });
   const atMs = home.ports.clock.now();
   if (repeated !== undefined) {
     await giveInitial(repository, invitation, atMs);
-    return authority.issueForDevice(invitation, asked.connectionKey, repeated);
+    return source(invitation, repeated);
   }
   if (generation !== repository.nextGeneration(device))
     throw refused(
@@ -153,7 +156,7 @@ async function enrolInvited(
       device,
       `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again`,
     );
-  return enrolWithCertificate(context, repository, { terms: invitation, asked, authority, atMs });
+  return enrolWithCertificate(context, repository, { terms: invitation, asked, source, atMs });
 }
 
 export interface CertificateEnrolment {
@@ -162,28 +165,28 @@ export interface CertificateEnrolment {
     readonly batch?: string;
   };
   readonly asked: RequestedIdentity;
-  readonly authority: Authority;
+  readonly source: CertificateSource;
   readonly atMs: number;
 }
 
 /**
- * Issues a device's first certificate of a generation and records the enrolment.
+ * Issues a device's first certificate of a generation, or takes the one that it has, and records the enrolment.
  * @throws CLAIMS_OPEN
  */
 export async function enrolWithCertificate(
   context: OperationsContext,
   repository: FleetRepository,
-  { terms, asked, authority, atMs }: CertificateEnrolment,
+  { terms, asked, source, atMs }: CertificateEnrolment,
 ): Promise<IssuedCertificate> {
   const { fleet, device, generation, profile, lines, batch } = terms;
   await refuseOpenClaims(context, repository, { device, evenIfClaimed: false });
-  const issued = await authority.issueForDevice(terms, asked.connectionKey, { atMs });
-  const { serial, notAfterMs } = issued;
+  const issued = await source(terms, { atMs });
+  const { certificate: _, ...members } = issued;
   await repository.append({
     type: "enrolled",
     atMs,
     ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "", profile, lines },
-    certificate: { serial, keyHash: asked.keyHash, notAfterMs },
+    certificate: { ...members, keyHash: asked.keyHash },
     ...(batch === undefined ? {} : { batch }),
   });
   // A connection of the generation before.
@@ -245,26 +248,26 @@ async function renew(
   const atMs = home.ports.clock.now();
   if (known?.state !== "enrolled" || known.generation !== generation)
     throw refused(device, `it is ${known === undefined ? "unknown" : known.state}, or was enrolled again`);
-  const authority = await authorityOf(context);
-  const judge = (authorities: readonly X509Certificate[]): ChainVerdict =>
-    verifyChain([derOf(certificate)], {
-      authorities,
-      atMs: Math.max(atMs, certificatesBeginMs),
-      purpose: "device",
-    });
-  const before = authoritiesBefore(home.keyChanges).map((pem) => new X509Certificate(pem));
-  const found = judge([authority.parsed, ...before]);
-  const why = whyNotCertificate(found, { fleet, ...known }, { mayBeExpired: true });
-  if (why !== undefined) throw refused(device, `the certificate that it has is not accepted: ${why}`);
+  const judge = await judgeOf(context);
+  const chain = chainOf(certificate);
+  const judged = judge.ofDevice(chain, { fleet, ...known }, repository, { mayBeExpired: true });
+  if (judged.why !== undefined)
+    throw refused(device, `the certificate that it has is not accepted: ${judged.why}`);
   if (!isRenewalSigned(request, certificate, signature))
     throw refused(device, "the key of the certificate that it has did not sign this request");
-  const asked = await readRequest(request, { fleet, device, generation });
+  const ofOwner = judged.certificate.authority !== undefined;
+  const asked = await readRequest(request, { fleet, device, generation }, { ofOwner });
   if (asked.devicePublicKey !== known.publicKey)
     throw refused(device, "the request is of another device's key");
+  if (ofOwner) {
+    await confirmOwned(repository, { device, generation, atMs, judged, asked });
+    return { certificate, ...judged.certificate };
+  }
+  const authority = await authorityOf(context);
   const repeated = certificateOf(known, renewal, asked);
   if (repeated !== undefined) return authority.issueForDevice(renewal, asked.connectionKey, repeated);
   // Of the authority before: the device has to follow the change of the server's key now.
-  if (judge([authority.parsed]).verdict !== "refused") refuseOftenRenewed(known, atMs);
+  if (isIssuedBy(chain, authority, atMs)) refuseOftenRenewed(known, atMs);
   const issued = await authority.issueForDevice(renewal, asked.connectionKey, { atMs });
   const { serial, notAfterMs } = issued;
   await repository.append({
@@ -273,6 +276,37 @@ async function renew(
     certificate: { serial, keyHash: asked.keyHash, notAfterMs },
   });
   return issued;
+}
+
+/**
+ * A device with a certificate of its owner's authority asks what the server's keys are now. It gets no other
+ * certificate: that authority renews it.
+ */
+async function confirmOwned(
+  repository: FleetRepository,
+  {
+    device,
+    generation,
+    atMs,
+    judged,
+    asked,
+  }: {
+    readonly device: string;
+    readonly generation: number;
+    readonly atMs: number;
+    readonly judged: Extract<JudgedCertificate, { readonly why?: undefined }>;
+    readonly asked: RequestedIdentity;
+  },
+): Promise<void> {
+  const { certificate, isNew } = judged;
+  if (asked.keyHash !== certificate.keyHash)
+    throw refused(device, "the request is of another key than its certificate");
+  if (isNew) await repository.append({ type: "certified", atMs, device, generation, certificate });
+}
+
+function isIssuedBy(chain: readonly Uint8Array[], authority: Authority, atMs: number): boolean {
+  const rules = { authorities: [authority.parsed], atMs: Math.max(atMs, certificatesBeginMs) };
+  return verifyChain(chain, { ...rules, purpose: "device" }).verdict !== "refused";
 }
 
 /** @throws QUOTA_EXCEEDED */
@@ -289,10 +323,10 @@ function refuseOftenRenewed({ device, certificates = [] }: DeviceSummary, atMs: 
 }
 
 /** Empty where it is not a certificate, which the chain's judge then refuses. */
-function derOf(pem: string): Uint8Array {
+function chainOf(pem: string): readonly Uint8Array[] {
   try {
-    return new X509Certificate(pem).raw;
+    return certificatesOfPem(pem);
   } catch {
-    return new Uint8Array();
+    return [];
   }
 }

@@ -146,6 +146,13 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
           `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
           { device },
         );
+      const { authority } = certificates.at(-1) ?? {};
+      if (authority !== undefined)
+        throw new StemmaError(
+          "NOT_ALLOWED",
+          `The certificate of ${device} is of its owner's authority ${authority}, which alone can renew it: put the new one where agent.json of the device says, and its agent takes it with its next connection.`,
+          { device },
+        );
       const { renewByCommands } = await import("./renew-certificate.js");
       await renewByCommands(context, device, (name, body) =>
         command({ fleet, device, name, body, timeoutMs: renewalTimeoutMs }),

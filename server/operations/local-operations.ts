@@ -98,6 +98,9 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...onUse(["createBatch", "batches", "revokeBatch", "acceptDevices"], async () =>
       (await import("./batch-enrolment.js")).batchOperations(context),
     ),
+    ...onUse(["authorities", "addAuthority", "removeAuthority", "takeRevocationList"], async () =>
+      (await import("./authority-operations.js")).authorityOperations(context),
+    ),
     ...onUse(
       ["setDevices", "deviceEvents", "deviceLogs", "quarantineDevice", "eraseDevices", "removeDevice"],
       async () => (await import("./device-upkeep.js")).deviceUpkeep(context, devices),

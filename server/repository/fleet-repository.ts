@@ -9,8 +9,10 @@ import type { Caller } from "../../shared/journal/caller.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { DropPolicy } from "../../shared/journal/facts/version-facts.js";
 import type { VersionQuery } from "../catalog/version-query.js";
+import type { AuthorityState } from "./state/authority-state.js";
 import type { BatchState } from "./state/batch-state.js";
 import type { Delivery } from "./state/device-state.js";
+import type { CertificateNumber } from "../../shared/trust/certificates/verify-chain.js";
 import type { ReleaseChange } from "../../shared/trust/releases/release-change.js";
 import type { StoredReleases } from "./releases.js";
 import type { EvaluationState } from "./state/evaluation-state.js";
@@ -208,6 +210,14 @@ export interface FleetRepository {
   device(device: string): DeviceSummary | undefined;
   /** Batches of devices that enrol with one invitation, oldest first. */
   batches(): readonly BatchState[];
+  /** Authorities of the fleet's owner, without those that were removed. */
+  authorities(): readonly AuthorityState[];
+  /** Whether there was ever one. */
+  hasHadAuthority(): boolean;
+  /** Undefined where there is none of this name, or it was removed. */
+  authority(name: string): AuthorityState | undefined;
+  /** Whether the certificate was of a device that was revoked. */
+  isEndedCertificate(certificate: CertificateNumber): boolean;
   /** The generation that the next enrolment of this device name has; no enrolment that was lost had it. */
   nextGeneration(device: string): number;
   /** What the line ran, as devices of this name reported it, oldest first. */

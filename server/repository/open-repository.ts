@@ -12,6 +12,7 @@ import { openJournal } from "../../shared/journal/open-journal.js";
 import { openPackStore } from "../../shared/objects/pack-store.js";
 import type { Files } from "../../shared/ports.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
+import { numberKey } from "../identity/trusted-authority.js";
 import { commonAncestorOf, descendantsOf, generationsTo } from "./state/ancestry.js";
 import { predecessorsOf, successorsOf } from "./state/successors.js";
 import { fleetAsOf } from "./state/as-of.js";
@@ -333,6 +334,10 @@ function knownDamage(context: RepositoryContext): KnownDamage {
 type Lookups = Pick<
   FleetRepository,
   | "batches"
+  | "authorities"
+  | "authority"
+  | "hasHadAuthority"
+  | "isEndedCertificate"
   | "resolve"
   | "get"
   | "versions"
@@ -404,6 +409,13 @@ function lookups(context: RepositoryContext): Lookups {
       return device === undefined ? undefined : deviceSummary(device);
     },
     batches: () => [...state.batches.values()],
+    authorities: () => [...state.authorities.values()].filter(({ removed }) => removed === undefined),
+    hasHadAuthority: () => state.authorities.size > 0,
+    authority: (name) => {
+      const authority = state.authorities.get(name);
+      return authority?.removed === undefined ? authority : undefined;
+    },
+    isEndedCertificate: (certificate) => state.endedCertificates.has(numberKey(certificate)),
     nextGeneration: (name) => nextGeneration(state.devices.get(name), state.generationFloor),
     ran: (device, line) =>
       (state.devices.get(device)?.activations.get(line) ?? []).map(({ versionId }) => versionId),

@@ -50,6 +50,14 @@ const enrolmentSchema = z.strictObject({
       issuedAtMs: z.number().int().min(0),
     })
     .optional(),
+  /** The device has a certificate of its owner's authority: agent.json names the files that it and its key are in. */
+  ownerCertificate: z
+    .strictObject({
+      authority: name,
+      /** The server's time when it enrolled the device. */
+      issuedAtMs: z.number().int().min(0),
+    })
+    .optional(),
   /** Absent where the device's private key is elsewhere: agent.json then names the program that signs with it. */
   deviceSeed: hexKey.optional(),
   devicePublicKey: hexKey,
@@ -97,14 +105,12 @@ export function parseEnrolment(value: unknown, where = "the enrolment"): Enrolme
       "ENROLMENT_INVALID",
       `${where} contains a public key that does not belong to its private key. Enrol the device again with \`stemma device enroll\`.`,
     );
-  const { checksum, token, identity, authorities } = parsed.data;
-  if (
-    (token === undefined) === (identity === undefined) ||
-    (identity !== undefined && authorities === undefined)
-  )
+  const { checksum, token, identity, ownerCertificate, authorities } = parsed.data;
+  const proofs = [token, identity, ownerCertificate].filter((each) => each !== undefined);
+  if (proofs.length !== 1 || (token === undefined && authorities === undefined))
     throw new StemmaError(
       "ENROLMENT_INVALID",
-      `${where} contains neither a token nor a certificate with the authorities of its server, or both. Enrol the device again with \`stemma device enroll\`.`,
+      `${where} contains neither a token nor a certificate with the authorities of its server, or several. Enrol the device again with \`stemma device enroll\`.`,
     );
   if (checksum !== undefined && checksum !== checksumOf(parsed.data))
     throw new StemmaError(

@@ -12,6 +12,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { Files } from "../../../shared/ports.js";
 import type { Enrolment } from "../../../shared/trust/enrolment.js";
 import type { DeviceKey } from "../../../shared/trust/keys.js";
+import type { OwnerCertificate } from "../../identity/owner-certificate.js";
 import { commonOptionsOf } from "../common-options.js";
 
 interface FileChoices {
@@ -51,9 +52,9 @@ export function addEnrol(program: Command): void {
       .option("--name <name>", "the device's name, with the invitation of a batch (this machine's name)")
       .description("make this device's keys, which never leave it, and get its certificate from the server"),
   ).action(async (invitation: string, choices: EnrolChoices, command: Command) =>
-    withHome(command, choices, async ({ files, path, deviceKey }) => {
+    withHome(command, choices, async ({ files, path, deviceKey, ownerCertificate }) => {
       const { invitedExchange } = await import("../../identity/exchanges.js");
-      const parts = { files, random: nodeRandom(), path, deviceKey };
+      const parts = { files, random: nodeRandom(), path, deviceKey, ownerCertificate };
       return run(files, choices, await invitedExchange(parts, resolve(invitation), choices.name));
     }),
   );
@@ -62,10 +63,10 @@ export function addEnrol(program: Command): void {
       .command("renew")
       .description("get a new certificate for a new key; a running agent does so itself, in time"),
   ).action(async (choices: FileChoices, command: Command) =>
-    withHome(command, choices, async ({ files, path, deviceKey }) => {
+    withHome(command, choices, async ({ files, path, deviceKey, ownerCertificate }) => {
       const { renewalExchange } = await import("../../identity/exchanges.js");
       const log = openLog({ form: "plain", level: "warn" });
-      const parts = { files, path, clock: nodeClock(), log };
+      const parts = { files, path, clock: nodeClock(), log, ownerCertificate };
       return run(files, choices, await renewalExchange(parts, deviceKey));
     }),
   );
@@ -95,20 +96,31 @@ interface OpenHome {
   readonly path: string;
   /** The key of the program that agent.json names. */
   readonly deviceKey: DeviceKey | undefined;
+  /** The certificate of the owner's authority that agent.json names. */
+  readonly ownerCertificate: OwnerCertificate | undefined;
 }
 
-/** Undefined where agent.json names no program that has this device's key. @throws CONFIG_INVALID */
-async function programKeyOf(files: Files, home: string, given?: string): Promise<DeviceKey | undefined> {
+/** What agent.json says of this device's keys; members are undefined where it says nothing. @throws CONFIG_INVALID */
+async function keysIn(
+  files: Files,
+  home: string,
+  given?: string,
+): Promise<Pick<OpenHome, "deviceKey" | "ownerCertificate">> {
+  const nothing = { deviceKey: undefined, ownerCertificate: undefined };
   const configFile = resolve(given ?? join(home, "agent.json"));
-  if (given === undefined && (await files.stat(configFile)) === undefined) return undefined;
+  if (given === undefined && (await files.stat(configFile)) === undefined) return nothing;
   const { loadConfig } = await import("../../settings/config.js");
-  const { deviceKey: settings } = await loadConfig(files, home, configFile);
-  if (settings === undefined) return undefined;
+  const { deviceKey: settings, certificate } = await loadConfig(files, home, configFile);
+  const { OwnerCertificate } = await import("../../identity/owner-certificate.js");
+  const log = openLog({ form: "plain", level: "warn" });
+  const ownerCertificate = certificate && new OwnerCertificate({ files, settings: certificate, log });
+  if (settings === undefined) return { ...nothing, ownerCertificate };
   const { ownerOfSettings } = await import("../../programs/trusted-command.js");
   const { openProgramKey } = await import("../../identity/program-key.js");
   const owner = await ownerOfSettings(configFile);
   const { signal } = new AbortController();
-  return await openProgramKey({ settings, home, files, clock: nodeClock(), configFile, owner, signal });
+  const parts = { settings, home, files, clock: nodeClock(), configFile, owner, signal };
+  return { deviceKey: await openProgramKey(parts), ownerCertificate };
 }
 
 /** Holds the home's lock, so that a running agent does not renew at the same time. */
@@ -124,8 +136,8 @@ async function withHome(
   await makeFolderDurably(files, dirname(path));
   const lock = await lockHome(home);
   try {
-    const deviceKey = await programKeyOf(files, home, config);
-    const enrolled = await work({ files, path, deviceKey });
+    const keys = await keysIn(files, home, config);
+    const enrolled = await work({ files, path, ...keys });
     if (enrolled === undefined) {
       const file = resolve(request ?? "");
       new Output(output).print({
@@ -137,13 +149,24 @@ async function withHome(
     }
     const { device, generation, fleet } = enrolled;
     const { certificateEnd } = await import("../../identity/credentials.js");
-    const notAfterMs = certificateEnd(enrolled) ?? 0;
+    const notAfterMs = certificateEnd(enrolled) ?? (await keys.ownerCertificate?.present())?.notAfterMs ?? 0;
+    const start = `stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`;
     new Output(output).print({
       data: { fleet, device, generation, file: path, notAfterMs },
       names: [device],
-      text: `${device} has its certificate, valid until ${new Date(notAfterMs).toISOString()}; ${enrolled.deviceSeed === undefined ? "the key of its connection is" : "its keys are"} in ${path} (readable by you alone). Start it with: stemma agent run ${enrolment === undefined ? `--home ${home}` : `--enrolment ${path}`}`,
+      text: enrolledText(enrolled, { path, notAfterMs, start }),
     });
   } finally {
     await lock.release();
   }
+}
+
+function enrolledText(
+  { device, deviceSeed, ownerCertificate }: Enrolment,
+  { path, notAfterMs, start }: { readonly path: string; readonly notAfterMs: number; readonly start: string },
+): string {
+  const until = `valid until ${new Date(notAfterMs).toISOString()}`;
+  if (ownerCertificate !== undefined)
+    return `${device} is enrolled with its certificate of ${ownerCertificate.authority}, ${until}, which that authority renews; its enrolment is in ${path} (readable by you alone). Start it with: ${start}`;
+  return `${device} has its certificate, ${until}; ${deviceSeed === undefined ? "the key of its connection is" : "its keys are"} in ${path} (readable by you alone). Start it with: ${start}`;
 }

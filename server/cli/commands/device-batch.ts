@@ -9,7 +9,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
 import { wholeNumber } from "../whole-number.js";
-import { invited } from "./device-enroll.js";
+import { authorityText, invited } from "./device-enroll.js";
 import { parseLabels } from "./device-label.js";
 
 const createHelp = `
@@ -37,6 +37,7 @@ interface CreateChoices {
   readonly replace: boolean;
   readonly allowReduced: boolean;
   readonly releases?: "required" | "accepted" | "off";
+  readonly authority?: string;
   readonly file?: string;
 }
 
@@ -103,6 +104,7 @@ function addCreateCommand(batch: Command): void {
         "whether they install only released versions and their own (default: required once releases are published)",
       ).choices(["required", "accepted", "off"]),
     )
+    .option("--authority <name>", authorityText)
     .option("--allow-reduced", "initial models may be reduced (lossy) ones", false)
     .option("--file <path>", "write the invitation here (default BATCH.batch.json)")
     .description("make the invitation of a batch")
@@ -195,13 +197,14 @@ async function showCommand(name: string, { output, operations, options }: Comman
       "NOT_FOUND",
       `${name} is not the name of a batch. \`stemma device batch list\` shows the names.`,
     );
-  const { revoked, devices, waiting } = found;
+  const { revoked, devices, waiting, authority } = found;
   output.print({
     data: found,
     names: devices,
     text: [
       `batch ${name}: ${found.state}, ${found.used} of ${found.count} enrolled, until ${formatTime(found.expiresAtMs)}`,
       `lines: ${found.lines.join(", ")}; profile ${found.profile}; names: ${namesText(found)}`,
+      ...(authority === undefined ? [] : [`each needs a certificate of the authority ${authority}`]),
       ...(revoked === undefined ? [] : [`revoked ${formatTime(revoked.atMs)}: ${revoked.because}`]),
       `devices: ${devices.join(", ") || "none"}`,
       ...(waiting.length === 0 ? [] : [`wait to be accepted: ${waiting.join(", ")}`]),

@@ -24,6 +24,9 @@ or from JSON lines with the same members:
   stemma device enroll --manifest cars.csv --to invitations/
 Run again, it leaves out the devices that are enrolled, and those whose invitation is there.
 
+Where the device has a certificate of your own authority (stemma authority add), --authority NAME
+lets it in with that one, and with no other.
+
 --token writes an enrolment file with keys and a token instead, for servers without certificates.
 `;
 
@@ -35,6 +38,7 @@ export interface EnrolChoices {
   readonly evenIfClaimed: boolean;
   readonly valid: string;
   readonly releases?: "required" | "accepted" | "off";
+  readonly authority?: string;
   readonly file?: string;
   readonly manifest?: string;
   readonly to?: string;
@@ -46,8 +50,11 @@ export interface EnrolChoices {
 /** What invitations of one device and of a batch have in common. */
 export type InvitedChoices = Pick<
   EnrolChoices,
-  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "releases" | "valid"
+  "profile" | "initial" | "allowReduced" | "evenIfClaimed" | "releases" | "valid" | "authority"
 >;
+
+export const authorityText =
+  "it has to have a certificate of this authority of yours (stemma authority list), and gets none of the server";
 
 export function addEnrolCommand(device: Command): void {
   device
@@ -74,6 +81,7 @@ export function addEnrolCommand(device: Command): void {
         "whether it installs only released versions and its own (default: required once releases are published)",
       ).choices(["required", "accepted", "off"]),
     )
+    .option("--authority <name>", authorityText)
     .option("--allow-reduced", "initial models may be reduced (lossy) ones", false)
     .option("--even-if-claimed", evenIfClaimedText, false)
     .option("--dry-run", "check, write nothing", false)
@@ -89,7 +97,9 @@ async function enrolCommand(
   choices: EnrolChoices,
   context: CommandContext,
 ): Promise<void> {
-  const { manifest, readdress, file, token, dryRun } = choices;
+  const { manifest, readdress, file, token, dryRun, authority } = choices;
+  if (authority !== undefined && (token || readdress !== undefined))
+    throw new StemmaError("USAGE", "--authority is for invitations. Leave out --token and --readdress.");
   if ([manifest !== undefined, readdress !== undefined, token].filter(Boolean).length > 1)
     throw new StemmaError("USAGE", "--manifest, --readdress and --token exclude each other. Give one.");
   if (manifest !== undefined) {
@@ -112,7 +122,7 @@ function enrolled({
   evenIfClaimed,
   initial,
   releases,
-}: Omit<InvitedChoices, "valid">): {
+}: Omit<InvitedChoices, "valid" | "authority">): {
   readonly profile: string;
   readonly allowReduced: boolean;
   readonly evenIfClaimed: boolean;
@@ -130,12 +140,18 @@ function enrolled({
 }
 
 /** Members of an invitation that the options name. @throws USAGE */
-export function invited(choices: InvitedChoices): ReturnType<typeof enrolled> & { readonly validMs: number } {
-  const { valid } = choices;
+export function invited(
+  choices: InvitedChoices,
+): ReturnType<typeof enrolled> & { readonly validMs: number; readonly authority?: string } {
+  const { valid, authority } = choices;
   const [, count, unit] = /^(\d{1,5})([hd])$/.exec(valid) ?? [];
   if (count === undefined)
     throw new StemmaError("USAGE", `--valid ${valid} is not a time. Write hours or days: 12h, 7d.`);
-  return { ...enrolled(choices), validMs: Number(count) * (unit === "h" ? 3_600_000 : 86_400_000) };
+  return {
+    ...enrolled(choices),
+    validMs: Number(count) * (unit === "h" ? 3_600_000 : 86_400_000),
+    ...(authority === undefined ? {} : { authority }),
+  };
 }
 
 /** @throws USAGE */

@@ -32,11 +32,16 @@ export function addFleetCommands(fleet: Command): void {
 
 async function statusCommand({ output, operations, options: { fleet } }: CommandContext): Promise<void> {
   const opened = await operations();
-  const [devices, rollouts] = await Promise.all([opened.devices({ fleet }), opened.rollouts({ fleet })]);
+  const [devices, rollouts, authorities] = await Promise.all([
+    opened.devices({ fleet }),
+    opened.rollouts({ fleet }),
+    opened.authorities({ fleet }),
+  ]);
+  const warnings = authorities.flatMap((each) => each.warnings);
   const open = rollouts.filter(isOpenRollout);
   const unserved = devices.filter(({ state, doubt }) => state === "quarantined" || doubt !== undefined);
   output.print({
-    data: { fleet, devices, rollouts: open },
+    data: { fleet, devices, rollouts: open, ...(warnings.length === 0 ? {} : { warnings }) },
     names: [fleet],
     text: output.wrap([
       `fleet ${fleet}: ${describeCounts(devices)}`,
@@ -46,6 +51,7 @@ async function statusCommand({ output, operations, options: { fleet } }: Command
           ? `${device} is quarantined: ${quarantined?.because ?? ""}`
           : `${device} doubts this server: ${doubt?.text ?? ""}`,
       ),
+      ...warnings.map((warning) => `warning: ${warning}`),
       ...open.flatMap(headOfRollout),
     ]),
   });

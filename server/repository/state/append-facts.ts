@@ -4,10 +4,13 @@
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
+import type { DeviceCertificate } from "../../../shared/journal/facts/device-facts.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { Draft } from "../commit-queue.js";
 import type { RepositoryContext } from "../context.js";
 import { checkSetting } from "../../../shared/wire/device-settings.js";
+import { numberKey } from "../../identity/trusted-authority.js";
+import { checkAuthorityFact, requireAuthority } from "./authority-state.js";
 import { batchRefused, whyNotInBatch } from "./batch-state.js";
 import { checkLabels } from "./device-labels.js";
 import { checkFact } from "./fact-codec.js";
@@ -31,6 +34,9 @@ const exclusiveTypes: ReadonlySet<Fact["type"]> = new Set([
   "enrolled",
   "batch-created",
   "batch-revoked",
+  "authority-added",
+  "authority-removed",
+  "authority-list",
   "unquarantined",
   "device-removed",
   "device-erased",
@@ -237,16 +243,22 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "revoked":
     case "quarantined":
     case "settings-reported":
-    case "certified":
     case "session":
     case "given":
     case "recipe-given":
     case "activated":
       return requireDevice(state, fact.device);
+    case "certified":
+      requireDevice(state, fact.device);
+      return checkCertificate(state, fact.certificate);
     case "batch-created":
       return checkBatch(state, fact);
     case "batch-revoked":
       return requireOpenBatch(state, fact.batch);
+    case "authority-added":
+    case "authority-removed":
+    case "authority-list":
+      return checkAuthorityFact(state.authorities, fact);
     case "data":
       checkName("dataset", fact.name);
       return;
@@ -271,8 +283,25 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
   }
 }
 
-function checkEnrolled(state: FleetState, { device, generation, batch, atMs }: FactOf<"enrolled">): void {
+/** Decided with the journal, so that no device enrols or goes on with an authority that was removed meanwhile. */
+function checkCertificate(state: FleetState, certificate: DeviceCertificate | undefined): void {
+  const { authority, issuer, serial } = certificate ?? {};
+  if (authority === undefined || issuer === undefined || serial === undefined) return;
+  requireAuthority(state.authorities, authority);
+  if (state.endedCertificates.has(numberKey({ issuer, serial })))
+    throw new StemmaError(
+      "CERTIFICATE_REFUSED",
+      `The certificate ${serial} was used by a device that was revoked, and is not taken again. Have another one issued for the device.`,
+      { serial },
+    );
+}
+
+function checkEnrolled(
+  state: FleetState,
+  { device, generation, batch, atMs, certificate }: FactOf<"enrolled">,
+): void {
   checkDeviceName(device);
+  checkCertificate(state, certificate);
   if (batch !== undefined) {
     const known = state.devices.get(device);
     const present = known?.removed === undefined ? known : undefined;
@@ -288,8 +317,9 @@ function checkEnrolled(state: FleetState, { device, generation, batch, atMs }: F
     );
 }
 
-function checkBatch(state: FleetState, { batch, labels = {} }: FactOf<"batch-created">): void {
+function checkBatch(state: FleetState, { batch, labels = {}, authority }: FactOf<"batch-created">): void {
   checkName("batch", batch);
+  if (authority !== undefined) requireAuthority(state.authorities, authority);
   checkLabels({}, { device: `the batch ${batch}`, labels });
   if (state.batches.has(batch))
     throw new StemmaError(

@@ -15,6 +15,8 @@
  */
 import { byOf } from "../../../shared/journal/caller.js";
 import type { Fact, FactOf } from "../../../shared/journal/fact.js";
+import { numberKey } from "../../identity/trusted-authority.js";
+import { applyAuthorityAdded, applyAuthorityList, applyAuthorityRemoved } from "./authority-state.js";
 import { applyBatchUse, batchOf } from "./batch-state.js";
 import { applyClaimed, applyToClaim } from "./claim-state.js";
 import { labelsAfter } from "./device-labels.js";
@@ -122,6 +124,14 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       return;
     case "batch-revoked":
       return applyBatchRevoked(state, fact);
+    case "authority-added":
+      return applyAuthorityAdded(state.authorities, fact);
+    case "authority-removed":
+      if (!applyAuthorityRemoved(state.authorities, fact)) state.ignoredFacts++;
+      return;
+    case "authority-list":
+      if (!applyAuthorityList(state.authorities, fact)) state.ignoredFacts++;
+      return;
     case "published":
       state.releases = fact.object;
       return;
@@ -172,6 +182,7 @@ function applyToDevice(
       case "device-removed":
       case "device-erased":
         applyStanding(device, fact);
+        if (fact.type === "revoked") endCertificates(state, device);
         return;
       case "settings":
       case "settings-reported":
@@ -203,6 +214,12 @@ function changeDevice(state: FleetState, name: string, change: (device: DeviceSt
   const device = state.devices.get(name);
   if (device === undefined) state.ignoredFacts++;
   else change(device);
+}
+
+/** A certificate of an owner's authority names no enrolment, so it would be good for the next one, too. */
+function endCertificates({ endedCertificates }: FleetState, { certificates = [] }: DeviceState): void {
+  for (const { issuer, serial } of certificates)
+    if (issuer !== undefined) endedCertificates.add(numberKey({ issuer, serial }));
 }
 
 function applyBatchRevoked(state: FleetState, fact: FactOf<"batch-revoked">): void {

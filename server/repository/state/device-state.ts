@@ -195,10 +195,13 @@ export function applyEnrolled(devices: Map<string, DeviceState>, fact: FactOf<"e
  * that one.
  */
 const keptCertificates = 2;
+/** Of an owner's authority, which may give certificates for a day: all that are good at the same time are known. */
+const keptOfOwner = 16;
 
 export function applyCertified(device: DeviceState, fact: FactOf<"certified">): void {
   if (fact.generation !== currentGeneration(device).generation) return;
-  device.certificates = [...(device.certificates ?? []), fact.certificate].slice(-keptCertificates);
+  const kept = fact.certificate.authority === undefined ? keptCertificates : keptOfOwner;
+  device.certificates = [...(device.certificates ?? []), fact.certificate].slice(-kept);
 }
 
 export function applySession(device: DeviceState, { session, atMs }: FactOf<"session">): void {

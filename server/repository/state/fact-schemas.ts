@@ -33,7 +33,16 @@ const by = {
   by: z.union([text, z.looseObject(callerShape)]).optional(),
   request: z.custom<string>(isRequestId, "not the id of a request").optional(),
 };
-const deviceCertificate = z.object({ serial: text, keyHash: text, notAfterMs: time });
+const deviceCertificate = z.object({
+  serial: text,
+  keyHash: text,
+  notAfterMs: time,
+  authority: text.optional(),
+  issuer: text.optional(),
+});
+/** Serial numbers of one fact, at most: a fact has to fit into one entry of the journal. */
+export const maxListedSerials = 8192;
+const serials = z.array(z.string().regex(/^[0-9a-f]{2,40}$/)).max(maxListedSerials);
 const about = { ...at, versionId: hash, because: text, ...by };
 const grade = z.enum(["bit-exact", "execution-exact", "different"]);
 /** See MeasuredReplay. */
@@ -167,9 +176,33 @@ export const factSchemas = {
     mayReplace: z.boolean(),
     labels: z.record(text, text).optional(),
     initial: z.record(text, hash).optional(),
+    authority: text.optional(),
     ...by,
   },
   "batch-revoked": { ...at, batch: text, because: text, ...by },
+  "authority-added": {
+    ...at,
+    authority: text,
+    certificates: z
+      .array(z.string().max(16 * 1024))
+      .min(1)
+      .max(8),
+    nameForm: text,
+    onEndedList: z.enum(["serve", "refuse"]),
+    ...by,
+  },
+  "authority-removed": { ...at, authority: text, because: text, ...by },
+  "authority-list": {
+    ...at,
+    authority: text,
+    issuer: text,
+    revoked: serials,
+    restored: serials,
+    list: z
+      .object({ number: z.string().regex(/^\d{1,50}$/), thisUpdateMs: time, nextUpdateMs: time })
+      .optional(),
+    ...by,
+  },
   certified: { ...at, device: text, generation, certificate: deviceCertificate },
   labelled: { ...at, device: text, labels: z.record(text, text.nullable()), ...by },
   revoked: { ...at, device: text, because: text, ...by },

@@ -21,10 +21,10 @@ const rules = {
 
 /** @throws NAME_INVALID */
 export function checkName(
-  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout" | "batch",
+  kind: "fleet" | "device" | "line" | "model" | "tag" | "dataset" | "rollout" | "batch" | "authority",
   name: string,
 ): string {
-  const isIdentifier = kind === "fleet" || kind === "device" || kind === "batch";
+  const isIdentifier = ["fleet", "device", "batch", "authority"].includes(kind);
   const valid = isIdentifier
     ? isName(name)
     : modelPattern.test(name) && name.trim() === name && !name.startsWith("/") && !name.endsWith("/");

@@ -1,6 +1,7 @@
 /** What a fleet's state is; apply-fact.ts makes it from the journal. Types, and the state before the first fact. */
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
+import type { AuthorityState } from "./authority-state.js";
 import type { BatchState } from "./batch-state.js";
 import type { ClaimState } from "./claim-state.js";
 import type { DeviceState } from "./device-state.js";
@@ -44,6 +45,10 @@ export interface FleetState {
   readonly devices: Map<string, DeviceState>;
   /** Batches of devices that enrol with one invitation. */
   readonly batches: Map<string, BatchState>;
+  /** Authorities of the fleet's owner by name, removed ones too. */
+  readonly authorities: Map<string, AuthorityState>;
+  /** Certificates of owners' authorities whose devices were revoked (numberKey): they are not taken again. */
+  readonly endedCertificates: Set<string>;
   /** By name, oldest first. */
   readonly rollouts: Map<string, RolloutState>;
   readonly datasets: Map<string, DatasetState>;
@@ -87,6 +92,8 @@ export function emptyState(): FleetState {
     tags: new Map(),
     devices: new Map(),
     batches: new Map(),
+    authorities: new Map(),
+    endedCertificates: new Set(),
     rollouts: new Map(),
     datasets: new Map(),
     dataObjects: new Map(),

@@ -9,6 +9,10 @@ export interface DeviceCertificate {
   /** Of its public key (shared/trust/certificates/connection-key.ts). */
   readonly keyHash: string;
   readonly notAfterMs: number;
+  /** The owner's authority that it leads to; absent: the server's own. */
+  readonly authority?: string;
+  /** What issued it, which numbers count within (issuerIdOf); absent: the server's own authority. */
+  readonly issuer?: string;
 }
 
 export type DeviceFact =
@@ -65,10 +69,12 @@ export type DeviceFact =
       readonly labels?: Readonly<Record<string, string>>;
       /** Version that each line starts from. */
       readonly initial?: Readonly<Record<string, Hash>>;
+      /** The owner's authority whose certificate each has to have. */
+      readonly authority?: string;
     })
   /** No further device enrols with its invitation. */
   | (Caused & { readonly type: "batch-revoked"; readonly batch: string; readonly because: string })
-  /** A device has renewed its certificate. */
+  /** A device has renewed its certificate, or has connected with another one of its owner's authority. */
   | (Timed & {
       readonly type: "certified";
       readonly device: string;

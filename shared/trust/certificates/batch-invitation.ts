@@ -30,6 +30,8 @@ export const batchTermsSchema = z.strictObject({
   authorities: z.array(pem).min(1).max(4),
   serverPublicKey: hexKey,
   releases: pinnedReleasesSchema.optional(),
+  /** The authority of the fleet's owner whose certificate the device has to have; absent: it gets the server's. */
+  authority: name.optional(),
   issuedAtMs: z.number().int().min(0),
   expiresAtMs: z.number().int().min(0),
   signature,

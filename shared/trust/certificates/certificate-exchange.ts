@@ -27,13 +27,18 @@ export const certificateRequestSchema = z.strictObject({
   invitation: invitationSchema.optional(),
   /** For the first certificate of a device that has its batch's invitation. */
   batch: batchUseSchema.optional(),
+  /**
+   * The certificate that the device has from an authority of its owner, with those between, PEM: it enrols with that
+   * one and gets none of the server.
+   */
+  owned: pem.optional(),
   /** For a renewal. */
   renewal: z
     .strictObject({
       fleet: name,
       device: name,
       generation: z.number().int().min(1).max(0xffff_ffff),
-      /** The present certificate. */
+      /** The present certificate; where it is of the owner's authority, with those between. */
       certificate: pem,
       /** Of the request, by the present connection key: ECDSA with SHA-256, base64. */
       signature: base64,
@@ -47,6 +52,7 @@ export const certificateAnswerSchema = z.strictObject({
   format: z.literal(1),
   /** SHA-256 of the request that it answers. */
   request: z.string().regex(/^[0-9a-f]{64}$/),
+  /** The new one; where the device has one of its owner's authority, that. */
   certificate: pem,
   /** That the enrolment started, where the device did not know it. */
   generation: z.number().int().min(1).max(0xffff_ffff).optional(),
@@ -62,9 +68,10 @@ export type CertificateAnswer = z.infer<typeof certificateAnswerSchema>;
 /** @throws ENROLMENT_INVALID */
 export function parseCertificateRequest(value: unknown): CertificateRequest {
   const parsed = certificateRequestSchema.safeParse(value);
-  const { invitation, batch, renewal } = parsed.data ?? {};
+  const { invitation, batch, renewal, owned } = parsed.data ?? {};
   const proofs = [invitation, batch, renewal].filter((proof) => proof !== undefined);
-  if (parsed.success && proofs.length === 1) return parsed.data;
+  const isOwnedFirst = owned === undefined || renewal === undefined;
+  if (parsed.success && proofs.length === 1 && isOwnedFirst) return parsed.data;
   throw new StemmaError(
     "ENROLMENT_INVALID",
     "This is not a request for a certificate. Make one on the device with `stemma agent enroll INVITATION --request FILE`.",

@@ -3,12 +3,13 @@
  * its announcements in an extension. That key has signed which connection key belongs to it, and for which enrolment,
  * so that nobody can put another device's key into a request.
  */
-import { createPrivateKey, createPublicKey, webcrypto } from "node:crypto";
+import { createPrivateKey, createPublicKey, webcrypto, type KeyObject } from "node:crypto";
 import { StemmaError } from "../../errors.js";
 import type { CanonicalValue } from "../../model/canonical-json.js";
 import type { DeviceKey } from "../keys.js";
 import { connectionKeyHash, publicKeyInfo } from "./connection-key.js";
 import { isStatementSigned, signDeviceStatement } from "./statement.js";
+import { whyWeakKey } from "./strong-enough.js";
 import type { DeviceSubject } from "./verify-chain.js";
 import { loadX509 } from "./x509-library.js";
 
@@ -19,7 +20,7 @@ import { loadX509 } from "./x509-library.js";
 const deviceKeyExtension = "2.25.1743892065";
 const keyBytes = 32;
 const signatureBytes = 64;
-/** A request of this form has about 500 bytes. */
+/** A request of this form has about 500 bytes, with an RSA key up to 2 KiB. */
 const maxRequestBytes = 4096;
 
 export const curveAlgorithm = { name: "ECDSA", namedCurve: "P-256" } as const;
@@ -40,7 +41,7 @@ function keyStatement(subject: DeviceSubject, keyHash: string): CanonicalValue {
 }
 
 /**
- * @param connectionKey PKCS #8, PEM
+ * @param connectionKey PEM: of P-256 where Stemma made it; what the device's owner made may be another one
  * @returns DER in base64
  */
 export async function makeRequest(
@@ -51,30 +52,53 @@ export async function makeRequest(
   const x509 = await loadX509();
   const keyHash = connectionKeyHash(publicKeyInfo(connectionKey));
   const proof = await signDeviceStatement(device, "deviceKey", keyStatement(subject, keyHash));
+  const algorithm = algorithmOfKey(createPrivateKey(connectionKey));
   const request = await x509.Pkcs10CertificateRequestGenerator.create({
     name: `CN=${subject.device}`,
-    keys: await importPair(connectionKey),
-    signingAlgorithm,
+    keys: await importPair(connectionKey, algorithm),
+    signingAlgorithm: algorithm,
     extensions: [new x509.Extension(deviceKeyExtension, false, Buffer.from(device.publicKey + proof, "hex"))],
   });
   return Buffer.from(request.rawData).toString("base64");
 }
 
-/** A P-256 key for the X.509 library. */
-export async function importPair(privateKey: string): Promise<webcrypto.CryptoKeyPair> {
+type KeyAlgorithm = { readonly name: string; readonly hash: string; readonly namedCurve?: string };
+
+/** How a key signs a request. @throws CERTIFICATE_REFUSED where it is too weak */
+function algorithmOfKey(key: KeyObject): KeyAlgorithm {
+  const weak = whyWeakKey(key);
+  if (weak !== undefined)
+    throw new StemmaError("CERTIFICATE_REFUSED", `The connection's key cannot be used: ${weak}.`);
+  if (key.asymmetricKeyType === "rsa") return { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  const curve = key.asymmetricKeyDetails?.namedCurve;
+  if (curve === "secp384r1") return { name: "ECDSA", namedCurve: "P-384", hash: "SHA-384" };
+  if (curve === "secp521r1") return { name: "ECDSA", namedCurve: "P-521", hash: "SHA-512" };
+  return signingAlgorithm;
+}
+
+/** A key for the X.509 library. @param algorithm of P-256 where none is given */
+export async function importPair(
+  privateKey: string,
+  algorithm: KeyAlgorithm = signingAlgorithm,
+): Promise<webcrypto.CryptoKeyPair> {
   const { subtle } = webcrypto;
   const pkcs8 = createPrivateKey(privateKey).export({ type: "pkcs8", format: "der" });
   return {
-    privateKey: await subtle.importKey("pkcs8", pkcs8, curveAlgorithm, true, ["sign"]),
-    publicKey: await subtle.importKey("spki", publicKeyInfo(privateKey), curveAlgorithm, true, ["verify"]),
+    privateKey: await subtle.importKey("pkcs8", pkcs8, algorithm, true, ["sign"]),
+    publicKey: await subtle.importKey("spki", publicKeyInfo(privateKey), algorithm, true, ["verify"]),
   };
 }
 
 /**
  * Reads a request and checks both proofs in it: of the connection key, and of the device's key for this subject.
+ * @param ofOwner the connection's key is of a certificate of the fleet's owner, and need not be of P-256
  * @throws CERTIFICATE_REFUSED
  */
-export async function readRequest(request: string, subject: DeviceSubject): Promise<RequestedIdentity> {
+export async function readRequest(
+  request: string,
+  subject: DeviceSubject,
+  { ofOwner = false }: { readonly ofOwner?: boolean } = {},
+): Promise<RequestedIdentity> {
   const refused = (why: string, cause?: unknown): StemmaError =>
     new StemmaError(
       "CERTIFICATE_REFUSED",
@@ -90,8 +114,11 @@ export async function readRequest(request: string, subject: DeviceSubject): Prom
     const parsed = new x509.Pkcs10CertificateRequest(der);
     connectionKey = Buffer.from(parsed.publicKey.rawData);
     proof = Buffer.from(parsed.getExtension(deviceKeyExtension)?.value ?? new ArrayBuffer(0));
-    const { asymmetricKeyDetails } = createPublicKey({ key: connectionKey, format: "der", type: "spki" });
-    if (asymmetricKeyDetails?.namedCurve !== "prime256v1") throw refused("its key is not of P-256");
+    const key = createPublicKey({ key: connectionKey, format: "der", type: "spki" });
+    const weak = whyWeakKey(key);
+    if (weak !== undefined) throw refused(weak);
+    if (!ofOwner && key.asymmetricKeyDetails?.namedCurve !== "prime256v1")
+      throw refused("its key is not of P-256");
     if (!(await parsed.verify())) throw refused("it is not signed with its connection key");
   } catch (cause) {
     throw cause instanceof StemmaError ? cause : refused("it cannot be read", cause);

@@ -40,6 +40,8 @@ export const invitationSchema = z.strictObject({
   /** Version that each line starts from. */
   initial: z.record(name, z.string().regex(/^[0-9a-f]{64}$/)).optional(),
   releases: pinnedReleasesSchema.optional(),
+  /** The authority of the fleet's owner whose certificate the device has to have; absent: it gets the server's. */
+  authority: name.optional(),
   issuedAtMs: z.number().int().min(0),
   expiresAtMs: z.number().int().min(0),
   /** Who invited the device; the fact of its enrolment names it. */

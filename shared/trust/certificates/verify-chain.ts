@@ -5,7 +5,17 @@
  */
 import { X509Certificate } from "node:crypto";
 import { messageOf } from "../../error-text.js";
+import {
+  basicConstraintsOf,
+  extendedUsagesOf,
+  extensionIds,
+  issuerIdOf,
+  mayBeUsedTo,
+  readCertificateFields,
+  type CertificateFields,
+} from "./certificate-fields.js";
 import { connectionKeyHash } from "./connection-key.js";
+import { whyWeakKey, whyWeakSignature } from "./strong-enough.js";
 
 /** What a certificate is for: one of the server's addresses, or a device's connection. */
 export type Purpose = "server" | "device";
@@ -18,16 +28,25 @@ export interface ChainRules {
   readonly purpose: Purpose;
 }
 
-/** The peer's own certificate, of a chain that is trusted or has only ended. */
-export interface VerifiedCertificate {
-  /** Lower-case hex. */
+/** Names a certificate: its number counts within its issuer (issuerIdOf). Both lower-case hex. */
+export interface CertificateNumber {
+  readonly issuer: string;
   readonly serial: string;
+}
+
+/** The peer's own certificate, of a chain that is trusted or has only ended. */
+export interface VerifiedCertificate extends CertificateNumber {
   /** One member a line, as subjectOf writes it. */
   readonly subject: string;
   readonly keyHash: string;
   readonly notAfterMs: number;
-  /** Certificates from this one to the trusted authority, that one not counted: 1 where it issued this one itself. */
-  readonly pathLength: number;
+  /** When the first of the chain ends: this one, one between, or the authority. */
+  readonly chainEndsMs: number;
+  /** This one and those between it and the authority, as they were issued upwards: one where that issued it itself. */
+  readonly path: readonly CertificateNumber[];
+  /** Of the authority that issued this one, as `subject`. */
+  readonly issuerSubject: string;
+  readonly fields: CertificateFields;
 }
 
 export type ChainVerdict =
@@ -63,6 +82,20 @@ export function subjectOf({ fleet, device, generation }: DeviceSubject): string 
   return `O=${fleet}\nOU=generation ${generation}\nCN=${device}`;
 }
 
+/** The names of servers' authorities; what they issue below each other is a change of the server's key. */
+export const authorityNamePrefix = "authority ";
+
+/** Whether a subject, as Node prints it, is of a server's own authority. */
+export function isServerAuthority(subject: string): boolean {
+  return subject.startsWith(`O=Stemma\nCN=${authorityNamePrefix}`);
+}
+
+/** A certificate of a chain, as Node reads it and with what Node does not tell. */
+export interface Link {
+  readonly certificate: X509Certificate;
+  readonly fields: CertificateFields;
+}
+
 /** @param chain DER, the peer's own certificate first */
 export function verifyChain(chain: readonly Uint8Array[], rules: ChainRules): ChainVerdict {
   const refused = (why: string): ChainVerdict => ({ verdict: "refused", why });
@@ -71,51 +104,148 @@ export function verifyChain(chain: readonly Uint8Array[], rules: ChainRules): Ch
     return refused(`the chain has ${chain.length} certificates, and at most ${maxChainLength} are read`);
   if (chain.some(({ length }) => length > maxCertificateBytes))
     return refused(`a certificate is larger than ${maxCertificateBytes} bytes`);
-  let certificates: readonly X509Certificate[];
   try {
-    certificates = chain.map((der) => new X509Certificate(der));
+    const certificates = chain.map((der) => new X509Certificate(der));
+    const found = pathToAuthority(certificates, rules);
+    if (found === undefined) return refused("it was not issued by an authority that is trusted here");
+    const path = found.path.map(linkOf);
+    return judgePath(path, linkOf(found.authority), rules);
   } catch (error) {
     return refused(`a certificate cannot be read (${messageOf(error)})`);
   }
-  const leaf = certificates[0] as X509Certificate;
-  const path = pathToAuthority(certificates, rules.authorities);
-  if (path === undefined) return refused("it was not issued by an authority that is trusted here");
-  const wrongUse = whyNotFor(leaf, rules.purpose);
-  if (wrongUse !== undefined) return refused(wrongUse);
-  if (path.some((each) => Date.parse(each.validFrom) > rules.atMs))
-    return refused(`it is valid only from ${leaf.validFrom} on`);
+}
+
+/** @throws CERTIFICATE_REFUSED */
+export function linkOf(certificate: X509Certificate): Link {
+  return { certificate, fields: readCertificateFields(certificate.raw) };
+}
+
+function judgePath(path: readonly Link[], authority: Link, rules: ChainRules): ChainVerdict {
+  const refused = (why: string): ChainVerdict => ({ verdict: "refused", why });
+  const [leaf, ...between] = path as readonly [Link, ...Link[]];
+  const issuers = [...between, authority];
+  const wrongIssuer = issuers
+    .map((issuer, below) => whyNotIssuer(issuer, { below, purpose: rules.purpose }))
+    .find((why) => why !== undefined);
+  if (wrongIssuer !== undefined) return refused(`of what issued it: ${wrongIssuer}`);
+  const weak = path.map(({ fields }) => whyWeakSignature(fields.signedBy)).find((why) => why !== undefined);
+  const wrong = weak ?? whyNotFor(leaf, rules.purpose);
+  if (wrong !== undefined) return refused(wrong);
+  const all = [...path, authority].map(({ certificate }) => certificate);
+  if (all.some((each) => Date.parse(each.validFrom) > rules.atMs))
+    return refused(`it is valid only from ${leaf.certificate.validFrom} on`);
+  const chainEndsMs = Math.min(...all.map((each) => Date.parse(each.validTo)));
+  const numbers = path.map(({ certificate }, index) => ({
+    serial: certificate.serialNumber.toLowerCase(),
+    issuer: issuerIdOf((issuers[index] as Link).fields),
+  }));
   return {
-    verdict: path.every((each) => rules.atMs < Date.parse(each.validTo)) ? "trusted" : "expired",
+    verdict: rules.atMs < chainEndsMs ? "trusted" : "expired",
     certificate: {
-      serial: leaf.serialNumber.toLowerCase(),
-      subject: leaf.subject,
-      keyHash: connectionKeyHash(leaf.publicKey.export({ type: "spki", format: "der" })),
-      notAfterMs: Date.parse(leaf.validTo),
-      pathLength: path.length,
+      ...(numbers[0] as CertificateNumber),
+      subject: leaf.certificate.subject,
+      keyHash: connectionKeyHash(leaf.certificate.publicKey.export({ type: "spki", format: "der" })),
+      notAfterMs: Date.parse(leaf.certificate.validTo),
+      chainEndsMs,
+      path: numbers,
+      issuerSubject: (issuers[0] as Link).certificate.subject,
+      fields: leaf.fields,
     },
   };
 }
 
-function whyNotFor(leaf: X509Certificate, purpose: Purpose): string | undefined {
-  if (leaf.ca) return "it is the certificate of an authority";
-  // Node's name for the extended key usages.
-  if (!(leaf.keyUsage as readonly string[] | undefined)?.includes(usages[purpose]))
-    return `it is not for a ${purpose}`;
-  if (leaf.publicKey.asymmetricKeyDetails?.namedCurve !== "prime256v1") return "its key is not of P-256";
-  return undefined;
+/** Extensions that are understood here, or that limit nothing that is done here. */
+const understood: ReadonlySet<string> = new Set([
+  extensionIds.subjectKeyIdentifier,
+  extensionIds.keyUsage,
+  extensionIds.subjectAltName,
+  extensionIds.basicConstraints,
+  extensionIds.certificatePolicies,
+  extensionIds.authorityKeyIdentifier,
+  extensionIds.extendedKeyUsage,
+]);
+
+/**
+ * Why its limits cannot be kept (RFC 5280, 4.2). Constraints of names are never read, so a certificate that has some is
+ * refused, also where they are not marked critical.
+ */
+function whyNotUnderstood({ extensions }: CertificateFields): string | undefined {
+  if (extensions.has(extensionIds.nameConstraints))
+    return "it has constraints of names, which are not read here";
+  const unknown = [...extensions].find(([id, { critical }]) => critical && !understood.has(id));
+  return unknown && `its critical extension ${unknown[0]} is not known here`;
 }
 
-/** The certificates from the peer's own to the one that an authority issued; undefined: none of them leads there. */
+/**
+ * Why what issues certificates is not of a trusted authority; undefined: it is.
+ * @param chain DER, its own certificate first
+ */
+export function whyNotIssuingChain(chain: readonly Uint8Array[], rules: ChainRules): string | undefined {
+  if (chain.length > maxChainLength) return `at most ${maxChainLength} certificates are read`;
+  const certificates = chain.map((der) => new X509Certificate(der));
+  const found = pathToAuthority(certificates, rules);
+  if (found === undefined) return "none of the authority's certificates issued it";
+  const all = [...found.path, found.authority];
+  const isValid = all.every(
+    ({ validFrom, validTo }) => Date.parse(validFrom) <= rules.atMs && rules.atMs < Date.parse(validTo),
+  );
+  if (!isValid) return "it, or what issued it, is not valid now";
+  return all
+    .map((each, below) => whyNotIssuer(linkOf(each), { below, purpose: rules.purpose }))
+    .find((why) => why !== undefined);
+}
+
+const anyUsage = "2.5.29.37.0";
+
+/**
+ * Why a certificate may not issue this; undefined: it may.
+ * @param below how many authorities are between it and the peer's certificate
+ */
+export function whyNotIssuer(
+  { certificate, fields }: Link,
+  { below, purpose }: { readonly below: number; readonly purpose: Purpose },
+): string | undefined {
+  const { isAuthority, pathLength } = basicConstraintsOf(fields);
+  if (!isAuthority) return "it is not the certificate of an authority";
+  if (mayBeUsedTo(fields, "keyCertSign") !== true)
+    return "its key may not be used to issue certificates (key usage)";
+  if (pathLength !== undefined && below > pathLength)
+    return `it allows ${pathLength} authorities below it, and there are ${below}`;
+  const allowed = extendedUsagesOf(fields);
+  if (allowed !== undefined && !allowed.some((use) => use === usages[purpose] || use === anyUsage))
+    return `it may not issue certificates for a ${purpose} (extended key usage)`;
+  return whyNotUnderstood(fields) ?? whyWeakKey(certificate.publicKey);
+}
+
+function whyNotFor({ certificate, fields }: Link, purpose: Purpose): string | undefined {
+  if (certificate.ca) return "it is the certificate of an authority";
+  if (extendedUsagesOf(fields)?.includes(usages[purpose]) !== true)
+    return `it is not for a ${purpose} (extended key usage)`;
+  if (mayBeUsedTo(fields, "digitalSignature") === false)
+    return "its key may not be used to sign, which a TLS connection needs (key usage)";
+  return whyNotUnderstood(fields) ?? whyWeakKey(certificate.publicKey);
+}
+
+interface FoundPath {
+  /** From the peer's own certificate to the one that the authority issued. */
+  readonly path: readonly X509Certificate[];
+  readonly authority: X509Certificate;
+}
+
+/** Undefined: none of the certificates leads to an authority. */
 function pathToAuthority(
   certificates: readonly X509Certificate[],
-  authorities: readonly X509Certificate[],
-): readonly X509Certificate[] | undefined {
+  { authorities, atMs }: ChainRules,
+): FoundPath | undefined {
   const path: X509Certificate[] = [];
   for (const certificate of certificates) {
     const below = path.at(-1);
     if (below !== undefined && !(certificate.ca && isIssuedBy(below, certificate))) return undefined;
     path.push(certificate);
-    if (authorities.some((authority) => isIssuedBy(certificate, authority))) return path;
+    const issuers = authorities.filter((authority) => isIssuedBy(certificate, authority));
+    // An authority whose certificate was renewed for the same key may be there twice.
+    const authority = issuers.find((each) => atMs < Date.parse(each.validTo)) ?? issuers[0];
+    if (authority !== undefined) return { path, authority };
   }
   return undefined;
 }

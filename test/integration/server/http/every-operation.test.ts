@@ -86,6 +86,9 @@ function comparable(name: OperationName, answer: unknown): unknown {
 /** The types of facts that the steps append. */
 const factsOfOperations = [
   "assigned",
+  "authority-added",
+  "authority-list",
+  "authority-removed",
   "backup",
   "data",
   "device-erased",

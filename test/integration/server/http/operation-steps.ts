@@ -1,4 +1,5 @@
 /** One sequence of steps that calls every operation of the table, for tests of all ways into a store. */
+import { authoritySteps } from "./steps/authority-steps.js";
 import { deviceSteps } from "./steps/device-steps.js";
 import { modelSteps } from "./steps/model-steps.js";
 import { rolloutSteps } from "./steps/rollout-steps.js";
@@ -13,6 +14,7 @@ export function steps(backupFolder: string): readonly Step[] {
   return [
     ...modelSteps,
     ...deviceSteps,
+    ...authoritySteps,
     ...rolloutSteps,
     ...upkeepSteps,
     ...trainingSteps,

@@ -1,0 +1,53 @@
+/**
+ * What follows from a fleet's authorities at a time: what their owner has to see to, and which devices may not stay
+ * connected. Pure.
+ */
+import { X509Certificate } from "node:crypto";
+import type { DeviceCertificate } from "../../shared/journal/facts/device-facts.js";
+import { dateOf, nameOf } from "./authority-file.js";
+import type { TrustedAuthority } from "./trusted-authority.js";
+
+/** How long before its end an authority's certificate is mentioned. */
+const soonMs = 60 * 86_400_000;
+
+/** One sentence each; empty where there is nothing to see to. */
+export function authorityWarnings(state: TrustedAuthority, nowMs: number): readonly string[] {
+  const { authority, certificates, lists, onEndedList } = state;
+  const ends = certificates.map((pem) => {
+    const certificate = new X509Certificate(pem);
+    return { subject: nameOf({ certificate }), endsMs: Date.parse(certificate.validTo) };
+  });
+  const ending = ends
+    .filter(({ endsMs }) => endsMs - soonMs <= nowMs)
+    .map(
+      ({ subject, endsMs }) =>
+        `the authority ${authority} ${endsMs <= nowMs ? "expired" : "expires"} on ${dateOf(endsMs)} (${subject})${endsMs <= nowMs ? "; its certificates open no connection" : ""}: give its new certificate with stemma authority add --replace`,
+    );
+  const ended = [...lists.values()]
+    .filter(({ nextUpdateMs }) => nextUpdateMs <= nowMs)
+    .map(
+      ({ number, nextUpdateMs }) =>
+        `a revocation list of the authority ${authority} (number ${number}) ended on ${dateOf(nextUpdateMs)}: ${onEndedList === "serve" ? "devices are served by it still, and no device enrols" : "devices of its issuer are refused"} until a newer one is given with stemma authority crl`,
+    );
+  return [...ending, ...ended];
+}
+
+/** Why a device whose connection is open may not stay connected; undefined: it may, or has no such certificate. */
+export function whyCutOff(
+  { certificates, state }: { readonly certificates?: readonly DeviceCertificate[]; readonly state: string },
+  authorityOf: (name: string) => TrustedAuthority | undefined,
+  nowMs: number,
+): string | undefined {
+  const newest = certificates?.at(-1);
+  if (newest?.authority === undefined || newest.issuer === undefined || state !== "enrolled")
+    return undefined;
+  const authority = authorityOf(newest.authority);
+  if (authority === undefined) return `its authority ${newest.authority} was removed`;
+  if (newest.notAfterMs <= nowMs) return `its certificate expired on ${dateOf(newest.notAfterMs)}`;
+  if (authority.revoked.get(newest.issuer)?.has(newest.serial) === true)
+    return "its certificate is on a revocation list";
+  const list = authority.lists.get(newest.issuer);
+  return list !== undefined && list.nextUpdateMs <= nowMs && authority.onEndedList === "refuse"
+    ? `the revocation list of its issuer ended on ${dateOf(list.nextUpdateMs)}`
+    : undefined;
+}

@@ -1,0 +1,42 @@
+/** Facts about certificate authorities of the fleet's owner. Types only. (docs/own-authority.md) */
+import type { Caused } from "./fact-members.js";
+
+/** What happens to devices of an authority whose revocation list has ended. */
+export type EndedListPolicy = "serve" | "refuse";
+
+export type AuthorityFact =
+  /**
+   * An authority of the fleet's owner: its certificates may name devices of this fleet. Another fact of the same name
+   * replaces what was said before; what is known of its revocation lists stays.
+   */
+  | (Caused & {
+      readonly type: "authority-added";
+      readonly authority: string;
+      /** PEM of what is trusted: a root, or what it issued to issue certificates. */
+      readonly certificates: readonly string[];
+      /** How its certificates name a device (server/identity/name-form.ts). */
+      readonly nameForm: string;
+      readonly onEndedList: EndedListPolicy;
+    })
+  /** Nothing of it is trusted any more. */
+  | (Caused & {
+      readonly type: "authority-removed";
+      readonly authority: string;
+      readonly because: string;
+    })
+  /** What a revocation list changed of what was known; a long one is several facts, of which the last has `list`. */
+  | (Caused & {
+      readonly type: "authority-list";
+      readonly authority: string;
+      /** What signed the list (issuerIdOf). */
+      readonly issuer: string;
+      /** Serial numbers that are revoked from now on, and those that are not any more: lower-case hex. */
+      readonly revoked: readonly string[];
+      readonly restored: readonly string[];
+      readonly list?: {
+        /** Of the list: decimal. A lower one is not taken. */
+        readonly number: string;
+        readonly thisUpdateMs: number;
+        readonly nextUpdateMs: number;
+      };
+    });
