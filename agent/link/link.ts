@@ -210,7 +210,7 @@ export class Link {
       const isNews = refusedByBroker && !this.#refused;
       if (refusedByBroker) {
         this.#refused = true;
-        this.#lastError = `the server does not admit this device (${this.#lastError}): it was revoked, enrolled again, or is quarantined: by a person, or because two copies of its enrolment were in use. Ask who runs the server, or enrol it again with \`stemma device enroll\`; everything is kept until then`;
+        this.#lastError = notAdmittedText(this.#lastError, this.options.enrolment);
       }
       this.#ended(this.#lastError === "" ? "the connection was closed" : this.#lastError, isNews);
     });
@@ -344,4 +344,13 @@ export class Link {
       { qos: 1, retain },
     );
   }
+}
+
+/** The broker gives no reason, so that nobody learns from it which devices there are; these are all that it can be. */
+function notAdmittedText(answer: string, { ownerCertificate }: Pick<Enrolment, "ownerCertificate">): string {
+  const ofOwner =
+    ownerCertificate === undefined
+      ? ""
+      : `, or its certificate of ${ownerCertificate.authority} has expired or is on a revocation list, or the server does not trust ${ownerCertificate.authority} any more`;
+  return `the server does not admit this device (${answer}): it was revoked, enrolled again, or is quarantined: by a person, or because two copies of its enrolment were in use${ofOwner}. Ask who runs the server, or enrol it again with \`stemma device enroll\`; everything is kept until then`;
 }

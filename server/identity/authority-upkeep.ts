@@ -32,6 +32,36 @@ export function authorityWarnings(state: TrustedAuthority, nowMs: number): reado
   return [...ending, ...ended];
 }
 
+/** How long before its end a device's certificate is mentioned. */
+const deviceSoonMs = 14 * 86_400_000;
+const namedDevices = 3;
+
+export interface CertifiedByOwner {
+  readonly device: string;
+  readonly certificates?: readonly DeviceCertificate[];
+}
+
+/**
+ * One sentence about the devices whose newest certificate has ended or ends soon, the first of them by name.
+ * @param devices those of the authority
+ */
+export function endingCertificates(
+  { authority }: Pick<TrustedAuthority, "authority">,
+  devices: readonly CertifiedByOwner[],
+  nowMs: number,
+): readonly string[] {
+  const ending = devices
+    .map(({ device, certificates }) => ({ device, endsMs: certificates?.at(-1)?.notAfterMs ?? Infinity }))
+    .filter(({ endsMs }) => endsMs - deviceSoonMs <= nowMs)
+    .sort((a, b) => a.endsMs - b.endsMs);
+  if (ending.length === 0) return [];
+  const first = ending.slice(0, namedDevices).map(({ device, endsMs }) => `${device} ${dateOf(endsMs)}`);
+  const more = ending.length - first.length;
+  return [
+    `certificates of the authority ${authority} end, or have ended, for ${ending.length} of its devices (${first.join(", ")}${more > 0 ? `, and ${more} more` : ""}): have it issue new ones; stemma device show tells when each ends`,
+  ];
+}
+
 /** Why a device whose connection is open may not stay connected; undefined: it may, or has no such certificate. */
 export function whyCutOff(
   { certificates, state }: { readonly certificates?: readonly DeviceCertificate[]; readonly state: string },

@@ -9,7 +9,7 @@ import type { Fact } from "../../shared/journal/fact.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { readAuthorityFile } from "../identity/authority-file.js";
-import { authorityWarnings, whyCutOff } from "../identity/authority-upkeep.js";
+import { authorityWarnings, endingCertificates, whyCutOff } from "../identity/authority-upkeep.js";
 import { defaultNameForm, parseNameForm } from "../identity/name-form.js";
 import { checkRevocationList, type CheckedList } from "../identity/revocation-list.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
@@ -181,6 +181,7 @@ function fingerprintOf(pem: string): string {
 
 function shown(state: AuthorityState, devices: readonly DeviceSummary[], nowMs: number): ShownAuthority {
   const { authority, atMs, by, nameForm, onEndedList, certificates, revoked } = state;
+  const certified = devicesOf(devices, authority);
   return {
     ...{ authority, atMs, nameForm, onEndedList },
     ...(by === undefined ? {} : { by }),
@@ -197,8 +198,8 @@ function shown(state: AuthorityState, devices: readonly DeviceSummary[], nowMs: 
       ...list,
       revoked: revoked.get(issuer)?.size ?? 0,
     })),
-    devices: devicesOf(devices, authority).length,
-    warnings: [...authorityWarnings(state, nowMs)],
+    devices: certified.length,
+    warnings: [...authorityWarnings(state, nowMs), ...endingCertificates(state, certified, nowMs)],
   };
 }
 

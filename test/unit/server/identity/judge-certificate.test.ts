@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { before, describe, it } from "node:test";
-import { authorityWarnings, whyCutOff } from "../../../../server/identity/authority-upkeep.js";
+import {
+  authorityWarnings,
+  endingCertificates,
+  whyCutOff,
+} from "../../../../server/identity/authority-upkeep.js";
 import { openAuthority } from "../../../../server/identity/authority.js";
 import { certificateJudge, type JudgedCertificate } from "../../../../server/identity/judge-certificate.js";
 import { checkRevocationList } from "../../../../server/identity/revocation-list.js";
@@ -135,6 +139,20 @@ describe("the judge of certificates", () => {
     assert.match(authorityWarnings(serving, laterMs).join(), /served by it still, and no device enrols/);
     assert.match(authorityWarnings(refusing, laterMs).join(), /refused/);
     assert.match(authorityWarnings(serving, startMs + 3600 * dayMs).join(), /expires on/);
+  });
+
+  it("names the devices whose certificates end first", () => {
+    const authority = { authority: "oem" };
+    const until = (device: string, days: number): Parameters<typeof endingCertificates>[1][number] => ({
+      device,
+      certificates: [{ serial: "4a", keyHash: "", notAfterMs: startMs + days * dayMs }],
+    });
+    const devices = [20, 13, 40, -1, 10, 2].map((days) => until(`van${days}`, days));
+    assert.deepEqual(endingCertificates(authority, [until("van", 20)], startMs), []);
+    assert.match(
+      endingCertificates(authority, devices, startMs).join(),
+      /for 4 of its devices \(van-1 [^,]+, van2 [^,]+, van10 [^,]+, and 1 more\)/,
+    );
   });
 
   it("says when a certificate ended, and does not let it renew", () => {
