@@ -14,6 +14,7 @@ import { AedesBroker, type AedesBrokerOptions } from "./aedes-broker.js";
 import { defaultBrokerLimits, type BrokerLimits } from "./broker-limits.js";
 import type { Authenticate, BrokerEvent, EventHandler, RunningBroker } from "./broker-port.js";
 import { Connections } from "./connections.js";
+import { writeInRecords } from "./write-in-records.js";
 
 /** The broker's key and certificate, PEM. */
 export interface CertificateAndKey {
@@ -127,7 +128,10 @@ function tlsServer({ limits, connections, serve, log, ...tls }: TlsServerOptions
       // What TLS finds out about a certificate by this machine's clock does not decide.
       ...(tls.asksDevices === true && { requestCert: true, rejectUnauthorized: false }),
     },
-    serve,
+    (socket) => {
+      writeInRecords(socket);
+      serve(socket);
+    },
   );
   tls.onRenewed?.((renewed) => {
     server.setSecureContext(context(renewed));
