@@ -130,6 +130,7 @@ const trainCodes = {
   ENGINE_IN_USE: failed,
   MODEL_OPAQUE: usage,
   TRAINING_STOPPED: failed,
+  TRAINING_TOO_LONG: failed,
   TRAINER_FAILED: failed,
   TRAINER_TIMED_OUT: timedOut,
   HOOK_FAILED: failed,

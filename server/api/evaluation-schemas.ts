@@ -114,6 +114,10 @@ export const trainProgress = z.object({
   line: text,
   iteration: z.number().exactOptional(),
   loss: figure.exactOptional(),
+  prediction: text.exactOptional().describe("What all of it takes, in words, once that is predicted"),
+  predictedMs: count.exactOptional().describe("Milliseconds that all of it takes; absent: not known here"),
+  leftMs: count.exactOptional().describe("Milliseconds that are left at most, by its steps so far"),
+  maxMinutes: count.exactOptional().describe("Minutes after which it is ended"),
 });
 export type TrainProgress = ValueOf<typeof trainProgress>;
 export const trainReport = z

@@ -23,7 +23,7 @@ export const replayPriority = z
   .max(maxReplayPriority)
   .describe(`Higher ones run first, 0 to ${maxReplayPriority}; default ${defaultReplayPriority}`);
 
-/** Nobody can allow a replay more. */
+/** Nobody can allow a training or a replay more. */
 export const maxMaxMinutes = 7 * 24 * 60;
 export const maxMinutes = z
   .number()
@@ -32,7 +32,8 @@ export const maxMinutes = z
   .max(maxMaxMinutes)
   .optional()
   .describe(
-    `Minutes that a replay may take, at most ${maxMaxMinutes}; default: the server's limits.training.maxMinutes`,
+    `Minutes that it may take, at most ${maxMaxMinutes} and the server's limits.training.requestMinutes; default: its ` +
+      "limits.training.maxMinutes",
   );
 
 /** Of a request: a story, and the tensors of a large file. */

@@ -80,7 +80,7 @@ export const trainingOperations = {
     jobsPath: `${fleetPath}/train`,
     canListJobs: true,
     params: fleetParams,
-    body: trainBody,
+    body: { ...trainBody, maxMinutes },
     progress: trainProgress,
     report: trainReport,
   }),

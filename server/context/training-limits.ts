@@ -13,7 +13,16 @@ export const trainingLimitsSchema = z.strictObject({
     .max(maxMaxMinutes)
     .default(60)
     .describe(
-      "Minutes that a replay may take, as predicted before it is queued and as it takes, where its request allows no other number. Of claims, limits.ingest.claimMs.",
+      "Minutes that a training or a replay may take, as predicted before its first step and as it takes, where its request allows no other number. Of claims, limits.ingest.claimMs.",
+    ),
+  requestMinutes: z
+    .number()
+    .int()
+    .min(1)
+    .max(maxMaxMinutes)
+    .default(1440)
+    .describe(
+      "Minutes that a request may allow at most (`--max-minutes`); more is taken as this many. Never fewer than maxMinutes.",
     ),
   memoryMiB: z
     .number()
@@ -22,7 +31,7 @@ export const trainingLimitsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      "MiB of memory that the tensors of a training may take, as predicted before a replay or a claim is queued, and as any training here takes. null: three quarters of the machine's memory; of a claim, at most 4096.",
+      "MiB of memory that the tensors of a training may take, as predicted before its first step, of a replay or a claim before it is queued, and as it takes. null: three quarters of the machine's memory; of a claim, at most 4096.",
     ),
 });
 export type TrainingLimits = z.infer<typeof trainingLimitsSchema>;

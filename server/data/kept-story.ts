@@ -7,6 +7,9 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 /** Name of the attachment; its openings are left out, so that redacting the version redacts them. */
 export const keptStoryName = "stemma.story.json";
 
+/** Metadata of an imported version: the version's id where it was made. */
+export const storyOfKey = "story.of";
+
 /** Undefined where none is kept, or something else has its name. */
 export async function readKeptStory(
   { objects }: Pick<FleetRepository, "objects">,

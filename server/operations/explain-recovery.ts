@@ -11,7 +11,7 @@ import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { findBase } from "../data/find-base.js";
 import { readKeptStory } from "../data/kept-story.js";
-import { predictedCost } from "../replay/bounded-cost.js";
+import { predictedCost } from "../training/bounded-cost.js";
 import { storyOf, type Story } from "../replay/story.js";
 import type { Dropped, VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";

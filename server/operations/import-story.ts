@@ -21,7 +21,7 @@ import type { SaveUses } from "../../shared/save/save-uses.js";
 import { readSafetensors, type ByteFile } from "../../shared/tensor/safetensors-reader.js";
 import type { ImportOptions } from "../api/server-operations.js";
 import { storeNamedEngine } from "../context/own-engine.js";
-import { keptStoryName } from "../data/kept-story.js";
+import { keptStoryName, storyOfKey } from "../data/kept-story.js";
 import { findBase } from "../data/find-base.js";
 import { dataOfTraining } from "../data/data-of-training.js";
 import type { SaveOptions } from "../repository/answers/save-answers.js";
@@ -145,7 +145,7 @@ export async function savedStory(
     provenance,
     ...(openings === undefined ? {} : { openings }),
     ...(environment === undefined ? {} : { environment: decodeEnvironment(environment) }),
-    metadata: { ...(metadata === undefined ? {} : decodeMetadata(metadata)), "story.of": versionId },
+    metadata: { ...(metadata === undefined ? {} : decodeMetadata(metadata)), [storyOfKey]: versionId },
     ...(kept === undefined ? {} : { attachments: [{ name: keptStoryName, bytes: Buffer.from(kept) }] }),
     uses: {
       ...(engine === undefined ? {} : { engine: { id: engine } }),

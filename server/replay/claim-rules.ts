@@ -15,8 +15,8 @@ import { memoryLimitMb, type TrainingLimits } from "../context/training-limits.j
 import type { ClaimOffer, ClaimReplays } from "../ingest/claims.js";
 import type { IngestLimits } from "../ingest/limits.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { predictedCost } from "./bounded-cost.js";
-import { statedMs, type PredictedCost } from "./replay-cost.js";
+import { predictedCost } from "../training/bounded-cost.js";
+import { statedMs, type PredictedCost } from "../training/training-cost.js";
 import { storyOf } from "./story.js";
 
 interface ClaimLimits extends Pick<IngestLimits, "claimMs" | "claimMsPerHour"> {

@@ -3,8 +3,7 @@
  * the course, the samples. What a replay need not repeat is left out: times, machine, caller, notes, and where the
  * data and parameters came from. Pure.
  */
-import type { OpenedProvenance } from "../../shared/provenance/openings.js";
-import { valueOf } from "./story.js";
+import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
 
 /** At most this many are named. */
 const maxNamed = 20;

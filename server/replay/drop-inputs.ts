@@ -5,7 +5,7 @@ import { isGenerator } from "../../shared/train/datasets/registry.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { Dropped, VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { predictedCost } from "./bounded-cost.js";
+import { predictedCost } from "../training/bounded-cost.js";
 import { storyOf, type Story } from "./story.js";
 
 export type ReplayNeeds = Pick<Dropped, "base" | "engine" | "engineId" | "data">;

@@ -3,7 +3,7 @@
  * which is saved with a record of its own (ME2). Pure but for the training and the save.
  */
 import { StemmaError } from "../../shared/errors.js";
-import type { OpenedProvenance } from "../../shared/provenance/openings.js";
+import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import { storeNamedEngine } from "../context/own-engine.js";
@@ -15,10 +15,10 @@ import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { checkExactness } from "../repository/state/exactness.js";
 import { saveOutcome } from "../training/save-outcome.js";
-import { boundedCost } from "./bounded-cost.js";
-import { tooLong, withinTime } from "./replay-cost.js";
+import { boundedCost } from "../training/bounded-cost.js";
+import { tooLong, withinTime } from "../training/training-cost.js";
 import { inWorkFolder, withinReplayLimit } from "./replay-version.js";
-import { storyOf, valueOf, type Story } from "./story.js";
+import { storyOf, type Story } from "./story.js";
 import { trainAgain } from "./train-again.js";
 
 type Scalar = string | number | boolean;

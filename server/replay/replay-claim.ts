@@ -17,7 +17,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { readLeaves } from "../repository/state/references.js";
-import { predictedCost } from "./bounded-cost.js";
+import { predictedCost } from "../training/bounded-cost.js";
 import type { ClaimRules } from "./claim-rules.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
 import {

@@ -8,7 +8,7 @@ import type { OperationsContext } from "../context/operations-context.js";
 import type { ClaimSummary } from "../repository/claim.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
-import { boundedCost } from "./bounded-cost.js";
+import { boundedCost } from "../training/bounded-cost.js";
 import { recoveriesOf, type Recovery } from "./recoveries.js";
 import { ReplayJobs, type StoredReplay } from "./replay-jobs.js";
 

@@ -16,8 +16,8 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { createRunLimit } from "../context/run-limit.js";
 import { workFolderOf } from "../context/work-folder.js";
 import { judgeReplay, type Judgement } from "./judge-replay.js";
-import { boundedCost, costLimits } from "./bounded-cost.js";
-import { tooLong, withinTime } from "./replay-cost.js";
+import { boundedCost, costLimits } from "../training/bounded-cost.js";
+import { tooLong, withinTime } from "../training/training-cost.js";
 import { storyOf, type Unreplayable } from "./story.js";
 import { trainAgain, type Replay } from "./train-again.js";
 

@@ -2,8 +2,7 @@
  * What has to run again so that a version is made once more: read from its record and its provenance. Where the
  * provenance lacks something, the version cannot be replayed, and the reason is typed. Pure.
  */
-import type { CanonicalValue } from "../../shared/model/canonical-json.js";
-import type { OpenedProvenance } from "../../shared/provenance/openings.js";
+import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
 import type { DataDescription, RecipeReference } from "../../shared/provenance/provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingJob } from "../../shared/train/training.js";
@@ -97,11 +96,6 @@ export function storyOf(opened: OpenedProvenance | undefined): ReadStory {
       exactness,
     },
   };
-}
-
-/** The value of a committed member; undefined where it was redacted. */
-export function valueOf({ openings }: OpenedProvenance, name: string): CanonicalValue | undefined {
-  return Object.hasOwn(openings, name) ? openings[name]?.value : undefined;
 }
 
 /** Without the recipe's defaults: the engine that the record names has the same ones. */

@@ -9,8 +9,11 @@ import { fileOfBytes, readSafetensors } from "../../shared/tensor/safetensors.js
 import { describeRecipe, type DescribedRecipe } from "../../shared/train/own-recipes/describe-recipe.js";
 import { recipeCommand, type RequiredConfinement } from "../../shared/train/own-recipes/confinement.js";
 import { placeRecipe } from "../../shared/train/own-recipes/job-recipe.js";
-import { trainInChild, type TrainingOutcome } from "../../shared/train/train-in-child.js";
+import type { Clock } from "../../shared/ports.js";
+import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { jobFormat, type DatasetReference, type TrainingProgress } from "../../shared/train/training.js";
+import { trainWithinLimits } from "./limited-training.js";
+import { costOfSize, type CostLimits, type PredictedCost } from "./training-cost.js";
 
 export interface RecipeTrial {
   readonly bundle: Uint8Array;
@@ -21,6 +24,10 @@ export interface RecipeTrial {
   readonly seed: string;
   /** A folder of the caller's own. */
   readonly folder: string;
+  readonly clock: Pick<Clock, "after">;
+  /** Of each training. */
+  readonly limits: CostLimits;
+  readonly onCost?: ((cost: PredictedCost) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
 }
@@ -36,13 +43,14 @@ const generated = {
   classification: { reader: "images-generated", parameters: {} },
 } as const;
 
-/** @throws RECIPE_INVALID, RECIPE_FAILED, CONFINEMENT_FAILED, USAGE, and what trainings throw */
+/** @throws RECIPE_INVALID, RECIPE_FAILED, CONFINEMENT_FAILED, USAGE, and what `trainWithinLimits` throws */
 export async function tryRecipe(trial: RecipeTrial, threads?: number): Promise<TrialResult> {
-  const { bundle, confinement, folder, signal, onProgress, parameters, seed } = trial;
+  const { bundle, confinement, folder, parameters, seed } = trial;
   const recipe = await describeRecipe(bundle, await recipeCommand(confinement));
   const dataset = trial.dataset ?? generatedFor(recipe);
   await mkdir(folder, { recursive: true });
-  const outcome = await trainInChild(
+  const { clock, limits, onCost, signal, onProgress } = trial;
+  const outcome = await trainWithinLimits(
     {
       format: jobFormat,
       recipe: recipe.name,
@@ -53,7 +61,17 @@ export async function tryRecipe(trial: RecipeTrial, threads?: number): Promise<T
       invocation: 0,
       threads,
     },
-    { workFolder: folder, signal, onProgress },
+    {
+      what: recipe.name,
+      clock,
+      limits,
+      // A bundle that is tried belongs to no fleet, so nothing was measured of it.
+      predict: (planned) => costOfSize(planned, { measured: [] }),
+      onCost,
+      workFolder: folder,
+      signal,
+      onProgress,
+    },
   );
   return { recipe, dataset, outcome };
 }

@@ -7,10 +7,12 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
-import { trainInChild } from "../../shared/train/train-in-child.js";
+import type { RecipeReference } from "../../shared/provenance/provenance.js";
+import { recipeByName } from "../../shared/train/recipes/registry.js";
 import { savedProgress, type SavedProgress } from "../../shared/train/saved-progress.js";
 import {
   jobFormat,
+  type DatasetReference,
   type EngineNotice,
   type TrainingJob,
   type TrainingProgress,
@@ -23,19 +25,25 @@ import type { JobOptions, OperationInput } from "../api/server-operations.js";
 import { requireDiskSpace } from "../context/disk-space.js";
 import { storeNamedEngine } from "../context/own-engine.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { defaultTrainingLimits, memoryLimitMb } from "../context/training-limits.js";
+import type { RecipeSummary } from "../repository/answers/code-answers.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
+import type { FleetRepository } from "../repository/fleet-repository.js";
 import { dataOfTraining } from "../data/data-of-training.js";
 import { readableDataset } from "../data/readable-dataset.js";
 import { writeModelFolder } from "../context/model-folder.js";
+import { costLimits, plannedCost } from "./bounded-cost.js";
+import { trainWithinLimits } from "./limited-training.js";
 import { findOwnRecipe, jobRecipe } from "./own-recipes.js";
 import { saveOutcome } from "./save-outcome.js";
-import { openTraining, type TrainingIdentity } from "./kept-trainings.js";
+import { openTraining, type KeptTraining, type TrainingIdentity } from "./kept-trainings.js";
+import { costText, minutesText, type CostLimits, type PredictedCost } from "./training-cost.js";
+import { TrainingPace } from "./training-pace.js";
 
 /**
  * Trains, and reports progress and the end as events on a running server.
  *
  * @throws MODEL_OPAQUE, DATASET_UNKNOWN, RECIPE_UNKNOWN, RECIPE_PARAMETERS_INVALID, NOT_A_NUMBER,
- * TRAINING_STOPPED …
+ * TRAINING_TOO_LONG and MEMORY_EXHAUSTED as predicted or as it takes, TRAINING_STOPPED …
  */
 export async function trainOnServer(
   context: OperationsContext,
@@ -43,7 +51,11 @@ export async function trainOnServer(
   { onProgress, signal, job = randomUUID() }: JobOptions<TrainProgress> = {},
 ): Promise<TrainReport> {
   await requireDiskSpace(context.home);
+  const { clock, log } = context.home.ports;
   let last: TrainingProgress | undefined;
+  let predicted: Partial<TrainProgress> = {};
+  const pace = new TrainingPace();
+  const limits = await costLimits(context, request.maxMinutes);
   const emit = (state: "running" | "done" | "failed"): void =>
     context.live?.events.emit({
       event: "training",
@@ -59,11 +71,18 @@ export async function trainOnServer(
       onProgress: (progress) => {
         last = progress;
         emit("running");
-        onProgress?.(progressOf(progress));
+        onProgress?.({ ...progressOf(progress, pace.leftMs(progress, clock.monotonic())), ...predicted });
       },
       onNotice: ({ event, text }) => {
-        context.home.ports.log?.info(event, { fleet: request.fleet, job, text });
-        onProgress?.({ state: "running", line: text });
+        log?.info(event, { fleet: request.fleet, job, text });
+        onProgress?.({ state: "running", line: text, ...predicted });
+      },
+      limits,
+      onCost: (cost) => {
+        predicted = predictionOf(cost, limits);
+        const text = `${request.name}: ${costText(cost, limits)}`;
+        log?.info("training-predicted", { fleet: request.fleet, job, text });
+        onProgress?.({ state: "running", line: text, ...predicted });
       },
     });
     emit("done");
@@ -76,12 +95,14 @@ export async function trainOnServer(
 
 interface TrainOptions extends JobOptions<TrainingProgress> {
   readonly onNotice: (notice: EngineNotice) => void;
+  readonly limits: CostLimits;
+  readonly onCost: (cost: PredictedCost) => void;
 }
 
 async function trainAndSave(
   context: OperationsContext,
   request: OperationInput<"train">,
-  { onProgress, onNotice, signal }: TrainOptions,
+  { onProgress, onNotice, onCost, limits, signal }: TrainOptions,
 ): Promise<TrainReport> {
   const { fleets, home, live } = context;
   const repository = await fleets.get(request.fleet, { create: true });
@@ -103,38 +124,17 @@ async function trainAndSave(
   let wasCutShort = false;
   let release: (() => Promise<void>) | undefined;
   try {
-    const { parameters, invocation } = identity;
     const readable = await readableDataset(context, request.fleet, dataset);
     release = readable.release;
-    await rm(join(kept.folder, "base"), { recursive: true, force: true });
-    const job: TrainingJob = {
-      format: jobFormat,
-      recipe: own?.name ?? request.recipe,
-      ...(own === undefined
-        ? {}
-        : {
-            ownRecipe: await jobRecipe(context, {
-              repository,
-              recipe: own.recipe,
-              workFolder: kept.folder,
-            }),
-          }),
-      parameters,
-      dataset: readable.dataset,
-      seed: kept.seed,
-      invocation,
-      ...(base === undefined
-        ? {}
-        : {
-            base: {
-              folder: await writeModelFolder(repository, base, join(kept.folder, "base")),
-              versionId: base.versionId,
-            },
-          }),
-    };
-    const outcome = await trainInChild(job, {
+    const asked = { repository, own, base, name: request.recipe, identity };
+    const job = await jobOf(context, asked, kept, readable.dataset);
+    const outcome = await trainWithinLimits(job, {
+      what: request.name,
+      clock: home.ports.clock,
+      limits,
+      predict: (planned) => plannedCost(repository, recipeOf(asked), planned),
+      onCost,
       workFolder: kept.folder,
-      memoryLimitMb: memoryLimitMb((await context.trainingLimits?.()) ?? defaultTrainingLimits),
       ...(kept.canContinue ? { state: {} } : {}),
       ...(signal === undefined ? {} : { signal }),
       ...(onProgress === undefined ? {} : { onProgress }),
@@ -155,35 +155,94 @@ async function trainAndSave(
     (await live?.fleet(request.fleet))?.saved(summary.versionId);
     return { summary, result: outcome.result };
   } catch (error) {
-    wasCutShort = isStemmaError(error, "TRAINING_STOPPED");
-    if (wasCutShort && kept.canContinue) throw await withProgress(error, kept.folder);
-    throw error;
+    const saved = await savedOf(error, kept);
+    // Without a saved state there is nothing to go on from.
+    wasCutShort = saved !== undefined;
+    throw saved === undefined ? error : withProgress(error, saved);
   } finally {
     await release?.();
     await kept.release(wasCutShort);
   }
 }
 
+interface Asked {
+  readonly repository: FleetRepository;
+  /** Of the fleet's own; absent: the built-in recipe of this name. */
+  readonly own: RecipeSummary | undefined;
+  readonly name: string;
+  readonly base: VersionSummary | undefined;
+  readonly identity: TrainingIdentity;
+}
+
+function recipeOf({ own, name }: Asked): RecipeReference {
+  return own === undefined ? { name, version: String(recipeByName(name).version) } : { bundle: own.recipe };
+}
+
+/** The job of a training, whose base and recipe are written into its folder. */
+async function jobOf(
+  context: OperationsContext,
+  { repository, own, name, base, identity: { parameters, invocation } }: Asked,
+  { folder: workFolder, seed }: KeptTraining,
+  dataset: DatasetReference,
+): Promise<TrainingJob> {
+  const baseFolder = join(workFolder, "base");
+  await rm(baseFolder, { recursive: true, force: true });
+  return {
+    format: jobFormat,
+    recipe: own?.name ?? name,
+    ...(own === undefined
+      ? {}
+      : { ownRecipe: await jobRecipe(context, { repository, recipe: own.recipe, workFolder }) }),
+    parameters,
+    dataset,
+    seed,
+    invocation,
+    ...(base === undefined
+      ? {}
+      : {
+          base: { folder: await writeModelFolder(repository, base, baseFolder), versionId: base.versionId },
+        }),
+  };
+}
+
+/** What is saved of a training that was cut short, or that took too long; undefined: nothing. */
+async function savedOf(
+  error: unknown,
+  { folder, canContinue }: KeptTraining,
+): Promise<SavedProgress | undefined> {
+  const mayContinue = isStemmaError(error, "TRAINING_STOPPED") || isStemmaError(error, "TRAINING_TOO_LONG");
+  if (!canContinue || !mayContinue) return undefined;
+  const saved = await savedProgress(nodeFiles(), folder).catch(() => undefined);
+  return saved === undefined || (saved.iteration === 0 && saved.pass === undefined) ? undefined : saved;
+}
+
 /** Adds to the error of an interrupted training how far its saved state goes. */
-async function withProgress(error: unknown, folder: string): Promise<unknown> {
-  const saved = await savedProgress(nodeFiles(), folder).catch((): SavedProgress => ({ iteration: 0 }));
-  const { iteration, pass } = saved;
-  if (iteration === 0 && pass === undefined) return error;
+function withProgress(error: unknown, { iteration }: SavedProgress): StemmaError {
   return new StemmaError(
-    "TRAINING_STOPPED",
+    isStemmaError(error) ? error.code : "TRAINING_STOPPED",
     `${messageOf(error)} Its state after step ${iteration} is kept for a week: run the same ` +
       "command again, and it continues there.",
     { cause: error, iteration },
   );
 }
 
-function progressOf({ phase, epoch, epochs, iteration, loss }: TrainingProgress): TrainProgress {
+function predictionOf(cost: PredictedCost, limits: CostLimits): Partial<TrainProgress> {
+  const { ms, isLeast } = cost;
+  const known = ms === undefined || isLeast === true ? {} : { predictedMs: ms };
+  return { prediction: costText(cost, limits), ...known, maxMinutes: limits.maxMinutes };
+}
+
+function progressOf(
+  { phase, epoch, epochs, iteration, loss }: TrainingProgress,
+  leftMs: number | undefined,
+): TrainProgress {
   const position =
     epoch === undefined ? phase : `${phase}: epoch ${epoch}${epochs === undefined ? "" : ` of ${epochs}`}`;
   const lossText = loss === undefined ? "" : `, loss ${loss.toPrecision(4)}`;
   return {
     state: "running",
-    line: `${position}${lossText}`,
+    line: `${position}${lossText}${leftMs === undefined ? "" : `, at most ${minutesText(leftMs)} left`}`,
+    ...(leftMs === undefined ? {} : { leftMs }),
     ...(iteration === undefined ? {} : { iteration }),
     ...(loss === undefined ? {} : { loss }),
   };

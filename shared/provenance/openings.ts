@@ -69,6 +69,11 @@ export interface OpenedProvenance {
   readonly openings: Openings;
 }
 
+/** The value of a committed member; undefined where it was redacted. */
+export function valueOf({ openings }: OpenedProvenance, name: string): CanonicalValue | undefined {
+  return Object.hasOwn(openings, name) ? openings[name]?.value : undefined;
+}
+
 /**
  * @param openings undefined where all of them were redacted
  * @throws PROVENANCE_INVALID, OPENINGS_MISMATCH, CANONICAL_JSON_INVALID

@@ -9,13 +9,18 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { isErrorCode, StemmaError } from "../errors.js";
 import { builtInEngineFolder } from "./engine-folder.js";
-import type { EngineNotice, TrainingProgress } from "./training.js";
+import type { EngineNotice, PlannedTraining, TrainingProgress } from "./training.js";
 
 export interface EngineProcessOptions {
   /** Aborting kills the child immediately and rejects with TRAINING_STOPPED. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
   readonly onNotice?: ((notice: EngineNotice) => void) | undefined;
+  /**
+   * Told before the first step what the training is going to do. Where it throws, the child is killed, nothing more is
+   * told of it, and the run rejects with what was thrown. An engine of an earlier release does not tell.
+   */
+  readonly onPlan?: ((planned: PlannedTraining) => Promise<void>) | undefined;
   /** The folder of the bundle; that of this build when absent. */
   readonly engineFolder?: string | undefined;
 }
@@ -129,17 +134,30 @@ function collectStderr(child: ChildProcess): () => string {
   return () => text;
 }
 
-/** Reports progress until the child closes its output; returns its typed error where it sent one. */
+/**
+ * Reports progress until the child closes its output; returns its typed error where it sent one.
+ * @throws what the caller has against the plan, once the child has ended
+ */
 async function readMessages(
   child: ChildProcess,
   options: EngineProcessOptions,
 ): Promise<StemmaError | undefined> {
   if (child.stdout === null) return undefined;
   let failure: StemmaError | undefined;
+  let refusal: { readonly error: unknown } | undefined;
   for await (const line of createInterface({ input: child.stdout, crlfDelay: Infinity })) {
+    // The child did not wait for the answer to its plan.
+    if (refusal !== undefined) continue;
     const message = parseMessage(line);
     if (message?.["type"] === "progress") options.onProgress?.(message as unknown as TrainingProgress);
     if (message?.["type"] === "notice") options.onNotice?.(message as unknown as EngineNotice);
+    if (message?.["type"] === "plan")
+      try {
+        await options.onPlan?.(message["planned"] as PlannedTraining);
+      } catch (error) {
+        refusal = { error };
+        child.kill("SIGKILL");
+      }
     if (message?.["type"] === "error") {
       const code = String(message["code"]);
       failure = new StemmaError(isErrorCode(code) ? code : "INTERNAL", String(message["message"]), {
@@ -147,6 +165,7 @@ async function readMessages(
       });
     }
   }
+  if (refusal !== undefined) throw refusal.error;
   return failure;
 }
 

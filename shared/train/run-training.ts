@@ -27,6 +27,7 @@ import { Streams } from "../random/streams.js";
 import { sha256 } from "../tensor/hash.js";
 import type { TensorFlow, TfLayersModel } from "./tensorflow.js";
 import { buildTrainable, type Trainable } from "./trainable.js";
+import { plannedTraining } from "./training-size.js";
 import type {
   Effort,
   FitSnapshot,
@@ -35,7 +36,13 @@ import type {
   PassProgress,
   TrainingProgressSoFar,
 } from "./training-state.js";
-import type { BackendChoice, TrainingJob, TrainingProgress, TrainingResult } from "./training.js";
+import type {
+  BackendChoice,
+  PlannedTraining,
+  TrainingJob,
+  TrainingProgress,
+  TrainingResult,
+} from "./training.js";
 
 export interface Checkpoint {
   readonly epoch: number;
@@ -75,6 +82,8 @@ export interface TrainingPorts {
   readonly environment: Readonly<Record<string, unknown>>;
   readonly fuseActivations?: ((model: TfLayersModel) => number) | undefined;
   onProgress?(progress: TrainingProgress): Promise<void> | void;
+  /** Called once, before tensors are made. */
+  onPlan?(planned: PlannedTraining): void;
   onCheckpoint?(checkpoint: Checkpoint): Promise<void>;
   readonly states?: TrainingStates | undefined;
   /** Trains members of ensembles at the same time; they are trained here when absent. */
@@ -120,6 +129,7 @@ export async function runTraining(
   const start = base?.model ?? (await recipe.initialModel(parameters, set, streams));
   const plan = withoutStopping(await recipe.plan(parameters, start.architecture, set), set, job);
   const resume = resumeOf(parameters, base);
+  ports.onPlan?.(plannedTraining(start.architecture, plan, set));
   const model = buildTrainable(ports.tf, start.architecture, start.tensors, {
     streams,
     frozenLayers: plan.frozenLayers,

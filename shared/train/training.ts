@@ -90,6 +90,17 @@ export interface EngineNotice {
   readonly iteration?: number | undefined;
 }
 
+/** What a training is going to do, told before its first step. */
+export interface PlannedTraining {
+  readonly samples: { readonly train: number; readonly validation: number; readonly heldOut: number };
+  /** At most so many. */
+  readonly epochs: number;
+  /** Of training-size.ts. */
+  readonly steps: number;
+  readonly operations: number;
+  readonly memoryBytes: number;
+}
+
 export type TrainingPhase =
   | "starting"
   | "reading data"

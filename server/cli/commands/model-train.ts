@@ -9,6 +9,13 @@ import { inputOption } from "../input-option.js";
 import { nameOf } from "../version-text.js";
 import { describeMetric } from "../../../shared/train/result-metadata.js";
 
+const help = `
+What it takes is predicted before its first step, from trainings by the same recipe that ran here,
+and is said at the start. One that would take longer than --max-minutes (default:
+limits.training.maxMinutes in server.json), or more memory than limits.training.memoryMiB, is
+refused; it is ended when its time is over. Where its state was saved, the same command goes on there.
+`;
+
 interface TrainChoices {
   readonly base?: string;
   readonly recipe: string;
@@ -16,6 +23,7 @@ interface TrainChoices {
   readonly name: string;
   readonly set: string[];
   readonly seed?: string;
+  readonly maxMinutes?: number;
   readonly dryRun: boolean;
 }
 
@@ -53,10 +61,12 @@ export function addModelTrainCommand(model: Command): void {
         "seed of every random stream; without it one is drawn and recorded",
       ),
     )
+    .addOption(inputOption("--max-minutes <n>", shape.maxMinutes))
     .option("--dry-run", "check everything, train nothing", false)
     .description(
       "train a model on this machine with the engine that devices use, and save it with its lineage",
     )
+    .addHelpText("after", help)
     .action(async (choices: TrainChoices, command: Command) =>
       withContext(command, (context) =>
         choices.dryRun ? checkTraining(choices, context) : trainCommand(choices, context),
@@ -82,16 +92,24 @@ async function checkTraining(
 }
 
 async function trainCommand(
-  { base, recipe, data, name, set, seed }: TrainChoices,
+  { base, recipe, data, name, set, seed, maxMinutes }: TrainChoices,
   { output, operations, options, signal }: CommandContext,
 ): Promise<void> {
+  let told: string | undefined;
   const report = await (
     await operations()
   ).train(
-    { fleet: options.fleet, recipe, data, name, base, parameters: parseAssignments(set), seed },
+    { fleet: options.fleet, recipe, data, name, base, parameters: parseAssignments(set), seed, maxMinutes },
     {
-      onProgress: (progress) => {
-        output.progress(progress.line, true);
+      onProgress: ({ line, prediction }) => {
+        const said = `${name}: ${prediction}`;
+        if (prediction !== undefined && said !== told) {
+          // It stays on the screen.
+          output.endProgress();
+          output.info(said);
+          told = said;
+        }
+        if (line !== said) output.progress(line, true);
       },
       signal,
     },

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { nodeClock } from "../../../shared/adapters/node-ports.js";
 import { appendValue, parseAssignments } from "../../../shared/cli/command-line.js";
 import { formatDuration, formatTime, type Column } from "../../../shared/cli/output.js";
 import { StemmaError } from "../../../shared/errors.js";
@@ -10,9 +11,11 @@ import { isHash } from "../../../shared/tensor/hash.js";
 import { bundleId, maxBundleBytes } from "../../../shared/train/own-recipes/bundle.js";
 import type { DatasetReference } from "../../../shared/train/training.js";
 import type { CallOutput } from "../../api/server-operations.js";
-import { recipeConfinementOf } from "../../configuration/config-file.js";
+import { maxMinutes } from "../../api/replay-schemas.js";
+import { recipeConfinementOf, trainingLimitsOf } from "../../configuration/config-file.js";
 import type { RecipeTrial, TrialResult } from "../../training/check-recipe.js";
 import { withContext, type CommandContext } from "../context.js";
+import { inputOption } from "../input-option.js";
 
 const help = `
 A recipe of one's own is one file, an ES module that imports nothing but stemma:recipe:
@@ -32,6 +35,7 @@ interface TrialChoices {
   readonly read: string[];
   readonly set: string[];
   readonly seed: string;
+  readonly maxMinutes?: number;
   readonly to?: string;
 }
 
@@ -51,7 +55,8 @@ export function addOwnRecipeCommands(recipe: Command): void {
       .option("--location <path>", "folder or file of the data")
       .option("--read <key=value>", "a parameter of the reader (repeatable)", appendValue, [])
       .option("--set <key=value>", "a parameter of the recipe (repeatable)", appendValue, [])
-      .option("--seed <number>", "seed of every random stream", "1");
+      .option("--seed <number>", "seed of every random stream", "1")
+      .addOption(inputOption("--max-minutes <n>", maxMinutes));
   onData(recipe.command("check"))
     .description("train twice, in two processes with other numbers of threads, and compare every tensor")
     .addHelpText("after", help)
@@ -146,6 +151,9 @@ async function withTrial<T>(
   body: (trial: RecipeTrial) => Promise<T>,
 ): Promise<T> {
   const bundle = await readBundle(path);
+  const { costLimitsOf } = await import("../../training/bounded-cost.js");
+  const { costText } = await import("../../training/training-cost.js");
+  const limits = costLimitsOf(await trainingLimitsOf(options.home), choices.maxMinutes);
   const folder = await mkdtemp(join(tmpdir(), "stemma-recipe-"));
   try {
     return await body({
@@ -155,6 +163,11 @@ async function withTrial<T>(
       parameters: parseAssignments(choices.set),
       seed: choices.seed,
       folder,
+      clock: nodeClock(),
+      limits,
+      onCost: (cost) => {
+        output.info(costText(cost, limits));
+      },
       signal,
       onProgress: ({ phase, epoch }) => {
         output.progress(epoch === undefined ? phase : `${phase}: epoch ${epoch}`, true);

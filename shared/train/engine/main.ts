@@ -296,6 +296,9 @@ async function trainInto(
       command: ownRecipe.command,
     },
     fuseActivations,
+    onPlan: (planned) => {
+      send({ type: "plan", planned });
+    },
     states: folder,
     onCheckpoint: (checkpoint) => folder.addCheckpoint(checkpoint),
   });

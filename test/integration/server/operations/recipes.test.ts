@@ -7,6 +7,7 @@ import { after, before, describe, it } from "node:test";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { checkRecipe, tryRecipe } from "../../../../server/training/check-recipe.js";
+import { nodeClock } from "../../../../shared/adapters/node-ports.js";
 import { bundleId } from "../../../../shared/train/own-recipes/bundle.js";
 import { recipeCommand } from "../../../../shared/train/own-recipes/confinement.js";
 import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
@@ -120,6 +121,8 @@ describe("a trial of a recipe", () => {
     parameters: { epochs: 1 },
     seed: "1",
     folder: join(folder, name),
+    clock: nodeClock(),
+    limits: { maxMinutes: 5, mostMinutes: 5, memoryLimitMb: 1024 },
   });
 
   it("gives the same tensors in two processes with one and two threads", async () => {

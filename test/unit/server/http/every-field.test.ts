@@ -241,6 +241,7 @@ const inputs = {
     base: model,
     parameters: { epochs: 3 },
     seed: "8",
+    maxMinutes: 9,
   },
   datasets: { fleet },
   addDataset: { fleet, name: "cells", kind: "battery-simulated", location: "/d", parameters: { vehicle: 2 } },

@@ -20,7 +20,7 @@ const limits = {
   ...defaultIngestLimits,
   claimMs: 600_000,
   claimMsPerHour: 900_000,
-  training: { maxMinutes: 60, memoryMiB: 100 },
+  training: { maxMinutes: 60, requestMinutes: 1440, memoryMiB: 100 },
 };
 const repository = {
   fleet: "cars",

@@ -1,23 +1,29 @@
-/** What the training of a story costs here, by its model and by earlier trainings, and what it may cost. */
+/** What a training costs here, by its model and by earlier trainings, and what it may cost. */
 import { isStemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Architecture, SaveRecord } from "../../shared/model/model.js";
+import { decodeMetadata } from "../../shared/model/metadata.js";
 import type { OpenedProvenance } from "../../shared/provenance/openings.js";
 import type { RecipeReference } from "../../shared/provenance/provenance.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { trainingSize, type TrainingSize } from "../../shared/train/training-size.js";
 import { readOpenedProvenance } from "../context/opened-provenance.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { defaultTrainingLimits, memoryLimitMb } from "../context/training-limits.js";
+import { defaultTrainingLimits, memoryLimitMb, type TrainingLimits } from "../context/training-limits.js";
+import { storyOfKey } from "../data/kept-story.js";
+import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import { ownDevice } from "../repository/state/naming.js";
 import {
+  costOfSize,
   predictCost,
   refuseTooCostly,
+  statedMs,
   statedTraining,
   type CostLimits,
   type MeasuredRun,
   type PredictedCost,
-} from "./replay-cost.js";
-import { trainingSize } from "./training-size.js";
+} from "./training-cost.js";
 
 /** Measured trainings that a prediction looks at, and versions whose records are read for them. */
 const maxRuns = 5;
@@ -30,8 +36,17 @@ export async function costLimits(
   { trainingLimits }: Pick<OperationsContext, "trainingLimits">,
   maxMinutes?: number,
 ): Promise<CostLimits> {
-  const limits = (await trainingLimits?.()) ?? defaultTrainingLimits;
-  return { maxMinutes: maxMinutes ?? limits.maxMinutes, memoryLimitMb: memoryLimitMb(limits) };
+  return costLimitsOf((await trainingLimits?.()) ?? defaultTrainingLimits, maxMinutes);
+}
+
+/** @param maxMinutes as of `costLimits`; the owner's limits bound it */
+export function costLimitsOf(limits: TrainingLimits, maxMinutes = limits.maxMinutes): CostLimits {
+  const mostMinutes = Math.max(limits.maxMinutes, limits.requestMinutes);
+  return {
+    maxMinutes: Math.min(maxMinutes, mostMinutes),
+    mostMinutes,
+    memoryLimitMb: memoryLimitMb(limits),
+  };
 }
 
 export interface CostQuestion {
@@ -52,8 +67,17 @@ export async function predictedCost(
   return predictCost(opened, { architecture: known, changed, measured });
 }
 
+/** Of a training that is about to begin: nothing is recorded of it. */
+export async function plannedCost(
+  repository: Costed,
+  recipe: RecipeReference,
+  size: TrainingSize,
+): Promise<PredictedCost> {
+  return costOfSize(size, { measured: await measuredRuns(repository, recipe) });
+}
+
 /**
- * Limits for a training that may be queued, or run.
+ * Limits for a replay that may be queued, or run.
  * @throws REPLAY_TOO_LONG, MEMORY_EXHAUSTED
  */
 export async function boundedCost(
@@ -89,23 +113,33 @@ function decoded(bytes: Uint8Array): Architecture | undefined {
   }
 }
 
-/** The latest trainings by a recipe that replays on this server proved, as far as the newest versions tell. */
+/**
+ * The latest trainings by a recipe that ran on this server, as far as the newest versions tell: replays that proved a
+ * version, and those whose version this server trained. What a device or an imported file states is not among them.
+ */
 async function measuredRuns(repository: Costed, recipe: RecipeReference): Promise<readonly MeasuredRun[]> {
   const runs: MeasuredRun[] = [];
-  const proved = repository
+  const ran = repository
     .versions()
-    .filter(({ replayed }) => replayed?.verdict === "proved" && replayed.workMs !== undefined);
-  for (const { record, replayed, versionId } of proved.slice(-maxRead).reverse()) {
+    .filter(({ record, replayed }) => record.device === ownDevice || provedMs(replayed) !== undefined);
+  for (const { record, replayed, versionId } of ran.slice(-maxRead).reverse()) {
     if (runs.length === maxRuns) break;
     const told = await toldOf(repository, versionId, record);
-    if (told !== undefined && isSameRecipe(told.recipe, recipe))
-      runs.push({ workMs: replayed?.workMs as number, size: told.size });
+    if (told === undefined || !isSameRecipe(told.recipe, recipe)) continue;
+    const workMs = provedMs(replayed) ?? told.ranMs;
+    if (workMs !== undefined) runs.push({ workMs, size: told.size });
   }
   return runs;
 }
 
+function provedMs(replayed: VersionSummary["replayed"]): number | undefined {
+  return replayed?.verdict === "proved" ? replayed.workMs : undefined;
+}
+
 interface Told {
   readonly recipe: RecipeReference | undefined;
+  /** Milliseconds that its training took on this server; undefined where it ran elsewhere. */
+  readonly ranMs: number | undefined;
   readonly size: MeasuredRun["size"];
 }
 
@@ -124,7 +158,20 @@ async function readTold(repository: Costed, record: SaveRecord): Promise<Told | 
   const training = opened && statedTraining(opened);
   const architecture = await architectureOf(repository, record);
   if (opened === undefined || training === undefined || architecture === undefined) return undefined;
-  return { recipe: opened.provenance.recipe, size: trainingSize(architecture, training) };
+  const ranHere = record.device === ownDevice && !(await isImported(repository, record));
+  return {
+    recipe: opened.provenance.recipe,
+    ranMs: ranHere ? statedMs(opened) : undefined,
+    size: trainingSize(architecture, training),
+  };
+}
+
+/** Whether a version came in a file, whose story states what it likes. */
+async function isImported(
+  { objects }: Pick<FleetRepository, "objects">,
+  { objects: { metadata } }: SaveRecord,
+): Promise<boolean> {
+  return metadata !== undefined && storyOfKey in decodeMetadata(await objects.read("metadata", metadata));
 }
 
 function isSameRecipe(a: RecipeReference | undefined, b: RecipeReference): boolean {

@@ -1,15 +1,13 @@
 /**
- * How long a training again will take and how much memory, predicted before it is queued; and how long it may take. A
- * record can state what it likes: its stated time counts only until a training by the same recipe was measured here,
- * never for less than the fastest machine takes, and whatever was predicted, a replay ends at its limit.
+ * How long a training or a replay will take and how much memory, predicted before its first step; and how long it may
+ * take. A record can state what it likes: its stated time counts only until a training by the same recipe was measured
+ * here, never for less than the fastest machine takes, and whatever was predicted, a training ends at its limit. Pure.
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { Architecture } from "../../shared/model/model.js";
 import type { Clock } from "../../shared/ports.js";
-import type { OpenedProvenance } from "../../shared/provenance/openings.js";
-import { maxMaxMinutes } from "../api/replay-schemas.js";
-import { valueOf } from "./story.js";
-import { trainingSize, type StatedTraining, type TrainingSize } from "./training-size.js";
+import { valueOf, type OpenedProvenance } from "../../shared/provenance/openings.js";
+import { trainingSize, type StatedTraining, type TrainingSize } from "../../shared/train/training-size.js";
 
 const minuteMs = 60_000;
 const MiB = 1024 ** 2;
@@ -37,6 +35,8 @@ export interface PredictedCost {
   readonly memoryBytes: number | undefined;
   /** What the time follows from, for errors: "by its record", … */
   readonly basis: string;
+  /** Nothing was measured or stated: it is what the fastest machine takes, and here it takes longer. */
+  readonly isLeast?: boolean;
 }
 
 /**
@@ -59,7 +59,18 @@ export function predictCost(opened: OpenedProvenance, inputs: CostInputs = {}): 
   const training = statedTraining(opened, changed);
   if (architecture === undefined || training === undefined)
     return { ms: stated, memoryBytes: undefined, basis: "by its record" };
-  const size = trainingSize(architecture, training);
+  return costOfSize(trainingSize(architecture, training), { measured, statedMs: stated });
+}
+
+/** What is known of a training beside its size. */
+export interface KnownCost {
+  /** Trainings by its recipe here. */
+  readonly measured: readonly MeasuredRun[];
+  /** What its record states. */
+  readonly statedMs?: number | undefined;
+}
+
+export function costOfSize(size: TrainingSize, { measured, statedMs: stated }: KnownCost): PredictedCost {
   const { memoryBytes } = size;
   const factors = measured
     .filter(({ workMs }) => workMs >= telling)
@@ -73,12 +84,9 @@ export function predictCost(opened: OpenedProvenance, inputs: CostInputs = {}): 
       basis: `by ${factors.length === 1 ? "an earlier training" : `${factors.length} earlier trainings`} of its recipe here`,
     };
   const least = Math.ceil(fastestMs(size));
-  const isLess = stated === undefined || stated < least;
-  return {
-    ms: isLess ? least : stated,
-    memoryBytes,
-    basis: isLess ? "by its epochs, its samples and the size of its model" : "by its record",
-  };
+  if (stated !== undefined && stated >= least) return { ms: stated, memoryBytes, basis: "by its record" };
+  const basis = "by its epochs, its samples and the size of its model";
+  return { ms: least, memoryBytes, basis, isLeast: true };
 }
 
 /** How large a training is, by its record; undefined where that was redacted or says nothing of it. */
@@ -146,24 +154,32 @@ function listOf(value: unknown): readonly unknown[] {
 
 export interface CostLimits {
   readonly maxMinutes: number;
+  /** That a request may allow. */
+  readonly mostMinutes: number;
   readonly memoryLimitMb: number;
 }
 
+export type TooLongCode = "REPLAY_TOO_LONG" | "TRAINING_TOO_LONG";
+
 /**
- * @throws REPLAY_TOO_LONG, MEMORY_EXHAUSTED, each with the prediction, the limit, and what raises it
+ * @param code of the error where it takes too long
+ * @throws REPLAY_TOO_LONG or TRAINING_TOO_LONG, MEMORY_EXHAUSTED, each with the prediction, the limit, and what raises
+ * it
  */
-export function refuseTooCostly(what: string, cost: PredictedCost, limits: CostLimits): void {
+export function refuseTooCostly(
+  what: string,
+  cost: PredictedCost,
+  limits: CostLimits,
+  code: TooLongCode = "REPLAY_TOO_LONG",
+): void {
   const { ms, memoryBytes, basis } = cost;
-  const { maxMinutes, memoryLimitMb } = limits;
+  const { maxMinutes, mostMinutes, memoryLimitMb } = limits;
   if (ms !== undefined && ms > maxMinutes * minuteMs) {
     const minutes = Math.ceil(ms / minuteMs);
     throw new StemmaError(
-      "REPLAY_TOO_LONG",
-      `The training of ${what} takes about ${minutes} minutes, ${basis}, and ${maxMinutes} are allowed. ` +
-        (minutes > maxMaxMinutes
-          ? `At most ${maxMaxMinutes} can be allowed, so it is not replayed.`
-          : `Allow more with --max-minutes ${Math.min(minutes * 2, maxMaxMinutes)}, or with limits.training.maxMinutes ` +
-            "in server.json."),
+      code,
+      `The training of ${what} takes ${cost.isLeast === true ? "at least" : "about"} ${minutes} minutes, ${basis}, and ` +
+        `${maxMinutes} are allowed. ${howToAllow(minutes, mostMinutes)}`,
       { predictedMs: ms, maxMinutes },
     );
   }
@@ -175,6 +191,29 @@ export function refuseTooCostly(what: string, cost: PredictedCost, limits: CostL
       `${memoryLimitMb} are allowed. Allow more with limits.training.memoryMiB in server.json, on a machine that has it.`,
     { predictedBytes: memoryBytes, memoryLimitMb },
   );
+}
+
+function howToAllow(minutes: number, mostMinutes: number): string {
+  return minutes > mostMinutes
+    ? `At most ${mostMinutes} can be allowed (limits.training.requestMinutes in server.json), so it is not begun. ` +
+        "Train fewer epochs, or on fewer samples."
+    : `Allow more with --max-minutes ${Math.min(minutes * 2, mostMinutes)}, or with limits.training.maxMinutes in ` +
+        "server.json.";
+}
+
+/** What a training is told when it begins. */
+export function costText({ ms, basis, isLeast }: PredictedCost, { maxMinutes }: CostLimits): string {
+  const ends = `it is ended after ${minutesText(maxMinutes * minuteMs)}`;
+  if (ms === undefined) return `how long it takes is not known; ${ends}`;
+  return isLeast === true
+    ? `how long it takes is not known, since no training by its recipe that was long enough to tell ran here; ${ends}`
+    : `predicted to take about ${minutesText(ms)}, ${basis}; ${ends}`;
+}
+
+export function minutesText(ms: number): string {
+  if (ms < minuteMs) return `${Math.ceil(ms / 1000)} s`;
+  const minutes = Math.ceil(ms / minuteMs);
+  return minutes === 1 ? "1 minute" : `${minutes} minutes`;
 }
 
 /** What `withinTime` gives where the work did not end in time. */

@@ -3,7 +3,10 @@
  * model, its parameters and the number of its samples. An estimate: shapes are followed through the layers as far as
  * their configuration states them. Pure.
  */
-import type { Architecture, LeafLayer } from "../../shared/model/model.js";
+import type { Architecture, LeafLayer } from "../model/model.js";
+import type { SampleSet } from "./datasets/dataset.js";
+import type { FitPlan } from "./fit-plan.js";
+import type { PlannedTraining } from "./training.js";
 
 /** What a story states of a training. Absent members: not stated, or redacted. */
 export interface StatedTraining {
@@ -20,6 +23,17 @@ export interface TrainingSize {
   readonly operations: number;
   /** Weights with gradients and two states of an optimizer, one batch with its gradients, all samples. */
   readonly memoryBytes: number;
+}
+
+/** What a plan comes to. Early stopping may end sooner. */
+export function plannedTraining(
+  architecture: Architecture,
+  { epochs, batchSize, ensemble }: FitPlan,
+  { train, validation, heldOut }: SampleSet,
+): PlannedTraining {
+  const samples = { train: train.count, validation: validation.count, heldOut: heldOut.count };
+  const members = ensemble?.members ?? 1;
+  return { samples, epochs, ...trainingSize(architecture, { samples, epochs, batchSize, members }) };
 }
 
 /** Backward passes take about twice what a forward pass does. */
@@ -117,7 +131,8 @@ function formOf(layer: LeafLayer, before: Form): Form {
 function positionsAfter({ className, config }: LeafLayer, { positions }: Form): number {
   const axes = Number(/([123])D/.exec(className)?.[1] ?? 1);
   const strides = numbersOf(config["strides"] ?? config["pool_size"] ?? 1);
-  const factor = strides.length === 1 ? (strides[0] as number) ** axes : product(strides);
+  const factor =
+    strides.length === 1 ? product(new Array<number>(axes).fill(strides[0] as number)) : product(strides);
   return className.includes("Transpose") ? positions * factor : Math.max(1, Math.ceil(positions / factor));
 }
 

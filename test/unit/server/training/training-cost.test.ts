@@ -1,15 +1,20 @@
-/** What a replay takes, as predicted, and that it ends at its limit whatever its record states. */
+/** What a training takes, as predicted, and that it ends at its limit whatever its record states. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  costText,
+  minutesText,
   predictCost,
   refuseTooCostly,
   statedMs,
   tooLong,
   withinTime,
   type CostLimits,
-} from "../../../../server/replay/replay-cost.js";
-import { modelSize, trainingSize } from "../../../../server/replay/training-size.js";
+} from "../../../../server/training/training-cost.js";
+import { modelSize, trainingSize } from "../../../../shared/train/training-size.js";
+import { defaultTrainingLimits } from "../../../../server/context/training-limits.js";
+import { costLimitsOf } from "../../../../server/training/bounded-cost.js";
+import { TrainingPace } from "../../../../server/training/training-pace.js";
 import type { Architecture, LeafLayer } from "../../../../shared/model/model.js";
 import type { OpenedProvenance } from "../../../../shared/provenance/openings.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
@@ -113,7 +118,7 @@ test("more than is allowed is refused with the prediction, the limit and what ra
   const cost = (ms: number | undefined, memoryBytes?: number): void => {
     refuseTooCostly("m:1", { ms, memoryBytes, basis: "by its record" }, limits);
   };
-  let limits: CostLimits = { maxMinutes: 60, memoryLimitMb: 100 };
+  let limits: CostLimits = { maxMinutes: 60, mostMinutes: 10_080, memoryLimitMb: 100 };
   cost(60 * 60_000, 100 * 1024 ** 2);
   cost(undefined);
   assert.throws(() => cost(61 * 60_000), {
@@ -150,4 +155,39 @@ test("work ends at its limit, and for its caller; what ends before leaves no tim
   const after = { after: () => () => (hasTimer = false) };
   assert.equal(await withinTime(after as never, { maxMinutes: 60 }, () => Promise.resolve(7)), 7);
   assert.equal(hasTimer, false);
+});
+
+test("a training is told what it takes, and nothing where no rate is known", () => {
+  const limits = { maxMinutes: 60, mostMinutes: 1440, memoryLimitMb: 100 };
+  const basis = "by 2 earlier trainings of its recipe here";
+  assert.equal(
+    costText({ ms: 90_000, memoryBytes: 1, basis }, limits),
+    `predicted to take about 2 minutes, ${basis}; it is ended after 60 minutes`,
+  );
+  assert.match(
+    costText({ ms: 90_000, memoryBytes: 1, basis, isLeast: true }, limits),
+    /is not known, since no/,
+  );
+  assert.match(costText({ ms: undefined, memoryBytes: 1, basis }, limits), /is not known; it is ended/);
+  assert.deepEqual([1, 59_001, 60_000, 60_001].map(minutesText), ["1 s", "60 s", "1 minute", "2 minutes"]);
+});
+
+test("a request allows no more than the owner lets it, and never less than the owner's own limit", () => {
+  const limits = { ...defaultTrainingLimits, maxMinutes: 30, requestMinutes: 100 };
+  assert.equal(costLimitsOf(limits).maxMinutes, 30);
+  assert.equal(costLimitsOf(limits, 99).maxMinutes, 99);
+  assert.equal(costLimitsOf(limits, 10_080).maxMinutes, 100);
+  assert.equal(costLimitsOf({ ...limits, requestMinutes: 10 }).maxMinutes, 30);
+});
+
+test("what is left of a training follows from the steps that were seen", () => {
+  const pace = new TrainingPace();
+  const at = (iteration: number, atMs: number): number | undefined =>
+    pace.leftMs({ phase: "training", iteration, iterations: 1000 }, atMs);
+  assert.equal(pace.leftMs({ phase: "reading data" }, 0), undefined);
+  assert.equal(at(100, 50_000), undefined, "the first report tells no rate");
+  assert.equal(at(110, 52_000), undefined, "too short to tell");
+  assert.equal(at(200, 60_000), 80_000);
+  assert.equal(at(1000, 140_000), 0);
+  assert.equal(new TrainingPace().leftMs({ phase: "evaluating after" }, 1), undefined);
 });
