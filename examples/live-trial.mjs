@@ -1,12 +1,15 @@
 // A device's own software that takes part in trials on live inputs; docs/live-trials.md explains it. Node only.
-// It runs a linear model ("weight" and "bias", as own-trainer.mjs makes them) on live inputs, and beside it the
-// version that the agent has on trial. It ends when the agent closes the connection; the service that runs it starts
-// it again.
-//   node live-trial.mjs AGENT_HOME LINE < inputs.jsonl      {"values": […], "label": …} a line
-import { readFileSync } from "node:fs";
+// It runs a linear model on live inputs, and beside it the version that the agent has on trial: one of a table (recipe
+// linear-regression), which makes its inputs by its own pipeline.json, since another version may have other scales; or
+// one that takes numbers ("weight" and "bias", as own-trainer.mjs makes them). It ends when the agent closes the
+// connection; the service that runs it starts it again.
+//   node live-trial.mjs AGENT_HOME LINE < inputs.jsonl      {"values": […], "label": …} a line; of a table
+//                                                          {"row": {"column": value, …}, "label": …}
+import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { inputsOf, linearModel, outputsOf, tablePipeline, tensorsOf } from "./table-inputs.mjs";
 
 const [home, line] = process.argv.slice(2);
 const askMs = 30_000; // How often it asks what is on trial.
@@ -27,29 +30,32 @@ function openAgent() {
   };
 }
 
+/** What a version makes of one live input. */
 function load(folder) {
-  const bytes = readFileSync(join(folder, "model.safetensors"));
-  const start = 8 + Number(bytes.readBigUInt64LE(0));
-  const header = JSON.parse(bytes.subarray(8, start));
-  const numbers = (name) => {
-    const [from, to] = header[name].data_offsets;
-    return new Float32Array(Uint8Array.from(bytes.subarray(start + from, start + to)).buffer);
-  };
-  return { weight: numbers("weight"), bias: numbers("bias") };
+  const tensors = tensorsOf(readFileSync(join(folder, "model.safetensors")));
+  const path = join(folder, "pipeline.json");
+  if (existsSync(path)) {
+    const pipeline = tablePipeline(readFileSync(path));
+    const model = linearModel(tensors);
+    return (row) => outputsOf(model, inputsOf(pipeline, row));
+  }
+  const { weight, bias } = tensors;
+  return (values) =>
+    [...bias.numbers].map((each, row) =>
+      values.reduce((sum, value, at) => sum + value * weight.numbers[row * values.length + at], each),
+    );
 }
 
 /** @throws where an output is not a number */
-function run({ weight, bias }, values) {
+function run(model, values) {
   const startMs = performance.now();
-  const outputs = [...bias].map((each, row) =>
-    values.reduce((sum, value, at) => sum + value * weight[row * values.length + at], each),
-  );
+  const outputs = model(values);
   if (!outputs.every(Number.isFinite)) throw new Error("an output is not a number");
   return { outputs, ms: Math.max(performance.now() - startMs, 1e-6) };
 }
 
 /** What both make of one input, as the agent takes it. */
-function compare(models, { values, label }) {
+function compare(models, { row, values = row, label }) {
   const ran = {};
   for (const name of ["running", "trial"])
     try {

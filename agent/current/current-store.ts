@@ -106,6 +106,22 @@ export class CurrentStore {
     }
   }
 
+  /** A file of an installed version, as its manifest names it; undefined: it has none, or it is damaged. */
+  async fileOf(versionId: Hash, name: string): Promise<Uint8Array | undefined> {
+    const folder = this.folderOf(versionId);
+    try {
+      const { files } = JSON.parse(
+        new TextDecoder().decode(await this.files.read(join(folder, "manifest.json"))),
+      ) as CurrentManifest;
+      const listed = Object.hasOwn(files, name) ? files[name] : undefined;
+      if (listed === undefined) return undefined;
+      const bytes = await this.files.read(join(folder, name));
+      return createHash("sha256").update(bytes).digest("hex") === listed.sha256 ? bytes : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
   async #isFile(path: string, byteLength: number, sha256: string): Promise<boolean> {
     if ((await this.files.stat(path))?.size !== byteLength) return false;
     const hash = createHash("sha256");

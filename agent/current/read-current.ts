@@ -7,6 +7,7 @@
  *         manifest.json              format, versionId, name, contentId, root, files {name: {bytes, sha256}}
  *         model.safetensors          all tensors
  *         architecture.json          layers and their connections, when the model has an architecture
+ *         pipeline.json              how what an application has becomes its inputs, where that is recorded
  *
  * The link is switched atomically, so a program that opens two files through it may get files of two
  * models. Therefore resolve the link once, and open everything below the folder that it named. The last

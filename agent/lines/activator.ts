@@ -7,6 +7,7 @@ import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
 import type { SaveRecord } from "../../shared/model/model.js";
+import { pipelineFileName } from "../../shared/provenance/pipeline-file-name.js";
 import { optimizerFileName, safetensorsOfOptimizer } from "../../shared/recover/optimizer-file.js";
 import { safetensorsChunks } from "../../shared/tensor/safetensors.js";
 import { recoverModel } from "../../shared/recover/recover-model.js";
@@ -20,6 +21,7 @@ import { activeVersion, newestVersion } from "../outbox/outbox-state.js";
 import type { ReleaseTrust } from "../releases/release-trust.js";
 import type { Profile } from "../settings/profile.js";
 import { mayRun, nextActivation } from "./activation.js";
+import { pipelineFile } from "./pipeline-file.js";
 import type { LineSwitch, SwitchHooks } from "./switch-hooks.js";
 
 export interface ActivatorOptions {
@@ -273,6 +275,7 @@ export class Activator {
         versionId,
         text: `the installed model ${versionId.slice(0, 12)} of ${line} is not as its manifest states; it is installed again. Check the disk`,
       });
+    const before = await current.fileOf(versionId, pipelineFileName);
     await current.discard(versionId);
     const bytes = outbox.entry(versionId)?.tensorBytes ?? 0;
     const verdict = judgeDisk(profile.disk, await this.options.diskUse(), "install", bytes);
@@ -289,6 +292,11 @@ export class Activator {
     await current.install({ versionId, name: record.name, contentId: record.contentId, root: record.root }, [
       ...slotFilesOf(model),
       ...(await this.#optimizerFile(versionId, record)),
+      ...(await pipelineFile(
+        { objects: outbox.objects, current, entry: (id) => outbox.entry(id), before },
+        versionId,
+        record,
+      )),
     ]);
   }
 

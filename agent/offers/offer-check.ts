@@ -57,19 +57,26 @@ export function checkOffer(
   return { record, carried };
 }
 
+/** What is fetched beside a model's own objects. */
+export interface OfferExtras {
+  readonly optimizer: Hash | undefined;
+  readonly pipeline: Hash | undefined;
+}
+
 /**
  * Objects of the model that are neither stored nor in memory; their sizes are not known. What the training used
  * (data, checkpoints) is not fetched: a device runs the model.
- * @param optimizer tree of the optimizer's state, where the line's training goes on from it
+ * @param extras tree of the optimizer's state, where the line's training goes on from it; the input pipeline
  */
 export function lackingObjects(
   record: SaveRecord,
   store: ObjectReader,
   inMemory: SmallObjects,
-  optimizer: Hash | undefined,
+  { optimizer, pipeline }: OfferExtras,
 ): readonly ObjectRef[] {
   const trees = optimizer === undefined ? [] : [{ kind: "tree" as const, id: optimizer }];
-  return [...modelObjectsOf(record), ...trees]
+  const pipelines = pipeline === undefined ? [] : [{ kind: "pipeline" as const, id: pipeline }];
+  return [...modelObjectsOf(record), ...trees, ...pipelines]
     .filter(({ id }) => !store.has(id) && !inMemory.has(id))
     .map(({ kind, id }) => ({ kind, id, byteLength: 0 }));
 }

@@ -8,7 +8,9 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import type { Clock, Log } from "../../shared/ports.js";
+import { maxPipelineBytes } from "../../shared/provenance/pipeline-file-name.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
+import { objectId } from "../../shared/tensor/hash.js";
 import { sourceOfTensor, tensorOfSource, type Hash, type Tensor } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { decideDownloadCoding, prefersLowRank } from "../../shared/wire/coding/decide-coding.js";
@@ -27,6 +29,7 @@ import {
   lackingObjects,
   lackingTensors,
   leavesOfOffer,
+  type OfferExtras,
   type SmallObjects,
 } from "./offer-check.js";
 import { sharedVersions } from "./shared-versions.js";
@@ -68,6 +71,7 @@ interface OfferedVersion {
   readonly leaves: LeafTable;
   /** Its small objects that are not in the store. */
   readonly carried: SmallObjects;
+  readonly pipeline: Hash | undefined;
   /** Bytes of all its tensors. */
   readonly tensorBytes: number;
 }
@@ -102,11 +106,12 @@ export class Offers {
     const { record, carried } = checkOffer(offer, enrolment);
     const known = outbox.entry(offer.versionId);
     const { versionId } = offer;
-    await this.options.releases.requireOffered(
+    const pipeline = await this.options.releases.requireOffered(
       { versionId, isOwn: known?.origin === "trained" },
       record,
-      offer.release,
+      offer,
     );
+    if (pipeline !== undefined) carryPipeline(carried, pipeline, offer);
     if (known?.lines.includes(offer.line) === true) return;
     log.info("offered", {
       line: offer.line,
@@ -115,7 +120,8 @@ export class Offers {
       text: `the server offers ${offer.name}:${offer.version} to ${offer.line}`,
     });
     const optimizer = this.options.resumesOptimizer(offer.line) ? record.uses?.optimizer : undefined;
-    await this.#fetchObjects(offer, { record, optimizer }, carried);
+    await this.#fetchObjects(offer, record, carried, { optimizer, pipeline });
+    if (pipeline !== undefined) await this.#requireShortPipeline(carried, pipeline);
     const model = await leavesOfOffer(record, (kind, id) => this.#readSmall(carried, kind, id));
     const state =
       optimizer === undefined ? [] : decodeTree(await this.#readSmall(carried, "tree", optimizer)).leaves;
@@ -129,7 +135,7 @@ export class Offers {
         `The offered model ${offer.name}:${offer.version} does not fit: ${verdict.reason}. Free some space or raise the profile's disk budget.`,
         { versionId: offer.versionId },
       );
-    await this.#fetchTensors({ offer, leaves, carried, tensorBytes: bytes }, record);
+    await this.#fetchTensors({ offer, leaves, carried, pipeline, tensorBytes: bytes }, record);
     log.info("fetched", {
       line: offer.line,
       versionId: offer.versionId,
@@ -140,10 +146,11 @@ export class Offers {
 
   async #fetchObjects(
     offer: Offer,
-    { record, optimizer }: { readonly record: SaveRecord; readonly optimizer: Hash | undefined },
+    record: SaveRecord,
     carried: SmallObjects,
+    extras: OfferExtras,
   ): Promise<void> {
-    const refs = lackingObjects(record, this.options.outbox.objects, carried, optimizer);
+    const refs = lackingObjects(record, this.options.outbox.objects, carried, extras);
     if (refs.length === 0) return;
     const download = await this.options.downloads.fetch(offer.versionId, refs, maxSmallBytes);
     try {
@@ -205,7 +212,7 @@ export class Offers {
    * @param download its missing tensors; undefined: none is missing
    */
   async #keep(
-    { offer, leaves, carried, tensorBytes }: OfferedVersion,
+    { offer, leaves, carried, pipeline, tensorBytes }: OfferedVersion,
     download: Download | undefined,
   ): Promise<void> {
     const { outbox, clock } = this.options;
@@ -234,6 +241,7 @@ export class Offers {
           version: offer.version,
           tensorBytes,
           ...(offer.staged === true ? { staged: true as const } : {}),
+          ...(pipeline === undefined ? {} : { pipeline }),
         },
         async (pack) => {
           for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);
@@ -271,10 +279,28 @@ export class Offers {
     }
   }
 
+  /** @throws SIZE_OVER_LIMIT */
+  async #requireShortPipeline(carried: SmallObjects, pipeline: Hash): Promise<void> {
+    const { length } = await this.#readSmall(carried, "pipeline", pipeline);
+    if (length > maxPipelineBytes)
+      throw new StemmaError(
+        "SIZE_OVER_LIMIT",
+        `The input pipeline of the offered model has ${length} bytes; ${maxPipelineBytes} are taken. Release the ` +
+          "version without it: stemma release create --no-pipeline.",
+        { pipeline },
+      );
+  }
+
   #readSmall(carried: SmallObjects, kind: ObjectKind, id: Hash): Promise<Uint8Array> {
     const held = carried.get(id);
-    return held === undefined ? this.options.outbox.objects.read(kind, id) : Promise.resolve(held.bytes);
+    return held?.kind === kind ? Promise.resolve(held.bytes) : this.options.outbox.objects.read(kind, id);
   }
+}
+
+/** An offer that brings another one's bytes brings none: the pipeline is fetched. */
+function carryPipeline(carried: SmallObjects, id: Hash, { pipeline }: Offer): void {
+  const bytes = pipeline?.data;
+  if (bytes !== undefined && objectId("pipeline", bytes) === id) carried.set(id, { kind: "pipeline", bytes });
 }
 
 function noTensors(): never {

@@ -50,6 +50,8 @@ export type AgentFact =
       readonly tensorBytes: number;
       /** The line runs it only after an offer that is not staged. */
       readonly staged?: true;
+      /** Its input pipeline (object of kind "pipeline"); absent: it came without one. */
+      readonly pipeline?: Hash;
     })
   /** A signed receipt came and was verified. */
   | (At & {

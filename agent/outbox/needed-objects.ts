@@ -15,7 +15,7 @@ import type { OutboxEntry } from "./outbox-state.js";
  */
 export async function neededObjects(
   objects: Pick<ObjectReader, "read" | "has">,
-  { versionId, origin }: Pick<OutboxEntry, "versionId" | "origin">,
+  { versionId, origin, pipeline }: Pick<OutboxEntry, "versionId" | "origin" | "pipeline">,
 ): Promise<readonly Hash[]> {
   const record = decodeSaveRecord(await objects.read("record", versionId));
   const { leaves } = decodeTree(await objects.read("tree", record.objects.tree));
@@ -23,6 +23,7 @@ export async function neededObjects(
     versionId,
     ...modelObjectsOf(record).map(({ id }) => id),
     ...leaves.map(({ tensor }) => tensor),
+    ...(pipeline === undefined ? [] : [pipeline]),
   ];
   if (origin !== "trained") {
     // Fetched where the line's training goes on from it.

@@ -172,8 +172,10 @@ export class OutboxFold {
     if (fact.type === "saved") line.sequence = Math.max(line.sequence, fact.sequence);
     else if (fact.staged === true) line.staged.push(fact.versionId);
     const entry = known ?? entryOf(fact);
+    const pipeline = fact.type === "adopted" ? fact.pipeline : undefined;
     this.#entries.set(fact.versionId, {
       ...entry,
+      ...(pipeline === undefined ? {} : { pipeline }),
       lines: [...entry.lines, fact.line],
       orders: { ...entry.orders, [fact.line]: line.arrivals },
     });

@@ -26,6 +26,8 @@ export interface OutboxEntry {
   readonly sequence: number;
   readonly bases: readonly Hash[];
   readonly tensorBytes: number;
+  /** Of a version from the server: its input pipeline (object of kind "pipeline"); absent: it came without one. */
+  readonly pipeline?: Hash | undefined;
   /** Bytes of what its training used and left beside the model; absent where there is nothing. */
   readonly usesBytes?: number | undefined;
   readonly savedAtMs: number;

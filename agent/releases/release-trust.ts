@@ -18,7 +18,7 @@ import {
 import type { Root } from "../../shared/trust/releases/metadata.js";
 import { SetCollector } from "../../shared/trust/releases/release-set.js";
 import { freshTargets, updateReleases } from "../../shared/trust/releases/trusted-releases.js";
-import type { Birth, OfferedRelease, ReleasePart } from "../../shared/wire/messages.js";
+import type { Birth, Offer, ReleasePart } from "../../shared/wire/messages.js";
 import { OwnVersions } from "./own-versions.js";
 import { loadTrusted, saveTrusted, type TrustedFile } from "./trusted-file.js";
 import type { ReleasePin, ReleasePolicy } from "./release-pin.js";
@@ -147,23 +147,32 @@ export class ReleaseTrust {
 
   /**
    * As `requireInstallable`, for an offered version; where it brings a manifest, that is the signed one and of this
-   * version.
+   * version, and names the input pipeline that is offered with it.
+   * @returns the pipeline that may be installed: the server's word for one is enough only where it is for a version
    * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN too
    */
   async requireOffered(
     candidate: Candidate,
     record: SaveRecord,
-    release: OfferedRelease | undefined,
-  ): Promise<void> {
+    { release, pipeline }: Pick<Offer, "release" | "pipeline">,
+  ): Promise<Hash | undefined> {
     await this.requireInstallable(candidate);
-    if (this.policy === "off" || this.file === undefined || release === undefined) return;
-    if (candidate.isOwn || this.own.has(candidate.versionId)) return;
-    const { name, manifest } = release;
+    const { versionId } = candidate;
+    const needsNone = candidate.isOwn || this.own.has(versionId);
+    if (this.policy === "off" || this.file === undefined || release === undefined || needsNone)
+      return this.policy === "required" ? undefined : pipeline?.id;
+    const { name } = release;
     const targets = freshTargets(this.file.trusted, this.#nowMs()).signed;
-    requireManifestOf(verifyManifest(targets, name, manifest), name, {
-      versionId: candidate.versionId,
-      record,
-    });
+    const manifest = verifyManifest(targets, name, release.manifest);
+    requireManifestOf(manifest, name, { versionId, record });
+    if (pipeline !== undefined && pipeline.id !== manifest.pipeline)
+      throw new StemmaError(
+        "RELEASE_MISMATCH",
+        `The input pipeline that is offered with the release ${name} is not the one that the fleet's owner signed. ` +
+          "Nothing was installed; create the release again from the version that is meant.",
+        { name },
+      );
+    return pipeline?.id;
   }
 
   /** Whose signature a restore of the server needs: the owner's, where this device demands releases. */

@@ -1,7 +1,7 @@
 /**
  * What a device fetches of a version, as the objects of a stream. Only objects of the version are served, each
- * once: of a version that was given to the device the model, and the optimizer's state for a training that
- * goes on from it; of one that the device sent also everything else that its training used. An engine is
+ * once: of a version that was given to the device the model, its input pipeline, and the optimizer's state for a
+ * training that goes on from it; of one that the device sent also everything else that its training used. An engine is
  * served to nobody; devices run the one they are installed with.
  */
 import { StemmaError } from "../../shared/errors.js";
@@ -19,6 +19,7 @@ import {
 } from "../../shared/wire/transfer/stream.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import { offeredExtras } from "./offered-pipeline.js";
 
 /** What a fetch asks for, as objects of a stream. */
 export interface FetchedStream {
@@ -34,7 +35,7 @@ export interface FetchedStream {
  */
 const readBytes = 512 * 1024;
 
-type Repository = Pick<FleetRepository, "objects" | "leaves">;
+type Repository = Pick<FleetRepository, "objects" | "leaves" | "isRedacted" | "get" | "releases">;
 
 /**
  * @param withUses whether the device sent the version itself, so that it had everything of it
@@ -64,11 +65,13 @@ export async function fetchedStream(
   for (const { kind, id } of refs) {
     const leaf = kind === "tensor" ? leaves.get(id) : undefined;
     const known = kind === "tensor" ? undefined : kinds.get(id);
+    const pipeline = kind === "pipeline" ? await pipelineOf(repository, versionId, id) : undefined;
     if (leaf !== undefined)
       objects.push({
         byteLength: tensorByteLength(leaf.dtype, leaf.shape),
         chunks: () => repository.objects.openTensor(id, { verify: false, pieceBytes: readBytes }).chunks(),
       });
+    else if (pipeline !== undefined) objects.push(streamObjectOfBytes(pipeline));
     else if (known !== undefined && known === kind) objects.push(await openObject(repository, known, id));
     else
       throw new StemmaError(
@@ -88,7 +91,7 @@ export async function fetchedStream(
 }
 
 async function leavesOf(
-  { objects, leaves }: Repository,
+  { objects, leaves }: Pick<Repository, "objects" | "leaves">,
   { versionId, record }: VersionSummary,
   withUses: boolean,
 ): Promise<ReadonlyMap<Hash, Leaf>> {
@@ -101,7 +104,21 @@ async function leavesOf(
   return byTensor([...model, ...decodeTree(await objects.read("tree", uses.optimizer)).leaves]);
 }
 
-async function openObject({ objects }: Repository, kind: ObjectKind, id: Hash): Promise<StreamObject> {
+/** It is not stored: it follows from the record. */
+async function pipelineOf(
+  repository: Repository,
+  versionId: Hash,
+  id: Hash,
+): Promise<Uint8Array | undefined> {
+  const { pipeline } = await offeredExtras(repository, versionId);
+  return pipeline?.id === id ? pipeline.bytes : undefined;
+}
+
+async function openObject(
+  { objects }: Pick<Repository, "objects">,
+  kind: ObjectKind,
+  id: Hash,
+): Promise<StreamObject> {
   return isStreamed(kind)
     ? storedStreamObject(objects.openStream(kind, id))
     : streamObjectOfBytes(await objects.read(kind, id));

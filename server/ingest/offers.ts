@@ -6,13 +6,13 @@ import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { modelObjectsOf } from "../../shared/model/record-objects.js";
 import { signOffer } from "../../shared/trust/signatures.js";
-import { releasesOf } from "../../shared/trust/releases/manifest.js";
-import type { LineHead, OfferedRelease, SmallObject } from "../../shared/wire/messages.js";
+import type { LineHead, SmallObject } from "../../shared/wire/messages.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { ServerSigner } from "../repository/home.js";
 import { isKnown } from "./claims.js";
 import { fittingInline, type DeviceSender } from "./device-sender.js";
+import { offeredExtras } from "./offered-pipeline.js";
 
 export interface OfferParts {
   readonly repository: Pick<
@@ -26,6 +26,7 @@ export interface OfferParts {
     | "get"
     | "claim"
     | "releases"
+    | "isRedacted"
   >;
   readonly signer: ServerSigner;
   readonly sender: DeviceSender;
@@ -35,6 +36,11 @@ export interface OfferParts {
 
 /** Objects of the model up to this many bytes travel inside the offer. */
 const maxInlineBytes = 16 * 1024;
+
+/** An input pipeline as far as it travels inside the offer; beside a long record the device fetches it. */
+function inlined(bytes: Uint8Array, record: Uint8Array): Uint8Array | undefined {
+  return bytes.length <= maxInlineBytes && record.length <= maxInlineBytes ? bytes : undefined;
+}
 
 export class Offers {
   /** The version that each line runs, as connected devices named them in their births and reported since. */
@@ -120,17 +126,6 @@ export class Offers {
     return false;
   }
 
-  /** The release of a version, as the director names it to a device; undefined: it was not released. */
-  async #releaseOf(versionId: Hash): Promise<OfferedRelease | undefined> {
-    const releases = await this.parts.repository.releases();
-    if (releases === undefined) return undefined;
-    const [name] = releasesOf(releases.published.targets.signed, versionId);
-    const manifest = name === undefined ? undefined : releases.manifests[name];
-    return name === undefined || manifest === undefined
-      ? undefined
-      : { name, manifest: Buffer.from(manifest, "utf8") };
-  }
-
   async #offer(
     device: string,
     line: string,
@@ -149,8 +144,10 @@ export class Offers {
     const generation = repository.device(device)?.generation;
     const { fleet } = repository;
     const signature = signOffer(signer, { fleet, device, line, versionId, generation, staged });
-    const release = await this.#releaseOf(versionId);
-    const inline = fittingInline(objects, record.length + (release?.manifest.length ?? 0));
+    const { release, pipeline } = await offeredExtras(repository, versionId);
+    const pipelineData = pipeline === undefined ? undefined : inlined(pipeline.bytes, record);
+    const fixedBytes = record.length + (release?.manifest.length ?? 0) + (pipelineData?.length ?? 0);
+    const inline = fittingInline(objects, fixedBytes);
     await sender.send(device, {
       type: "offer",
       line,
@@ -163,6 +160,7 @@ export class Offers {
       generation,
       staged: staged || undefined,
       release,
+      pipeline: pipeline && { id: pipeline.id, data: pipelineData },
     });
     this.parts.onOffered(
       device,

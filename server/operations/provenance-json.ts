@@ -2,6 +2,7 @@
 import { decodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
 import type { SaveRecord } from "../../shared/model/model.js";
 import { diffProvenance, viewOf } from "../../shared/provenance/diff-provenance.js";
+import { plainOf } from "../../shared/provenance/plain-value.js";
 import type { ProvenanceDiffJson } from "../api/version-schemas.js";
 import { readOpenedProvenance, type ProvenanceStore } from "../context/opened-provenance.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
@@ -51,15 +52,4 @@ export function jsonOf(bytes: Uint8Array): unknown {
   } catch {
     return text.slice(0, 4096);
   }
-}
-
-/** Turns 64-bit integers into texts, since JSON numbers are exact only up to 2^53. */
-function plainOf(value: CanonicalValue | undefined): unknown {
-  if (typeof value === "bigint") return String(value);
-  if (Array.isArray(value)) return value.map(plainOf);
-  if (typeof value === "object" && value !== null)
-    return Object.fromEntries(
-      Object.entries(value).map(([key, member]) => [key, plainOf(member as CanonicalValue)]),
-    );
-  return value;
 }

@@ -2,6 +2,7 @@
 import type { ServerOperations } from "../api/server-operations.js";
 import type { FleetReleasesAnswer } from "../api/release-definitions.js";
 import type { OperationsContext } from "../context/operations-context.js";
+import { pipelineOfVersion } from "../data/version-pipeline.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { StemmaError } from "../../shared/errors.js";
 import { isHash } from "../../shared/tensor/hash.js";
@@ -24,7 +25,8 @@ export function releaseOperations({
       if (model.startsWith(recipePrefix))
         return { fleet, ...(await releasedRecipe(repository, model.slice(recipePrefix.length))) };
       const { versionId, record, tensorBytes, name, version } = repository.resolve(model);
-      const manifest = encodeManifest(manifestOf(versionId, record, tensorBytes));
+      const pipeline = (await pipelineOfVersion(repository, versionId))?.id;
+      const manifest = encodeManifest(manifestOf(versionId, record, { tensorBytes, pipeline }));
       return { fleet, model: `${name}:${version}`, manifest: Buffer.from(manifest).toString("utf8") };
     },
     publishReleases: async ({ fleet, change: text, dryRun = false }) => {

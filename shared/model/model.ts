@@ -117,6 +117,7 @@ export const objectKinds = [
   "evaluation",
   "predictions",
   "release",
+  "pipeline",
 ] as const;
 export type ObjectKind = (typeof objectKinds)[number];
 

@@ -55,6 +55,7 @@ const kindCodes: Readonly<Record<ObjectKind | "tensor", number>> = {
   evaluation: 16,
   predictions: 17,
   release: 18,
+  pipeline: 19,
 };
 const kindOfCode = new Map(
   Object.entries(kindCodes).map(([kind, code]) => [code, kind as ObjectKind | "tensor"]),

@@ -207,6 +207,9 @@ const bodies: { readonly [Type in messages.BodyType]: Fields<messages.BodyOf<Typ
         manifest: field.bytes(maxReleaseManifestBytes),
       }),
     ),
+    pipeline: field.optional(
+      field.message<messages.OfferedPipeline>({ id: field.hash, data: field.nonEmptyBytes(maxMessageBytes) }),
+    ),
   },
   fetch: {
     versionId: field.hash,

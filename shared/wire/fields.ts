@@ -136,7 +136,6 @@ export const ifTrue: Field<boolean | undefined> = {
   encode: (value) => value ?? false,
   decode: (value, name) => flag.decode(value, name) || undefined,
 };
-/** An absent list is sent as an empty one. */
 /** A text that is absent where it is empty. */
 export function nonEmptyText(maxLength: number): Field<string | undefined> {
   const inner = text(maxLength);
@@ -145,6 +144,18 @@ export function nonEmptyText(maxLength: number): Field<string | undefined> {
     decode: (value, name) => inner.decode(value, name) || undefined,
   };
 }
+/** Bytes that are absent where they are empty. */
+export function nonEmptyBytes(maxLength: number): Field<Uint8Array | undefined> {
+  const inner = bytes(maxLength);
+  return {
+    encode: (value, name) => inner.encode(value ?? new Uint8Array(0), name),
+    decode: (value, name) => {
+      const data = inner.decode(value, name);
+      return data.length === 0 ? undefined : data;
+    },
+  };
+}
+/** An absent list is sent as an empty one. */
 export function nonEmpty<Value>(field: Field<readonly Value[]>): Field<readonly Value[] | undefined> {
   return {
     encode: (value, name) => field.encode(value ?? [], name),

@@ -278,6 +278,17 @@ export interface Offer {
   readonly staged?: boolean | undefined;
   /** Of the version, where the fleet's owner released it. */
   readonly release?: OfferedRelease | undefined;
+  /** Absent: it has none, or goes out without it. */
+  readonly pipeline?: OfferedPipeline | undefined;
+}
+/**
+ * An input pipeline, object of kind "pipeline". It is not among the offer's objects: agents of a release that does not
+ * know the kind would not read the offer.
+ */
+export interface OfferedPipeline {
+  readonly id: Hash;
+  /** Absent: it is fetched as the version's other objects are. */
+  readonly data?: Uint8Array | undefined;
 }
 export interface OfferedRelease {
   readonly name: string;

@@ -6,7 +6,7 @@ import type { ReleaseTrust } from "../../agent/releases/release-trust.js";
 
 export const anyRelease: Pick<ReleaseTrust, "requireInstallable" | "requireOffered"> = {
   requireInstallable: () => Promise.resolve(),
-  requireOffered: () => Promise.resolve(),
+  requireOffered: (_, __, { pipeline }) => Promise.resolve(pipeline?.id),
 };
 
 export const noRecipes: Pick<OwnRecipes, "require" | "jobRecipe" | "whyNot"> = {

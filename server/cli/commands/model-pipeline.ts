@@ -8,6 +8,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { safetensorsChunks } from "../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import {
+  encodePipeline,
   inputPipelineOf,
   inputsOfFiles,
   type InputFile,
@@ -66,7 +67,7 @@ async function pipelineCommand(
     return `\nwrote ${what} to ${path}, ${formatBytes(bytes.length)}`;
   };
   if (input === undefined) {
-    const written = await write(Buffer.from(`${JSON.stringify(pipeline, undefined, 1)}\n`), "the pipeline");
+    const written = await write(encodePipeline(pipeline), "the pipeline");
     output.print({ data: pipeline, names: [versionId], text: `${described}${written}` });
     return;
   }

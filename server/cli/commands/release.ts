@@ -7,7 +7,11 @@ import { StemmaError } from "../../../shared/errors.js";
 import { writeDurably } from "../../../shared/files/durable-write.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { generateKey } from "../../../shared/trust/keys.js";
-import { unsignedManifest } from "../../../shared/trust/releases/manifest.js";
+import {
+  isRecipeManifest,
+  unsignedManifest,
+  type AnyManifest,
+} from "../../../shared/trust/releases/manifest.js";
 import { changeText, describeChange, parseChange } from "../../../shared/trust/releases/change-file.js";
 import {
   addRelease,
@@ -76,6 +80,19 @@ function addKeyCommand(release: Command): void {
     );
 }
 
+interface CreateChoices {
+  readonly file: string;
+  readonly name?: string;
+  /** False: it is left out. */
+  readonly pipeline: boolean;
+}
+
+function withPipeline(manifest: AnyManifest, isKept: boolean): AnyManifest {
+  if (isKept || isRecipeManifest(manifest)) return manifest;
+  const { pipeline: _, ...stripped } = manifest;
+  return stripped;
+}
+
 function addChangeCommands(release: Command): void {
   withKeys(release.command("init").argument("<file>", "where the change goes"))
     .description("begin: the first root and an empty list of releases, to be signed")
@@ -91,14 +108,15 @@ function addChangeCommands(release: Command): void {
     .argument("<model>", "the version that is to be released, or recipe:NAME for a recipe of the fleet's own")
     .requiredOption("--file <file>", "where the change goes")
     .option("--name <name>", "name of the release (name:version of the model)")
+    .option("--no-pipeline", "leave out its input pipeline: devices get the model without it")
     .description("release a version or a recipe: its manifest and the new list, to be signed")
-    .action(async (model: string, choices: { file: string; name?: string }, command: Command) =>
+    .action(async (model: string, choices: CreateChoices, command: Command) =>
       withContext(command, async (context) => {
         const { fleet } = context.options;
         const operations = await context.operations();
         const now = await publishedOf(operations, fleet);
         const made = await operations.releaseManifest({ fleet, model });
-        const manifest = unsignedManifest(made.manifest);
+        const manifest = withPipeline(unsignedManifest(made.manifest), choices.pipeline);
         const name = choices.name ?? made.model;
         await writeChange(
           choices.file,

@@ -28,6 +28,11 @@ export function inputPipelineOf(description: unknown): InputPipeline {
   );
 }
 
+/** As a file. */
+export function encodePipeline(pipeline: InputPipeline): Uint8Array {
+  return new TextEncoder().encode(`${JSON.stringify(pipeline, undefined, 1)}\n`);
+}
+
 export interface InputFile {
   /** Names the file in errors. */
   readonly where: string;

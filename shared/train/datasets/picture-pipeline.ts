@@ -29,7 +29,9 @@ const sizePattern = /^mean over the area that each of (\d{1,4}) \u00d7 (\d{1,4})
 /** @returns undefined where the description is not one of pictures in folders */
 export function picturePipelineOf(description: unknown): PicturePipeline | undefined {
   const parsed = descriptionSchema.safeParse(description);
-  const size = parsed.data?.transformations.map((each) => sizePattern.exec(String(each))).find(Boolean);
+  const size = parsed.data?.transformations
+    .map((each) => (typeof each === "string" ? sizePattern.exec(each) : null))
+    .find(Boolean);
   if (parsed.data === undefined || !size) return undefined;
   const { colours } = parsed.data.parameters;
   const pipeline = {

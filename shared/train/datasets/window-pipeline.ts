@@ -34,7 +34,7 @@ const windowPattern = /^windows of (\d{1,3}) cycles$/;
 export function windowPipelineOf(description: unknown): WindowPipeline | undefined {
   const parsed = descriptionSchema.safeParse(description).data;
   if (parsed === undefined) return undefined;
-  const steps = parsed.transformations.map(String);
+  const steps = parsed.transformations.filter((step) => typeof step === "string");
   const scales = new Map(
     steps.flatMap((step) => {
       const [, name, centre, factor] = scalePattern.exec(step) ?? [];

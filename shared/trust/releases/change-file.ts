@@ -3,7 +3,7 @@
  * proposes; only signatures make it count. Pure.
  */
 import * as z from "zod";
-import { recipePrefix, verifyAnyManifest } from "./manifest.js";
+import { isRecipeManifest, recipePrefix, unsignedManifest, verifyAnyManifest } from "./manifest.js";
 import {
   checkMetadata,
   metadataInvalid,
@@ -44,7 +44,7 @@ export function describeChange(change: ReleaseChange): readonly string[] {
     const known = Object.hasOwn(old, name) ? old[name] : undefined;
     if (known?.hashes.sha256 === target.hashes.sha256) continue;
     lines.push(
-      `${known === undefined ? "adds" : "REPLACES"} ${name}: ${kindOf(name)} ${target.custom.versionId.slice(0, 16)}…, manifest ${target.hashes.sha256.slice(0, 16)}…`,
+      `${known === undefined ? "adds" : "REPLACES"} ${name}: ${kindOf(name)} ${target.custom.versionId.slice(0, 16)}…, manifest ${target.hashes.sha256.slice(0, 16)}…${extrasOf(change, name)}`,
     );
   }
   for (const name of Object.keys(old))
@@ -76,6 +76,14 @@ function describeRoot(root: Metadata<"root">, before: Metadata<"root"> | undefin
     const isSame = JSON.stringify(keys[role]) === JSON.stringify(old[role]);
     return isSame ? [] : [`${role} is signed by ${who(keys[role])}, before by ${who(old[role])}`];
   });
+}
+
+/** What a signer should see of a release beside its version. */
+function extrasOf({ manifests }: ReleaseChange, name: string): string {
+  const text = Object.hasOwn(manifests, name) ? manifests[name] : undefined;
+  const manifest = text === undefined ? undefined : unsignedManifest(text);
+  if (manifest === undefined || isRecipeManifest(manifest) || manifest.pipeline === undefined) return "";
+  return `, with its input pipeline ${manifest.pipeline.slice(0, 16)}…`;
 }
 
 export function changeText(change: ReleaseChange): string {

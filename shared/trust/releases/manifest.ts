@@ -1,7 +1,7 @@
 /**
  * The manifest of a release, which the fleet's owner signs by its length and hash (it is a target of TUF): the model
- * version, and what a person or a tool wants to know of it without the model. Of the training's provenance only the
- * hash is in it. A recipe of the fleet's own is released in the same way. Pure.
+ * version, and what a person or a tool wants to know of it without the model. Of the training's provenance and of the
+ * input pipeline only the hashes are in it. A recipe of the fleet's own is released in the same way. Pure.
  */
 import * as z from "zod";
 import { StemmaError } from "../../errors.js";
@@ -33,6 +33,8 @@ const manifestSchema = z.object({
   values: z.string(),
   environment: hash,
   provenance: hash.optional(),
+  /** Object of kind "pipeline"; absent: the version has none, or it was left out. */
+  pipeline: hash.optional(),
   metadata: hash.optional(),
   /** Engine, and recipe and data, where the version can be replayed bit for bit. */
   replay: z
@@ -67,7 +69,11 @@ export function subjectOf(manifest: AnyManifest): Hash {
   return isRecipeManifest(manifest) ? manifest.recipe : manifest.versionId;
 }
 
-export function manifestOf(versionId: Hash, record: SaveRecord, tensorBytes: number): ReleaseManifest {
+export function manifestOf(
+  versionId: Hash,
+  record: SaveRecord,
+  { tensorBytes, pipeline }: Pick<ReleaseManifest, "tensorBytes" | "pipeline">,
+): ReleaseManifest {
   const { fleet, name, line, contentId, architecture, root, bases, scheme, objects, uses } = record;
   return {
     kind: "stemma-release-manifest",
@@ -84,6 +90,7 @@ export function manifestOf(versionId: Hash, record: SaveRecord, tensorBytes: num
     values: scheme ?? "exact",
     environment: objects.environment,
     ...(objects.provenance === undefined ? {} : { provenance: objects.provenance }),
+    ...(pipeline === undefined ? {} : { pipeline }),
     ...(objects.metadata === undefined ? {} : { metadata: objects.metadata }),
     ...(uses?.engine === undefined
       ? {}

@@ -197,7 +197,10 @@ export function addRelease(
   if (present !== undefined && present.hashes.sha256 !== target.hashes.sha256)
     throw new StemmaError(
       "RELEASE_MISMATCH",
-      `There is a release ${name} already, of another version. Choose another name with --name.`,
+      present.custom.versionId === target.custom.versionId
+        ? `There is a release ${name} of this version already, with another manifest: it was made with another input ` +
+            "pipeline, or without one. Choose another name with --name: devices take what either has."
+        : `There is a release ${name} already, of another version. Choose another name with --name.`,
       { name },
     );
   return {

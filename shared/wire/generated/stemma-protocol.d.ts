@@ -2386,6 +2386,9 @@ export namespace stemma {
             /** Offer release. */
             release?: (stemma.v1.OfferedRelease.$Properties|null);
 
+            /** Offer pipeline. */
+            pipeline?: (stemma.v1.OfferedPipeline.$Properties|null);
+
             /**
              * Creates a new Offer instance using the specified properties.
              * @param [properties] Properties to set
@@ -2447,6 +2450,9 @@ export namespace stemma {
 
                 /** Offer release */
                 release?: (stemma.v1.OfferedRelease.$Properties|null);
+
+                /** Offer pipeline */
+                pipeline?: (stemma.v1.OfferedPipeline.$Properties|null);
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
@@ -2525,6 +2531,77 @@ export namespace stemma {
 
             /** Shape of an OfferedRelease. */
             type $Shape = stemma.v1.OfferedRelease.$Properties;
+        }
+
+        /**
+         * Properties of an OfferedPipeline.
+         * @deprecated Use stemma.v1.OfferedPipeline.$Properties instead.
+         */
+        interface IOfferedPipeline extends stemma.v1.OfferedPipeline.$Properties {
+        }
+
+        /** Represents an OfferedPipeline. */
+        class OfferedPipeline {
+
+            /**
+             * Constructs a new OfferedPipeline.
+             * @param [properties] Properties to set
+             */
+            constructor(properties?: stemma.v1.OfferedPipeline.$Properties);
+
+            /** Unknown fields preserved while decoding when enabled */
+            $unknowns?: Uint8Array[];
+
+            /** OfferedPipeline id. */
+            id: Uint8Array;
+
+            /** OfferedPipeline data. */
+            data: Uint8Array;
+
+            /**
+             * Creates a new OfferedPipeline instance using the specified properties.
+             * @param [properties] Properties to set
+             * @returns OfferedPipeline instance
+             */
+            static create(properties: stemma.v1.OfferedPipeline.$Shape): stemma.v1.OfferedPipeline & stemma.v1.OfferedPipeline.$Shape;
+            static create(properties?: stemma.v1.OfferedPipeline.$Properties): stemma.v1.OfferedPipeline;
+
+            /**
+             * Encodes the specified OfferedPipeline message. Does not implicitly {@link stemma.v1.OfferedPipeline.verify|verify} messages.
+             * @param message OfferedPipeline message or plain object to encode
+             * @param [writer] Writer to encode to
+             * @returns Writer
+             */
+            static encode(message: stemma.v1.OfferedPipeline.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+            /**
+             * Decodes an OfferedPipeline message from the specified reader or buffer.
+             * @param reader Reader or buffer to decode from
+             * @param [length] Message length if known beforehand
+             * @returns {stemma.v1.OfferedPipeline & stemma.v1.OfferedPipeline.$Shape} OfferedPipeline
+             * @throws {Error} If the payload is not a reader or valid buffer
+             * @throws {$protobuf.util.ProtocolError} If required fields are missing
+             */
+            static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): stemma.v1.OfferedPipeline & stemma.v1.OfferedPipeline.$Shape;
+        }
+
+        namespace OfferedPipeline {
+
+            /** Properties of an OfferedPipeline. */
+            interface $Properties {
+
+                /** OfferedPipeline id */
+                id?: (Uint8Array|null);
+
+                /** OfferedPipeline data */
+                data?: (Uint8Array|null);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+            }
+
+            /** Shape of an OfferedPipeline. */
+            type $Shape = stemma.v1.OfferedPipeline.$Properties;
         }
 
         /**

@@ -3551,6 +3551,7 @@ export const stemma = $root.stemma = (() => {
             Offer.prototype.generation = 0;
             Offer.prototype.staged = false;
             Offer.prototype.release = null;
+            Offer.prototype.pipeline = null;
 
             Offer.create = function(properties) {
                 return new Offer(properties);
@@ -3584,6 +3585,8 @@ export const stemma = $root.stemma = (() => {
                     $root.stemma.v1.OfferedRelease.encode(message.release, writer.uint32(82).fork(), _depth + 1).ldelim();
                 if (message.staged != null && $Object.hasOwnProperty.call(message, "staged") && message.staged !== false)
                     writer.uint32(88).bool(message.staged);
+                if (message.pipeline != null && $Object.hasOwnProperty.call(message, "pipeline"))
+                    $root.stemma.v1.OfferedPipeline.encode(message.pipeline, writer.uint32(98).fork(), _depth + 1).ldelim();
                 if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                     for (let i = 0; i < message.$unknowns.length; ++i)
                         writer.raw(message.$unknowns[i]);
@@ -3703,6 +3706,12 @@ export const stemma = $root.stemma = (() => {
                             message.release = $root.stemma.v1.OfferedRelease.decode(reader, reader.size(), $undefined, _depth + 1, message.release);
                             continue;
                         }
+                    case 12: {
+                            if (wireType !== 2)
+                                break;
+                            message.pipeline = $root.stemma.v1.OfferedPipeline.decode(reader, reader.size(), $undefined, _depth + 1, message.pipeline);
+                            continue;
+                        }
                     }
                     reader.skipType(wireType, _depth, tag);
                     if (!reader.discardUnknown) {
@@ -3819,6 +3828,104 @@ export const stemma = $root.stemma = (() => {
             };
 
             return OfferedRelease;
+        })();
+
+        v1.OfferedPipeline = (function() {
+
+            const OfferedPipeline = function (properties) {
+                if (properties)
+                    for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                        if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                            this[keys[i]] = properties[keys[i]];
+            };
+
+            OfferedPipeline.prototype.id = $util.newBuffer([]);
+            OfferedPipeline.prototype.data = $util.newBuffer([]);
+
+            OfferedPipeline.create = function(properties) {
+                return new OfferedPipeline(properties);
+            };
+
+            OfferedPipeline.encode = function (message, writer, _depth) {
+                if (!writer)
+                    writer = $Writer.create();
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $util.recursionLimit)
+                    throw $Error("max depth exceeded");
+                if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id.length)
+                    writer.uint32(10).bytes(message.id);
+                if (message.data != null && $Object.hasOwnProperty.call(message, "data") && message.data.length)
+                    writer.uint32(18).bytes(message.data);
+                if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                    for (let i = 0; i < message.$unknowns.length; ++i)
+                        writer.raw(message.$unknowns[i]);
+                return writer;
+            };
+
+            OfferedPipeline.decode = function (reader, length, _end, _depth, _target) {
+                if (!(reader instanceof $Reader))
+                    reader = $Reader.create(reader);
+                if (_depth === $undefined)
+                    _depth = 0;
+                if (_depth > $Reader.recursionLimit)
+                    throw $Error("max depth exceeded");
+                let end, message, value;
+                if (length === $undefined)
+                    end = reader.len;
+                else {
+                    end = reader.pos + length;
+                    if (end > reader.len)
+                        throw $RangeError("index out of range");
+                    length = reader.len;
+                    reader.len = end;
+                }
+                message = _target || new $root.stemma.v1.OfferedPipeline();
+                while (reader.pos < end) {
+                    let start = reader.pos;
+                    let tag = reader.tag();
+                    if (tag === _end) {
+                        _end = $undefined;
+                        break;
+                    }
+                    let wireType = tag & 7;
+                    switch (tag >>>= 3) {
+                    case 1: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.id = value;
+                            else
+                                delete message.id;
+                            continue;
+                        }
+                    case 2: {
+                            if (wireType !== 2)
+                                break;
+                            if ((value = reader.bytes()).length)
+                                message.data = value;
+                            else
+                                delete message.data;
+                            continue;
+                        }
+                    }
+                    reader.skipType(wireType, _depth, tag);
+                    if (!reader.discardUnknown) {
+                        $util.makeProp(message, "$unknowns", false);
+                        (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                    }
+                }
+                if (length !== $undefined) {
+                    if (reader.pos !== end)
+                        throw $RangeError("index out of range");
+                    reader.len = length;
+                }
+                if (_end !== $undefined)
+                    throw $Error("missing end group");
+                return message;
+            };
+
+            return OfferedPipeline;
         })();
 
         v1.ReleasePart = (function() {

@@ -6,6 +6,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, it } from "node:test";
 import { callAgent } from "../../../../agent/control/json-line-client.js";
@@ -39,21 +41,23 @@ async function importLinear({ operations }: Fleet, off: number): Promise<string>
   return summary?.versionId ?? assert.fail("nothing was imported");
 }
 
-const inputs = (count: number) =>
+type LiveInput = ({ readonly values: readonly number[] } | { readonly row: object }) & {
+  readonly label: readonly number[];
+};
+
+const inputs = (count: number): LiveInput[] =>
   Array.from({ length: count }, (_, i) => {
     const values = [Math.cos(i), Math.sin(i), (i % 5) / 5];
     return { values, label: [values.reduce((sum, value, at) => sum + value * truth[at]!, 0)] };
   });
 
-/** The device's software on so many live inputs. Resolves when it has ended. */
-async function runSoftware({ home }: Device, count: number): Promise<void> {
+/** The device's software on live inputs. Resolves when it has ended. */
+async function runSoftware({ home }: Device, given: number | readonly LiveInput[]): Promise<void> {
   const software = spawn(process.execPath, [application, home, line], { stdio: ["pipe", "ignore", "pipe"] });
   let errors = "";
   software.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
   software.stdin.end(
-    inputs(count)
-      .map((input) => `${JSON.stringify(input)}\n`)
-      .join(""),
+    (typeof given === "number" ? inputs(given) : given).map((input) => `${JSON.stringify(input)}\n`).join(""),
   );
   const [status] = (await once(software, "close")) as [number | null];
   assert.equal(status, 0, errors);
@@ -124,6 +128,43 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     assert.deepEqual(verdicts(done), { v1: "passed" });
     assert.ok((done.members[0]?.live?.compared?.meanDifference ?? 0) < 0);
     assert.equal(await v1.runs(), better);
+  });
+
+  it("makes the inputs of each version by its own pipeline", async (t) => {
+    const vehicles = await startFleet(t, []);
+    const { operations } = vehicles;
+    const folder = await mkdtemp(join(tmpdir(), "stemma-tables-"));
+    t.after(() => rm(folder, { recursive: true, force: true }));
+    // Voltages of the second table have another mean and scale.
+    const train = async (name: string, voltOf: (row: number) => number): Promise<string> => {
+      const location = join(folder, `${name}.csv`);
+      const rows = Array.from({ length: 80 }, (_, row) => `${voltOf(row)},${voltOf(row) / 100}`);
+      await writeFile(location, `${["volt,charge", ...rows].join("\n")}\n`);
+      const parameters = { task: "regression", targets: ["charge"], scaling: "standard" };
+      await operations.addDataset({ fleet, name, kind: "csv", location, parameters });
+      const request = { fleet, name: "lin", data: name, recipe: "linear-regression", seed: "1" };
+      const { summary } = await operations.train({
+        ...request,
+        parameters: { epochs: 40, learningRate: 0.5 },
+      });
+      return summary.versionId;
+    };
+    const first = await train("narrow", (row) => 300 + (row % 8));
+    const v1 = await vehicles.add("v1", "lin");
+    const second = await train("wide", (row) => 50 + 4 * row);
+    await operations.createRollout(rollout("tables", second));
+    await v1.log.until("trial-began");
+    await runSoftware(
+      v1,
+      Array.from({ length: 60 }, (_, row) => ({ row: { volt: 60 + 5 * row }, label: [0.6 + 0.05 * row] })),
+    );
+    const done = await vehicles.until("tables", ({ phase }) => phase === "done");
+    const [member] = done.members;
+    assert.equal(member?.live?.inputs, 60);
+    assert.ok((member.live.compared?.meanDifference ?? 0) < 0, "it was trained on more of the range");
+    assert.equal(await v1.runs(), second);
+    const pipelineOf = (id: string) => readFile(join(v1.home, "versions", id, "pipeline.json"), "utf8");
+    assert.notEqual(await pipelineOf(first), await pipelineOf(second));
   });
 
   it(

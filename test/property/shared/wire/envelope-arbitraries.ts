@@ -191,6 +191,12 @@ export const bodyArbitraries: { readonly [Type in BodyType]: fc.Arbitrary<BodyOf
     generation,
     staged: fc.constantFrom(true, undefined),
     release: optional(record<NonNullable<BodyOf<"offer">["release"]>>({ name: text, manifest: bytes })),
+    pipeline: optional(
+      record<NonNullable<BodyOf<"offer">["pipeline"]>>({
+        id: hash,
+        data: optional(fc.uint8Array({ minLength: 1, maxLength: 40 })),
+      }),
+    ),
   }),
   releasePart: record({ type: fc.constant("releasePart"), set: hash, part: u32, parts: u32, data: bytes }),
   fetch: record({

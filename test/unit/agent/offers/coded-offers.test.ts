@@ -12,31 +12,19 @@ import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import type { EncodedTensor } from "../../../../shared/delta/encoded.js";
 import { loadDeltaCodec } from "../../../../shared/delta/load.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
-import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
-import { memoryStore } from "../../../../shared/objects/memory-store.js";
-import { opaqueModelSource } from "../../../../shared/save/model-source.js";
-import { loadSaveBase, saveModel, type SavedModel } from "../../../../shared/save/save-model.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../../../shared/tensor/tensor.js";
+import { tensorOfSource, type Hash } from "../../../../shared/tensor/tensor.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
-import { signOffer } from "../../../../shared/trust/signatures.js";
-import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import type { Encoding, ObjectRef, Offer } from "../../../../shared/wire/messages.js";
 import { testProfile } from "../../../helpers/agent-fixtures.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+import { OfferedModels } from "../../../helpers/offered-models.js";
 import { fineTuned, weights } from "../../../helpers/related-tensors.js";
 
 const codec = await loadDeltaCodec();
 const clock = manualClock();
 const random = seededRandom("offers");
 const key = generateKey(random);
-const enrolment = {
-  fleet: "f",
-  device: "d",
-  generation: 1,
-  serverPublicKey: key.publicKey,
-  lines: ["cam"],
-} as unknown as Enrolment;
 const tensors = { base: weights([40, 50], 1), child: fineTuned(weights([40, 50], 1), 1e-4, 2) };
 
 /** The stream that the fake server sends for a fetch with these terms; undefined: raw. */
@@ -64,53 +52,9 @@ async function offersOfChild(
   readonly childTensor: Hash;
   readonly ended: () => number;
 }> {
-  const server = memoryStore({ clock });
-  const save = async (
-    tensor: Tensor,
-    name: string,
-    of?: SavedModel,
-  ): Promise<{ saved: SavedModel; offer: Offer; id: Hash }> => {
-    const source = opaqueModelSource([{ name: "w", ...tensor }]);
-    const saved = await saveModel(
-      server,
-      source,
-      {
-        name,
-        fleet: "f",
-        device: "server",
-        line: "models",
-        sequence: 1,
-        bases: of === undefined ? [] : [await loadSaveBase(server, of.versionId)],
-        environment: { backend: "none" },
-      },
-      clock,
-    );
-    const objects = await Promise.all(
-      smallObjectsOf(saved.record).map(async ({ kind, id }) => ({ kind, data: await server.read(kind, id) })),
-    );
-    return {
-      saved,
-      id: source.leaves[0]?.tensor as Hash,
-      offer: {
-        type: "offer",
-        line: "cam",
-        versionId: saved.versionId,
-        record: saved.recordBytes,
-        objects,
-        signature: signOffer(key, {
-          fleet: "f",
-          device: "d",
-          generation: 1,
-          line: "cam",
-          versionId: saved.versionId,
-        }),
-        name,
-        version: 1,
-      },
-    };
-  };
-  const base = await save(tensors.base, "base");
-  const child = await save(tensors.child, "child", base.saved);
+  const models = new OfferedModels(key, clock);
+  const base = await models.offer("base", tensors.base);
+  const child = await models.offer("child", tensors.child, base.saved);
   const outbox = await Outbox.open({
     files: memoryFiles(),
     folder: "/outbox",
@@ -128,8 +72,8 @@ async function offersOfChild(
   ): Promise<Download> => {
     fetched.push(terms);
     const [ref] = refs as [ObjectRef];
-    const coded = terms === undefined ? undefined : send(terms, base.id);
-    const bytes = coded?.bytes ?? (await tensorOfSource(server.openTensor(ref.id))).bytes;
+    const coded = terms === undefined ? undefined : send(terms, base.tensor);
+    const bytes = coded?.bytes ?? (await tensorOfSource(models.server.openTensor(ref.id))).bytes;
     return {
       refs,
       encodings: coded === undefined ? [] : [coded.encoding],
@@ -142,7 +86,7 @@ async function offersOfChild(
   };
   const offers = new Offers({
     releases: anyRelease,
-    enrolment,
+    enrolment: models.enrolment,
     outbox,
     downloads: { fetch } as unknown as Downloads,
     profile: testProfile({ "link.coding": coding }),
@@ -157,7 +101,7 @@ async function offersOfChild(
     base: base.offer,
     child: child.offer,
     fetched,
-    childTensor: child.id,
+    childTensor: child.tensor,
     ended: () => ended,
   };
 }

@@ -126,14 +126,34 @@ describe("releases on a device", () => {
     const device = await Device.of(owner);
     await device.receive(owner.release("winter", manifestFor("1")));
     const record = { fleet: "plant" } as never;
-    const offer = { name: "winter", manifest: Buffer.from("{}") };
-    await assert.rejects(device.trust.requireOffered(others("1"), record, offer), {
+    const release = { name: "winter", manifest: Buffer.from("{}") };
+    await assert.rejects(device.trust.requireOffered(others("1"), record, { release }), {
       code: "RELEASE_MISMATCH",
     });
     const unknown = { name: "summer", manifest: owner.manifestBytes("winter") };
-    await assert.rejects(device.trust.requireOffered(others("1"), record, unknown), {
+    await assert.rejects(device.trust.requireOffered(others("1"), record, { release: unknown }), {
       code: "RELEASE_UNKNOWN",
     });
+  });
+
+  it("an offer's input pipeline must be the one that the manifest names, or a version needs no release", async () => {
+    const owner = fleetOwner();
+    const [signed, other] = ["5", "6"].map((digit) => digit.repeat(64) as Hash);
+    const manifest = manifestFor("1", { pipeline: signed });
+    const { versionId, fleet, contentId, root, architecture } = manifest;
+    const record = { fleet, contentId, root, architecture } as never;
+    const device = await Device.of(owner);
+    await device.receive(owner.release("winter", manifest));
+    const release = { name: "winter", manifest: owner.manifestBytes("winter") };
+    const ask = (pipeline: Hash | undefined, isOwn = false, brought = true): Promise<Hash | undefined> =>
+      device.trust.requireOffered({ versionId, isOwn }, record, {
+        release: brought ? release : undefined,
+        pipeline: pipeline && { id: pipeline },
+      });
+    assert.deepEqual([await ask(signed), await ask(undefined)], [signed, undefined]);
+    await assert.rejects(ask(other), { code: "RELEASE_MISMATCH" });
+    assert.equal(await ask(signed, false, false), undefined, "the server's word alone");
+    assert.equal(await ask(other, true), undefined, "of its own version it knows better");
   });
 
   it("a torn or changed file falls back to the pinned root, and the server's set brings the rest again", async () => {

@@ -61,6 +61,7 @@ test(
       "optimizer-envelopes",
       "release-envelopes",
       "restore-envelopes",
+      "pipeline-envelopes",
     ];
     for (const { envelope, hex } of files.flatMap(vectorsOf)) {
       assert.equal(Buffer.from(encodeEnvelope(envelope)).toString("hex"), hex, envelope.body.type);

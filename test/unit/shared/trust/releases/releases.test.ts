@@ -1,5 +1,6 @@
 /** Attacks on releases, each by its name in the TUF specification, section 1.5.2, against shared/trust/releases. */
 import assert from "node:assert/strict";
+import type { Hash } from "../../../../../shared/tensor/tensor.js";
 import { describe, it } from "node:test";
 import { keyOfSeed, type PrivateKey } from "../../../../../shared/trust/keys.js";
 import { changeText, describeChange, parseChange } from "../../../../../shared/trust/releases/change-file.js";
@@ -231,6 +232,14 @@ describe("releases", () => {
     assert.throws(() => signChange(change, key("7")), { code: "KEY_INVALID" });
     assert.throws(() => addRelease(owner.published(), "winter", manifestFor("2"), validity), {
       code: "RELEASE_MISMATCH",
+      message: /winter already, of another version/,
     });
+    const withPipeline = manifestFor("1", { pipeline: "8".repeat(64) as Hash });
+    assert.throws(() => addRelease(owner.published(), "winter", withPipeline, validity), {
+      code: "RELEASE_MISMATCH",
+      message: /winter of this version already, with another manifest/,
+    });
+    const second = addRelease(owner.published(), "winter-inputs", withPipeline, validity);
+    assert.match(describeChange(second).join("\n"), /^adds winter-inputs: .*, with its input pipeline 8888/);
   });
 });
