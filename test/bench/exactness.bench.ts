@@ -244,7 +244,8 @@ environment and metadata. The data are generated, so every machine has them.
 \`\`\`
 
 fetches other releases of Node.js into the folder \`runtimes\`; 64-bit ARM is emulated by qemu-user
-(Debian: \`qemu-user libstdc++6-arm64-cross libatomic1-arm64-cross\`). Its exit status is 1 where bits differ.
+(Debian: \`qemu-user libstdc++6-arm64-cross libatomic1-arm64-cross\`). Its exit status is 1 where bits differ. What
+is refused instead of trained differently: [provenance.md](provenance.md#what-is-refused).
 `;
 
 function markdownOf(results: readonly FamilyResult[], notes: readonly string[]): string {
