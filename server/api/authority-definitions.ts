@@ -106,6 +106,7 @@ export const authorityOperations = {
       revoked: count.describe("Certificates on it"),
       added: count.describe("Of them, those that were not revoked before"),
       restored: count.describe("Certificates that were revoked before and are not on it"),
+      isKnown: z.boolean().describe("Whether this list was taken already, so that nothing changed"),
       devices: z.array(shortText).describe("Devices whose certificate is on it"),
     }),
     maxBodyBytes: 16 * 1024 * 1024,

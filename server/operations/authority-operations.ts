@@ -12,6 +12,7 @@ import { readAuthorityFile } from "../identity/authority-file.js";
 import { authorityWarnings, endingCertificates, whyCutOff } from "../identity/authority-upkeep.js";
 import { defaultNameForm, parseNameForm } from "../identity/name-form.js";
 import { checkRevocationList, type CheckedList } from "../identity/revocation-list.js";
+import type { RevocationList } from "../identity/trusted-authority.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import type { AuthorityState } from "../repository/state/authority-state.js";
 import { maxListedSerials } from "../repository/state/fact-schemas.js";
@@ -114,7 +115,8 @@ async function takeRevocationList(
     const { issuer, serial } = certificates?.at(-1) ?? {};
     return issuer === list.issuer && serial !== undefined && list.serials.has(serial);
   });
-  if (!dryRun) {
+  const isKnown = isSameList(before.lists.get(list.issuer), list) && added.length + restored.length === 0;
+  if (!dryRun && !isKnown) {
     await repository.append(...factsOf(list, { authority, atMs, added, restored }));
     // A certificate on it may have issued others: their devices show their chain again.
     const below = devices.filter(({ certificates }) => certificates?.at(-1)?.issuer !== list.issuer);
@@ -130,8 +132,18 @@ async function takeRevocationList(
     revoked: list.serials.size,
     added: added.length,
     restored: restored.length,
+    isKnown,
     devices: listed.map(({ device }) => device),
   };
+}
+
+/** A timer gives the same list until its authority makes the next one. */
+function isSameList(known: RevocationList | undefined, list: CheckedList): boolean {
+  return (
+    known?.number === list.number &&
+    known.thisUpdateMs === list.thisUpdateMs &&
+    known.nextUpdateMs === list.nextUpdateMs
+  );
 }
 
 /**

@@ -148,12 +148,15 @@ async function crlCommand(
   const taken = await (
     await operations()
   ).takeRevocationList({ fleet: options.fleet, authority: name, list: `${list}\n${issuers}`, dryRun });
-  const { number, revoked, added, restored, devices, nextUpdateMs } = taken;
+  const { number, revoked, added, restored, isKnown, devices, nextUpdateMs } = taken;
+  const changes = `${added} new, ${restored} not any more`;
   output.print({
     data: taken,
     names: devices,
     text: [
-      `${dryRun ? "would take" : "took"} list ${number} of ${name}: ${revoked} certificates revoked (${added} new, ${restored} not any more); give the next one before ${formatTime(nextUpdateMs)}`,
+      isKnown
+        ? `list ${number} of ${name} was taken already, nothing changed: ${revoked} certificates revoked; give the next one before ${formatTime(nextUpdateMs)}`
+        : `${dryRun ? "would take" : "took"} list ${number} of ${name}: ${revoked} certificates revoked (${changes}); give the next one before ${formatTime(nextUpdateMs)}`,
       ...(devices.length === 0 ? [] : [`devices whose certificate is on it: ${devices.join(", ")}`]),
     ].join("\n"),
   });

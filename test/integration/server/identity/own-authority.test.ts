@@ -271,8 +271,14 @@ describe("an authority of the fleet's owner", () => {
     const stranger = await makeAuthority("issuing");
     await assert.rejects(take(9, [made.serial], stranger), refused);
     assert.equal(device.isClosed, false);
-    const taken = await take(5, [made.serial, newSerial()]);
-    assert.deepEqual([taken.added, taken.devices], [2, ["listed"]]);
+    const fifth = {
+      ...{ fleet, authority: "oem" },
+      list: `${await makeRevocationList(issuing, { number: 5, serials: [made.serial, newSerial()] })}\n${issuing.certificate}`,
+    };
+    const taken = await operations().takeRevocationList(fifth);
+    assert.deepEqual([taken.added, taken.isKnown, taken.devices], [2, false, ["listed"]]);
+    const repeated = await operations().takeRevocationList(fifth);
+    assert.deepEqual([repeated.added, repeated.isKnown, repeated.devices], [0, true, ["listed"]]);
     await device.closed();
     await assert.rejects(connect(enrolment, made, 2), byBroker);
     await assert.rejects(take(4, []), refused);
