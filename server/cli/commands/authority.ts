@@ -6,6 +6,7 @@ import { StemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
+import { someDevices } from "../some-devices.js";
 
 type Authority = CallOutput<"authorities">[number];
 
@@ -157,7 +158,7 @@ async function crlCommand(
       isKnown
         ? `list ${number} of ${name} was taken already, nothing changed: ${revoked} certificates revoked; give the next one before ${formatTime(nextUpdateMs)}`
         : `${dryRun ? "would take" : "took"} list ${number} of ${name}: ${revoked} certificates revoked (${changes}); give the next one before ${formatTime(nextUpdateMs)}`,
-      ...(devices.length === 0 ? [] : [`devices whose certificate is on it: ${devices.join(", ")}`]),
+      ...(devices.length === 0 ? [] : [`devices whose certificate is on it: ${someDevices(devices)}`]),
     ].join("\n"),
   });
 }
@@ -186,7 +187,7 @@ async function removeCommand(
     ...{ fleet: options.fleet, authority: name, dryRun },
     ...(because === undefined ? {} : { because }),
   });
-  const cut = devices.length === 0 ? "no device had its certificates" : `cut off: ${devices.join(", ")}`;
+  const cut = devices.length === 0 ? "no device had its certificates" : `cut off: ${someDevices(devices)}`;
   output.print({
     data: { authority: name, devices },
     names: devices,

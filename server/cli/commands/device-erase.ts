@@ -4,6 +4,7 @@ import { exitStatus, StemmaError } from "../../../shared/errors.js";
 import { formatBytes, formatTime } from "../../../shared/cli/output.js";
 import type { CallOutput } from "../../api/server-operations.js";
 import { withContext, type CommandContext } from "../context.js";
+import { someDevices } from "../some-devices.js";
 import { wholeNumber } from "../whole-number.js";
 
 const help = `
@@ -72,14 +73,6 @@ async function eraseCommand(
   if ((found.left ?? 0) > 0) process.exitCode = exitStatus.partly;
 }
 
-/** Devices that one line names. */
-const maxNamed = 8;
-
-function listed(devices: readonly string[]): string {
-  const more = devices.length - maxNamed;
-  return `${devices.slice(0, maxNamed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-}
-
 /** A few lines: what goes, and what is kept where. Pure. */
 function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
   const {
@@ -102,12 +95,12 @@ function erasureText(erasure: Erasure, dryRun: boolean): readonly string[] {
       ? "no further device"
       : devices.length === 1
         ? devices[0]
-        : `${devices.length} devices (${listed(devices)})`;
+        : `${devices.length} devices (${someDevices(devices)})`;
   return [
     `${dryRun ? "would erase" : "erased"} ${who}: ${versionsInAll} versions${claims > 0 ? `, ${claims} claims` : ""}; ${objects} objects of ${formatBytes(bytes)} that nothing else needs`,
     ...when(
       unfinished.length > 0,
-      `  ${dryRun ? "would go on with" : "went on with"} an erasure that was cut short: ${listed(unfinished)}`,
+      `  ${dryRun ? "would go on with" : "went on with"} an erasure that was cut short: ${someDevices(unfinished)}`,
     ),
     ...when(freedBytes !== undefined, `  freed ${formatBytes(freedBytes ?? 0)} with the collection`),
     ...when(
