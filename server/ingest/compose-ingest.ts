@@ -4,6 +4,7 @@
 import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { WindowBudget } from "../../shared/wire/transfer/window-budget.js";
 import type { BrokerPort } from "../broker/broker-port.js";
 import type { EventHub } from "../events/event-hub.js";
@@ -130,6 +131,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     },
   });
   const deliveries = new Deliveries({ repository, clock });
+  const withoutPipeline = new Set<Hash>();
   const offers = new Offers({
     repository,
     signer,
@@ -137,6 +139,14 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
     onOffered: (device, line, versionId, carried) => {
       deliveries.offered(device, versionId, carried);
       events.emit({ event: "offered", fleet, device, line, versionId });
+    },
+    onPipelineLost: (versionId) => {
+      if (withoutPipeline.has(versionId)) return;
+      withoutPipeline.add(versionId);
+      log.warn("pipeline-lost", {
+        versionId,
+        text: "goes to devices without the input pipeline that its release has: the description of its data was redacted, or the base that has it was collected. Applications that need one must not run it; release it again without one (stemma release create --no-pipeline)",
+      });
     },
   });
   const confirmations = composeConfirmations(parts, receipts);

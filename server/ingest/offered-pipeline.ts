@@ -12,6 +12,8 @@ export interface OfferedExtras {
   /** As the director names it to a device; undefined: it was not released. */
   readonly release: OfferedRelease | undefined;
   readonly pipeline: RecordedPipeline | undefined;
+  /** Its owner signed a pipeline that the version's record does not give any more. */
+  readonly isPipelineLost: boolean;
 }
 
 /**
@@ -28,10 +30,11 @@ export async function offeredExtras(repository: Repository, versionId: Hash): Pr
   });
   const chosen =
     released.find(({ signed }) => signed !== undefined && signed === pipeline?.id) ?? released[0];
-  if (chosen === undefined) return { release: undefined, pipeline };
+  if (chosen === undefined) return { release: undefined, pipeline, isPipelineLost: false };
   return {
     release: { name: chosen.name, manifest: Buffer.from(chosen.text, "utf8") },
     pipeline: pipeline?.id === chosen.signed ? pipeline : undefined,
+    isPipelineLost: chosen.signed !== undefined && chosen.signed !== pipeline?.id,
   };
 }
 

@@ -32,6 +32,8 @@ export interface OfferParts {
   readonly sender: DeviceSender;
   /** `carried`: small objects that the offer brought along. */
   onOffered(device: string, line: string, versionId: Hash, carried: readonly Hash[]): void;
+  /** The version goes out without the input pipeline that its release has, which cannot be made any more. */
+  onPipelineLost(versionId: Hash): void;
 }
 
 /** Objects of the model up to this many bytes travel inside the offer. */
@@ -144,7 +146,8 @@ export class Offers {
     const generation = repository.device(device)?.generation;
     const { fleet } = repository;
     const signature = signOffer(signer, { fleet, device, line, versionId, generation, staged });
-    const { release, pipeline } = await offeredExtras(repository, versionId);
+    const { release, pipeline, isPipelineLost } = await offeredExtras(repository, versionId);
+    if (isPipelineLost) this.parts.onPipelineLost(versionId);
     const pipelineData = pipeline === undefined ? undefined : inlined(pipeline.bytes, record);
     const fixedBytes = record.length + (release?.manifest.length ?? 0) + (pipelineData?.length ?? 0);
     const inline = fittingInline(objects, fixedBytes);

@@ -22,6 +22,10 @@ class Fleet {
   readonly versions = new Map<Hash, readonly Hash[]>();
   readonly claims = new Map<Hash, readonly Hash[]>();
   readonly offered: string[] = [];
+  /** Versions whose signed input pipeline is not there any more. */
+  readonly withoutPipeline: Hash[] = [];
+  /** Text of the manifest of the version's release. */
+  readonly manifests = new Map<Hash, string>();
   /** What a rollout gives the device to keep. */
   staged: readonly { readonly line: string; readonly versionId: Hash }[] = [];
   readonly offers: Offers;
@@ -42,7 +46,7 @@ class Fleet {
       assignment: (_device: string, line: string) => assigned[line],
       isAssignmentAnswered: (_device: string, line: string) => !unanswered.includes(line),
       stagedFor: () => this.staged,
-      releases: () => Promise.resolve(undefined),
+      releases: () => Promise.resolve(this.#releases()),
       get: (id: Hash) => summary(this.versions.get(id), id),
       claim: (id: Hash) => summary(this.claims.get(id), id),
     } as unknown as ConstructorParameters<typeof Offers>[0]["repository"];
@@ -55,9 +59,16 @@ class Fleet {
         refuse: () => Promise.resolve(),
       },
       onOffered: (_device, line, versionId) => this.offered.push(`${line} ${versionId}`),
+      onPipelineLost: (versionId) => this.withoutPipeline.push(versionId),
     });
     this.versions.set(version("base"), []);
     this.versions.set(version("other"), []);
+  }
+
+  #releases(): unknown {
+    const all = [...this.manifests];
+    const targets = Object.fromEntries(all.map(([versionId]) => [versionId, { custom: { versionId } }]));
+    return { published: { targets: { signed: { targets } } }, manifests: Object.fromEntries(all) };
   }
 
   /** The device connects and names what its lines run. @returns what it is offered */
@@ -140,6 +151,13 @@ describe("what is assigned", () => {
     fleet.versions.set(own, [base]);
     // Trained since, and not announced yet.
     assert.deepEqual(await fleet.born({ a: newer }), []);
+  });
+  it("says where a version goes out without the input pipeline that its release has", async () => {
+    const fleet = new Fleet({ assigned: { a: base, b: version("other") } });
+    fleet.manifests.set(base, JSON.stringify({ kind: "stemma-release-manifest", pipeline: version("p") }));
+    fleet.manifests.set(version("other"), JSON.stringify({ kind: "stemma-release-manifest" }));
+    assert.equal((await fleet.born()).length, 2);
+    assert.deepEqual(fleet.withoutPipeline, [base]);
   });
   it("is offered where the device names another version than it reported last", async () => {
     const fleet = new Fleet({ assigned: { a: base }, active: { a: base } });
