@@ -2,7 +2,8 @@
  * The server of one simulation on a temporary home, which goes with it. Folders that a killed
  * simulation left behind are removed by the next one.
  */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -64,9 +65,9 @@ async function removeLeftovers(): Promise<void> {
 }
 
 /** The most memory that a process of this machine held, in bytes; undefined where the system does not tell. */
-export async function peakMemory(pid: number): Promise<number | undefined> {
+export function peakMemory(pid: number): number | undefined {
   try {
-    const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1];
+    const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
     return kilobytes === undefined ? undefined : 1024 * Number(kilobytes);
   } catch {
     return undefined;

@@ -1,4 +1,5 @@
 /** A whole simulation, from its server to the summary, and nothing of it left behind. */
+import { formatBytes } from "../../shared/cli/output.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { HostReport } from "../../shared/simulation/simulation-messages.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -21,7 +22,8 @@ export async function rehearse(
   try {
     surroundings.note(`a server of its own runs (process ${server.pid}), on a temporary home`);
     const names = deviceNames(request.devices);
-    const parts = { ...surroundings, operations: server.operations, hosts };
+    const note = withMemory(surroundings.note, server.pid);
+    const parts = { ...surroundings, note, operations: server.operations, hosts };
     const simulation = new Simulation(parts, request, names);
     let outcome: RolloutOutcome | null = null;
     return await finished(simulation, parts, request, {
@@ -83,6 +85,18 @@ export async function joinServer(
   }
 }
 
+/** After a step in which the server took more memory than before, tells how much, so that this step is seen. */
+function withMemory(note: Surroundings["note"], pid: number): Surroundings["note"] {
+  let told = "";
+  return (text) => {
+    note(text);
+    const bytes = peakMemory(pid);
+    const most = bytes === undefined ? told : formatBytes(bytes);
+    if (most !== told) note(`the server took ${most} at most until then`);
+    told = most;
+  };
+}
+
 /** Runs it, then ends the devices, and counts. */
 async function finished(
   simulation: Simulation,
@@ -106,7 +120,7 @@ async function finished(
     wasStopped = true;
   }
   const last = await hosts.report();
-  const peakBytes = serverPid === undefined ? undefined : await peakMemory(serverPid);
+  const peakBytes = serverPid === undefined ? undefined : peakMemory(serverPid);
   // Where devices cannot end in order in time, what they did until now counts.
   const end = await hosts.end().catch(() => last);
   return {
