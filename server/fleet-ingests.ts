@@ -46,6 +46,9 @@ export class FleetIngests {
   readonly #budget: WindowBudget;
   #broker: BrokerPort | undefined;
   #certify: RenewalParts["certify"] | undefined;
+  /** Resolves when the ingests that `start` begins with have started: devices are judged from then on. */
+  readonly #ready: Promise<void>;
+  #setReady: () => void = () => undefined;
   #fail: (error: StemmaError) => void = () => undefined;
 
   constructor(parts: FleetIngestsParts) {
@@ -53,6 +56,9 @@ export class FleetIngests {
     this.#budget = new WindowBudget(parts.config.limits.windowBytes);
     this.failed = new Promise((resolve) => {
       this.#fail = resolve;
+    });
+    this.#ready = new Promise((resolve) => {
+      this.#setReady = resolve;
     });
   }
 
@@ -66,6 +72,7 @@ export class FleetIngests {
       this.#handleEvent(event);
     });
     for (const fleet of fleets) await this.get(fleet);
+    this.#setReady();
   }
 
   /** @throws NOT_FOUND */
@@ -82,15 +89,20 @@ export class FleetIngests {
     return [...this.#started].map(([fleet, { onlineCount, figures }]) => ({ fleet, onlineCount, figures }));
   }
 
-  /** Judges a CONNECT at the embedded broker: the client id names the fleet, the credentials decide. */
+  /**
+   * Judges a CONNECT at the embedded broker: the client id names the fleet, the credentials decide. The broker listens
+   * before the fleets are open, and every device of a server that restarts tries at once: they wait, as a refusal would
+   * keep them away for a minute.
+   */
   async authenticate(attempt: ConnectAttempt): Promise<DeviceIdentity | AnswerOnly | Refused> {
+    await this.#ready;
     const fleet = attempt.clientId.split(":")[0] ?? "";
     const ingest = this.#started.get(fleet);
     if (ingest === undefined) return { refused: "unknown fleet" };
     if (!isRenewalClientId(attempt.clientId)) return ingest.admission.authenticate(attempt);
     const { config, fleets, certificates } = this.#parts;
     const certify = this.#certify;
-    if (certify === undefined) return { refused: "the server is starting" };
+    if (certify === undefined) return { refused: "the server is starting", isForNow: true };
     const repository = await fleets.get(fleet);
     return answerRenewal(attempt, { root: config.rootTopic, repository, certificates, certify });
   }

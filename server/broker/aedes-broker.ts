@@ -25,6 +25,7 @@ import type {
   EventHandler,
   MessageHandler,
   PublishOptions,
+  Refused,
 } from "./broker-port.js";
 import type { Connection, Connections } from "./connections.js";
 import { DeviceQueues } from "./device-queues.js";
@@ -102,11 +103,12 @@ export class AedesBroker {
         broker.#authenticate(client as KnownClient, username ?? "", password ?? new Uint8Array(0)).then(
           (refused) => {
             if (refused === undefined) done(null, true);
-            else done(notAuthorised(), false);
+            else done(refusalOf(refused), false);
           },
           (error: unknown) => {
-            options.log.error("broker-authenticate-failed", { message: String(error) });
-            done(notAuthorised(), false);
+            const text = `a device could not be judged: ${messageOf(error)}; it tries again`;
+            options.log.error("broker-authenticate-failed", { text });
+            done(refusalOf({ isForNow: true }), false);
           },
         );
       },
@@ -164,9 +166,9 @@ export class AedesBroker {
     client: KnownClient,
     username: string,
     password: Uint8Array,
-  ): Promise<string | undefined> {
+  ): Promise<Refused | undefined> {
     const connection = this.#options.connections.of(client.conn);
-    if (connection === undefined) return "its socket is closed";
+    if (connection === undefined) return { refused: "its socket is closed" };
     const will = this.#wills.get(client);
     const answer = await this.#options.authenticate({
       clientId: client.id,
@@ -180,23 +182,21 @@ export class AedesBroker {
       this.#answers.set(client, answer.answer);
       return undefined;
     }
-    const reason =
-      "refused" in answer
-        ? answer.refused
-        : client.id !== clientIdOf(answer.fleet, answer.device)
-          ? "its client id is not that of its credentials"
-          : undefined;
-    if (reason !== undefined || "refused" in answer) {
+    const judged =
+      "refused" in answer || client.id === clientIdOf(answer.fleet, answer.device)
+        ? answer
+        : { refused: "its client id is not that of its credentials" };
+    if ("refused" in judged) {
       this.#options.emit({
         type: "refused",
         clientId: client.id.slice(0, 200),
         address: connection.address,
-        reason: reason ?? "",
+        reason: judged.refused,
       });
-      return reason;
+      return judged;
     }
-    this.#identities.set(client, answer);
-    this.#options.connections.identify(connection, answer);
+    this.#identities.set(client, judged);
+    this.#options.connections.identify(connection, judged);
     return undefined;
   }
 
@@ -406,7 +406,9 @@ export class AedesBroker {
   }
 }
 
-/** The error for CONNACK 5, "not authorized". The client gets no other reason. */
-function notAuthorised(): AuthenticateError {
-  return Object.assign(new Error("not authorised"), { returnCode: 5 });
+/** The error for CONNACK 5, "not authorised", or for 3, "server unavailable". The client gets no other reason. */
+function refusalOf({ isForNow = false }: Pick<Refused, "isForNow">): AuthenticateError {
+  return isForNow
+    ? Object.assign(new Error("server unavailable"), { returnCode: 3 })
+    : Object.assign(new Error("not authorised"), { returnCode: 5 });
 }

@@ -24,9 +24,14 @@ export interface ConnectAttempt {
   /** The certificates that it showed over TLS, its own first, DER; not judged yet. */
   readonly chain?: readonly Uint8Array[];
 }
-/** The client may not connect. `refused` is the reason, for the log only: the device just sees CONNACK 5. */
+/**
+ * The client may not connect. `refused` is the reason, for the log only: the device just sees CONNACK 5, after which it
+ * tries seldom, as a person has to act first.
+ */
 export interface Refused {
   readonly refused: string;
+  /** Nothing is wrong with its credentials: it sees CONNACK 3, and tries again as after a lost connection. */
+  readonly isForNow?: boolean;
 }
 /** The client gets this message and is disconnected. It can neither publish nor subscribe. */
 export interface AnswerOnly {

@@ -192,7 +192,10 @@ export class Admission {
     }
     const waitMs = this.parts.quota.waitMs(device);
     if (waitMs > 0)
-      return { refused: `it connects or reports too often; again in ${Math.ceil(waitMs / 1000)} s` };
+      return {
+        refused: `it connects or reports too often; again in ${Math.ceil(waitMs / 1000)} s`,
+        isForNow: true,
+      };
     this.parts.quota.charge(device);
     // Durable before the device is answered, so that a clone with this counter is recognised even after a
     // crash.

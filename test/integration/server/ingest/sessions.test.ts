@@ -2,6 +2,7 @@
 // reconnects.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { messageOf } from "../../../../shared/error-text.js";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
@@ -213,6 +214,26 @@ describe("sessions", () => {
       ScriptedDevice.connect(server.withCurrentAddress(enrolment), { session: 3 }),
       refusedByBroker,
     );
+  });
+
+  it("refuses no device while it starts: a device that knocks all the time is let in at once", async () => {
+    const enrolment = await server.enroll("early");
+    const port = Number(new URL(server.handle.mqttUrl).port);
+    const refusals: string[] = [];
+    let isUp = false;
+    const restarted = server.restart({ mqttPort: port }).then(() => {
+      isUp = true;
+    });
+    for (let session = 1, isIn = false; !isIn; session++)
+      try {
+        const isLast = isUp;
+        await (await ScriptedDevice.connect(enrolment, { session })).close();
+        isIn = isLast;
+      } catch (error) {
+        if (refusedByBroker.test(messageOf(error))) refusals.push(messageOf(error));
+      }
+    await restarted;
+    assert.deepEqual(refusals, []);
   });
 
   it("resumes an interrupted transfer where it stopped, and reports it", async () => {

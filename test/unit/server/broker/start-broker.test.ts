@@ -62,6 +62,24 @@ test("a second connection of a device takes over the first", async () => {
   assert.equal(started.broker.stats().devices, 1);
 });
 
+test("whom it cannot judge now is told so, and not that its credentials are wrong", async () => {
+  const answers = {
+    v1: () => Promise.resolve({ refused: "wrong token" }),
+    v2: () => Promise.resolve({ refused: "too often", isForNow: true }),
+    v3: () => Promise.reject(new Error("the disk is full")),
+  };
+  const { client } = await start(
+    {},
+    { authenticate: ({ username }) => answers[username as keyof typeof answers]() },
+  );
+  const codeOf = (device: string) =>
+    client(device).then(
+      () => undefined,
+      (error: unknown) => (error as { readonly code?: number }).code,
+    );
+  assert.deepEqual([await codeOf("v1"), await codeOf("v2"), await codeOf("v3")], [5, 3, 3]);
+});
+
 test("disconnect ends a device's connection, and no offline queue is kept for it", async () => {
   const started = await start();
   const client = await started.client("v1", { clean: false });
