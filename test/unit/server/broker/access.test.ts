@@ -33,16 +33,6 @@ test("a client with a wrong token, no token, or another's client id gets CONNACK
   assert.equal(started.events.filter(({ type }) => type === "refused").length, 4);
 });
 
-test("an authenticator that throws admits no client", async () => {
-  const started = await start(
-    {},
-    {
-      authenticate: () => Promise.reject(new Error("catalog is gone")),
-    },
-  );
-  await assert.rejects(started.client("v1"), (error: Error & { code?: number }) => error.code === 5);
-});
-
 test("the authenticator receives the will, and the will is published when the connection breaks", async () => {
   const attempts: ConnectAttempt[] = [];
   const started = await start(

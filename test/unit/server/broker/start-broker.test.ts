@@ -68,12 +68,12 @@ test("whom it cannot judge now is told so, and not that its credentials are wron
     v2: () => Promise.resolve({ refused: "too often", isForNow: true }),
     v3: () => Promise.reject(new Error("the disk is full")),
   };
-  const { client } = await start(
+  const started = await start(
     {},
     { authenticate: ({ username }) => answers[username as keyof typeof answers]() },
   );
   const codeOf = (device: string) =>
-    client(device).then(
+    started.client(device).then(
       () => undefined,
       (error: unknown) => (error as { readonly code?: number }).code,
     );
