@@ -1,7 +1,8 @@
 /**
- * Codes models for the devices that fetch them. Runs off the event loop, one model at a time. Devices that
- * fetch the same tensors against the same references share one coded stream. Streams are kept in a folder of
- * their own while they are sent. Coding is optional: after any failure the model is sent raw.
+ * Codes models for the devices that fetch them. Runs off the event loop, one model at a time. Devices that fetch the
+ * same tensors, and for which the same versions are chosen to code against (coding-choice.ts), share one coded stream.
+ * Streams are kept in a folder of their own while they are sent. Coding is optional: after any failure the model is
+ * sent raw.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
@@ -13,13 +14,14 @@ import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
 import { codingSpoolEnding, countingSpool, openCodingSpool } from "../../shared/wire/coding/coding-spool.js";
 import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../shared/wire/coding/encodings.js";
-import { referencesOfTensors, type HeldVersion } from "../../shared/wire/coding/references.js";
+import { referencesOfTensors } from "../../shared/wire/coding/references.js";
 import { openTensorCoder } from "../../shared/wire/coding/tensor-coder.js";
 import { maxWireCodedTensorBytes } from "../../shared/wire/limits.js";
 import type { Fetch, ObjectRef } from "../../shared/wire/messages.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import { heldVersion, tensorsOf } from "./held-versions.js";
+import { chooseCoding, type CodingChoice } from "./coding-choice.js";
+import { heldVersions, tensorsOf } from "./held-versions.js";
 import type { IngestLimits } from "./limits.js";
 
 export interface CodedDownloadsParts {
@@ -46,8 +48,7 @@ interface SharedStream {
 /** A stream to code, as a fetch requests it. */
 interface CodingWork {
   readonly summary: VersionSummary;
-  /** Versions that the device holds, best first. */
-  readonly references: readonly Hash[];
+  readonly against: CodingChoice;
   readonly tensors: readonly Hash[];
   /** Upper bound of the coded stream's length. */
   readonly maxBytes: number;
@@ -73,8 +74,12 @@ export class CodedDownloads {
     return new CodedDownloads(parts);
   }
 
-  /** The coded stream for a fetch; undefined where the fetch is answered raw. */
+  /**
+   * The coded stream for a fetch; undefined where the fetch is answered raw.
+   * @param fetch with those references only that the device provably had
+   */
   async acquire(
+    device: string,
     summary: VersionSummary,
     fetch: Fetch,
     refs: readonly ObjectRef[],
@@ -88,15 +93,15 @@ export class CodedDownloads {
       fetch.streamBytes !== rawBytes;
     if (!allowed) return undefined;
     const format = Math.min(fetch.codec ?? 0, codecFormat);
-    const key = sha256(
-      JSON.stringify([summary.versionId, refs.map(({ id }) => id), fetch.references ?? [], format]),
-    );
+    const tensors = refs.map(({ id }) => id);
+    const against = await this.#choose(device, summary, fetch.references ?? []);
+    const key = keyOf(summary, { tensors, against, format });
     const coded =
       this.#coded.get(key) ??
       this.#start(key, {
         summary,
-        references: fetch.references ?? [],
-        tensors: refs.map(({ id }) => id),
+        against,
+        tensors,
         maxBytes: maxEncodedBytes(rawBytes),
         format,
       });
@@ -111,6 +116,16 @@ export class CodedDownloads {
     if (stream !== undefined) return { objects: stream.objects, encodings: stream.encodings, release };
     await release();
     return undefined;
+  }
+
+  async #choose(
+    device: string,
+    { record }: VersionSummary,
+    references: readonly Hash[],
+  ): Promise<CodingChoice> {
+    const { repository } = this.parts;
+    const held = await heldVersions(repository, references);
+    return chooseCoding(record.bases, held, (id) => repository.hasSent(device, id));
   }
 
   #start(key: string, work: CodingWork): SharedStream | undefined {
@@ -152,27 +167,19 @@ export class CodedDownloads {
   }
 
   async #code(
-    { summary, references, tensors, maxBytes, format }: CodingWork,
+    { summary, against, tensors, maxBytes, format }: CodingWork,
     spool: Awaited<ReturnType<typeof openCodingSpool>>,
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
-    const held: HeldVersion[] = [];
-    for (const id of references) {
-      const version = await heldVersion(repository, id);
-      if (version !== undefined) held.push(version);
-    }
+    const held = await heldVersions(repository, against.held);
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
     const coder = openTensorCoder(maxBytes);
     try {
-      // The device lists the versions that it holds, best first. Any of them may be the base.
-      const against = referencesOfTensors(
-        { bases: held.map(({ versionId }) => versionId), leaves: await repository.leaves(summary.versionId) },
-        held,
-      );
+      const leaves = await repository.leaves(summary.versionId);
       return await codeStream(
         {
           tensors,
-          references: against,
+          references: referencesOfTensors({ bases: against.bases, leaves }, held),
           objects: repository.objects,
           coder,
           format,
@@ -189,9 +196,9 @@ export class CodedDownloads {
   /** The length that a stream would have, without keeping it. @throws what codeStream throws */
   async codedLength(
     summary: VersionSummary,
-    work: Pick<CodingWork, "tensors" | "references" | "format">,
+    work: Pick<CodingWork, "tensors" | "against" | "format">,
   ): Promise<number> {
-    const key = sha256(JSON.stringify([summary.versionId, work.tensors, work.references, work.format]));
+    const key = keyOf(summary, work);
     const known = this.#lengths.get(key);
     if (known !== undefined) return known;
     const rawBytes = work.tensors.reduce(
@@ -210,4 +217,11 @@ export class CodedDownloads {
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
+}
+
+function keyOf(
+  { versionId }: VersionSummary,
+  { tensors, against, format }: Pick<CodingWork, "tensors" | "against" | "format">,
+): string {
+  return sha256(JSON.stringify([versionId, tensors, against, format]));
 }

@@ -183,7 +183,7 @@ export class Downloads {
       const withUses = repository.hasSent(device, summary.versionId);
       const stream = await fetchedStream(repository, summary, refs, withUses);
       const references = (fetch.references ?? []).filter((id) => repository.hasHad(device, id));
-      const coded = await codedDownloads.acquire(summary, { ...fetch, references }, stream.sized);
+      const coded = await codedDownloads.acquire(device, summary, { ...fetch, references }, stream.sized);
       // Meanwhile the device disconnected, or fetched it again.
       if (this.#preparing.get(key) !== preparing) {
         await coded?.release();

@@ -30,6 +30,16 @@ export async function heldVersion(repository: Known, versionId: Hash): Promise<H
     : undefined;
 }
 
+/** Those of the versions that may be coded against, in the same order. */
+export async function heldVersions(repository: Known, ids: readonly Hash[]): Promise<readonly HeldVersion[]> {
+  const held: HeldVersion[] = [];
+  for (const id of ids) {
+    const version = await heldVersion(repository, id);
+    if (version !== undefined) held.push(version);
+  }
+  return held;
+}
+
 /** What the device need not send of an announced version, and what the transfer may be coded against. */
 export interface Proven {
   /** Objects and tensors that the device provably had; the store may lack some of them. */

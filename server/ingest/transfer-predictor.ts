@@ -20,6 +20,7 @@ import type { PredictedBytes } from "../context/operations-context.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { CodedDownloads } from "./coded-downloads.js";
+import { chooseCoding, type CodingChoice } from "./coding-choice.js";
 import { heldVersion, tensorsOf } from "./held-versions.js";
 
 export interface TransferPredictorParts {
@@ -41,7 +42,7 @@ interface DeviceClass {
 interface Wanted {
   readonly tensors: readonly Hash[];
   readonly rawBytes: number;
-  readonly references: readonly Hash[];
+  readonly against: CodingChoice;
   readonly link: CodingEstimate["link"];
 }
 
@@ -68,7 +69,7 @@ export class TransferPredictor {
     const held = new Map<Hash, Promise<HeldVersion | undefined>>();
     for (const device of devices) {
       const wanted = await this.#wanted(summary, { device, line }, held);
-      const key = JSON.stringify([wanted.references, wanted.tensors.length, wanted.rawBytes, wanted.link]);
+      const key = JSON.stringify([wanted.against, wanted.tensors.length, wanted.rawBytes, wanted.link]);
       const group = groups.get(key);
       if (group === undefined) groups.set(key, { wanted, devices: [device] });
       else group.devices.push(device);
@@ -89,16 +90,16 @@ export class TransferPredictor {
     return found;
   }
 
-  #isCoded({ link, rawBytes, tensors, references }: Wanted): boolean {
+  #isCoded({ link, rawBytes, tensors, against }: Wanted): boolean {
     if (!this.parts.coding || rawBytes === 0) return false;
-    return decideDownloadCoding(link, rawBytes, tensors.length, references.length > 0).coded;
+    return decideDownloadCoding(link, rawBytes, tensors.length, against.held.length > 0).coded;
   }
 
   async #bytesOf(summary: VersionSummary, wanted: Wanted): Promise<number> {
     if (!this.#isCoded(wanted)) return wanted.rawBytes;
-    const { tensors, references, link } = wanted;
+    const { tensors, against, link } = wanted;
     const format = prefersLowRank(link) ? codecFormat : firstCodecFormat;
-    return await this.parts.codedDownloads.codedLength(summary, { tensors, references, format });
+    return await this.parts.codedDownloads.codedLength(summary, { tensors, against, format });
   }
 
   /** As agent/offers asks for it. */
@@ -135,7 +136,7 @@ export class TransferPredictor {
     return {
       tensors: [...lacking.keys()],
       rawBytes: [...lacking.values()].reduce((sum, bytes) => sum + bytes, 0),
-      references: [...held.keys()],
+      against: chooseCoding(summary.record.bases, [...held.values()], (id) => repository.hasSent(device, id)),
       link,
     };
   }

@@ -11,13 +11,18 @@ import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { testFleet, type TestServer } from "../../../helpers/test-server.js";
 
 /** Imports a model of one tensor; resolves with its version. */
-export async function importModel(server: TestServer, name: string, bytes: Uint8Array): Promise<string> {
+export async function importModel(
+  server: TestServer,
+  name: string,
+  bytes: Uint8Array,
+  base?: string,
+): Promise<string> {
   const chunks = safetensorsChunks([
     { name: "w", source: sourceOfTensor({ dtype: "F32", shape: [bytes.length / 4], bytes }) },
   ]);
   const { summary } = await server.handle.operations.import(
     { byteLength: -1, chunks },
-    { fleet: testFleet, name },
+    { fleet: testFleet, name, ...(base !== undefined && { base }) },
   );
   assert.ok(summary);
   return summary.versionId;

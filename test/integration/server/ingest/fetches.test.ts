@@ -121,6 +121,53 @@ describe("fetches", () => {
     await device.close();
   });
 
+  it("codes a model once for devices that each trained on from the same release", async () => {
+    const bytes = noiseBytes(40_000, 41);
+    const stepOf = (step: number): Uint8Array =>
+      bytes.map((byte, at) => (at % 400 === step ? byte ^ 1 : byte));
+    const tensorOf = (of: Uint8Array) => tensorId({ dtype: "F32", shape: [of.length / 4] }, of);
+    const base = await importModel(server, "shared-step", bytes);
+    const update = await importModel(server, "shared-step", stepOf(0), base);
+    const { versionId, record } = await server.handle.operations.model({ fleet: testFleet, model: base });
+    const manifests: BodyOf<"manifest">[] = [];
+    for (const [at, name] of ["trained-1", "trained-2"].entries()) {
+      const device = await ScriptedDevice.connect(
+        await server.enroll(name, ["line"], { line: "shared-step:1" }),
+        {
+          session: 1,
+        },
+      );
+      await device.birth();
+      const small = smallObjectsOf(record).map((ref) => ({ ...ref, byteLength: 0 }));
+      await fetchObjects(device, versionId, small, "5e".repeat(8));
+      const whole = { kind: "tensor", id: tensorOf(bytes), byteLength: bytes.length } as const;
+      await fetchObjects(device, versionId, [whole], "6f".repeat(8));
+      const own = await device.save({ w: stepOf(1 + at) }, { sequence: 1 });
+      await device.announce(own);
+      await device.receipt("stored", own.versionId);
+      const line = { fleet: testFleet, device: name, line: "line" };
+      await server.handle.operations.assign({ ...line, model: "shared-step:2" });
+      const transfer = "7a".repeat(8);
+      const manifest = device.next("manifest");
+      await device.send({
+        type: "fetch",
+        versionId: update as typeof versionId,
+        transfer,
+        objects: [{ kind: "tensor", id: tensorOf(stepOf(0)), byteLength: bytes.length }],
+        blockBytes: 0,
+        part: 0,
+        parts: 1,
+        codec: 1,
+        references: [own.versionId, versionId],
+      });
+      await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+      manifests.push(await manifest);
+      await device.close();
+    }
+    assert.deepEqual(manifests[0]?.encodings[0]?.against, tensorOf(bytes));
+    assert.deepEqual(manifests[0], manifests[1]);
+  });
+
   it("serves two devices that request the same under the same transfer id, each its own stream", async () => {
     const bytes = noiseBytes(200_000, 21);
     await importModel(server, "shared-base", bytes);
