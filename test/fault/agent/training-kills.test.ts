@@ -14,7 +14,6 @@ import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { callRunningAgent } from "../../../agent/cli/common-options.js";
 import type { AgentStatus } from "../../../agent/status.js";
-import type { Hash } from "../../../shared/tensor/tensor.js";
 import { testProfile } from "../../helpers/agent-fixtures.js";
 import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
@@ -30,8 +29,8 @@ const signals = ["SIGKILL", "SIGTERM"] as const;
 interface RunningAgent {
   readonly child: ChildProcess;
   readonly ended: Promise<NodeJS.Signals | number | null>;
-  /** Log events so far: name and, where there is one, version. */
-  readonly events: { readonly event: string; readonly version?: Hash; readonly text?: string }[];
+  /** Log events so far. */
+  readonly events: { readonly event: string; readonly text?: string }[];
   /** Resolves when `isDone` holds; it is asked after every event. @throws when the agent ends before */
   until(isDone: () => boolean): Promise<void>;
 }
