@@ -171,6 +171,7 @@ export class CodedDownloads {
     spool: Awaited<ReturnType<typeof openCodingSpool>>,
   ): Promise<CodedStream> {
     const { repository, limits } = this.parts;
+    // Read again: the trees of all that waits to be coded would take memory.
     const held = await heldVersions(repository, against.held);
     const lease = repository.objects.lease([...tensors, ...tensorsOf(held)], limits.leaseMs);
     const coder = openTensorCoder(maxBytes);

@@ -28,12 +28,10 @@ export function chooseCoding(
 ): CodingChoice {
   const ids = held.map(({ versionId }) => versionId);
   const madeFrom = bases.filter((id) => ids.includes(id));
-  const sent = ids.filter(wasSent);
-  const sentBases = madeFrom.filter(wasSent);
-  const choice = [madeFrom.length === bases.length ? madeFrom : sentBases, sent.slice(0, 1), ids].find(
-    (some) => some.length > 0,
-  );
-  const chosen = new Set(choice);
+  const hasAll = madeFrom.length === bases.length;
+  // Best first: the first that is not empty.
+  const choices = [hasAll ? madeFrom : madeFrom.filter(wasSent), ids.filter(wasSent).slice(0, 1), ids];
+  const chosen = new Set(choices.find((choice) => choice.length > 0));
   const before = held.filter(({ versionId }) => chosen.has(versionId)).flatMap((version) => version.bases);
   return {
     bases: [...chosen],

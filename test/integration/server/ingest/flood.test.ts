@@ -41,6 +41,11 @@ describe("a device that reports without end", () => {
     await device.announce(next);
     assert.equal((await device.refusal(next.versionId)).code, "QUOTA_EXCEEDED");
     await device.close();
+    // Nor sessions: CONNACK 3, so that it does not take itself for one that is not admitted any more.
+    await assert.rejects(
+      ScriptedDevice.connect(device.enrolment, { session: 2, previousSession: 1 }),
+      (error: Error & { readonly code?: number }) => error.code === 3,
+    );
   });
 });
 
