@@ -1,4 +1,4 @@
-/** What the agent's log reports of attempts to reach a server that does not answer. */
+/** When a link tries again to reach a server that does not answer or does not admit it, and what it logs of that. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
@@ -11,12 +11,15 @@ import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 
-it("reports attempts to reconnect at growing distances", async () => {
-  const taken = createServer().listen(0, "127.0.0.1");
-  await once(taken, "listening");
-  const { port } = taken.address() as AddressInfo;
-  await new Promise((resolve) => taken.close(resolve));
+interface Attempt {
+  readonly event: string;
+  readonly attempt: number;
+  /** Milliseconds until the next one. */
+  readonly retryMs: number;
+}
 
+/** What a link logs that tries so often to begin a session at this port. */
+async function attemptsAt(port: number, attempts: number): Promise<readonly Attempt[]> {
   const files = memoryFiles();
   await files.makeFolder("/home");
   const enrolment = {
@@ -26,8 +29,7 @@ it("reports attempts to reconnect at growing distances", async () => {
     token: "t",
     mqtt: [`mqtt://127.0.0.1:${port}`],
   };
-  const logged: unknown[] = [];
-  const attempts = 9;
+  const logged: Attempt[] = [];
   await new Promise<void>((resolve) => {
     let waits = 0;
     // Every wait is over at once; the one after the last attempt never ends.
@@ -38,7 +40,12 @@ it("reports attempts to reconnect at growing distances", async () => {
         return () => undefined;
       },
     } as Clock;
-    const log: Log = { ...silentLog(), warn: (event, fields) => logged.push([event, fields?.["attempt"]]) };
+    const log: Log = {
+      ...silentLog(),
+      warn: (event, fields) => {
+        logged.push({ event, attempt: Number(fields?.["attempt"]), retryMs: Number(fields?.["retryMs"]) });
+      },
+    };
     void SessionCounter.open(files, "/home").then((counter) => {
       const handlers = { onOpen() {}, onClosed() {}, onMessage() {}, onBlock() {} };
       const identity = {
@@ -59,8 +66,33 @@ it("reports attempts to reconnect at growing distances", async () => {
       new Link({ ...options, enrolment: enrolment as Enrolment & typeof enrolment }, handlers).start();
     });
   });
+  return logged;
+}
+
+it("reports attempts to reconnect at growing distances", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  await new Promise((resolve) => taken.close(resolve));
   assert.deepEqual(
-    logged,
+    (await attemptsAt(port, 9)).map(({ event, attempt }) => [event, attempt]),
     [1, 2, 4, 8].map((attempt) => ["disconnected", attempt]),
   );
 });
+
+/** [CONNACK code, event, whether the device comes back within a second] */
+const answers = [
+  [3, "disconnected", true],
+  [5, "not-admitted", false],
+] as const;
+for (const [code, event, isSoon] of answers)
+  it(`comes back ${isSoon ? "soon" : "late"} after CONNACK ${code}`, async (t) => {
+    const server = createServer((socket) => {
+      socket.once("data", () => socket.end(Uint8Array.of(0x20, 2, 0, code)));
+      socket.on("error", () => undefined);
+    }).listen(0, "127.0.0.1");
+    t.after(() => server.close());
+    await once(server, "listening");
+    const [first] = await attemptsAt((server.address() as AddressInfo).port, 1);
+    assert.deepEqual([first?.event, (first?.retryMs ?? 0) < 1000], [event, isSoon]);
+  });
