@@ -12,26 +12,26 @@ export function parseRatio(text: string): number | "auto" | null {
   return Number(digits);
 }
 
-/** Sizes are decimal (kB, MB); binary units have names of their own (KiB, MiB). */
+/** Sizes are decimal (kB, MB); binary units have names of their own (KiB, MiB). In any case: nobody means bits. */
 const byteUnits: Readonly<Record<string, number>> = {
   "": 1,
-  B: 1,
-  kB: 1e3,
-  MB: 1e6,
-  GB: 1e9,
-  TB: 1e12,
-  KiB: 2 ** 10,
-  MiB: 2 ** 20,
-  GiB: 2 ** 30,
-  TiB: 2 ** 40,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
 };
 
 /** Parses "2GiB" or "500MB" to bytes. @throws USAGE */
 export function parseBytes(text: string): number {
   const [, number, unit] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text) ?? [];
-  const bytes = Math.round(Number(number) * (byteUnits[unit ?? "?"] ?? Number.NaN));
+  const bytes = Math.round(Number(number) * (byteUnits[unit?.toLowerCase() ?? "?"] ?? Number.NaN));
   if (!(bytes >= 1) || !Number.isSafeInteger(bytes))
-    throw new StemmaError("USAGE", `"${text}" is not a size. Write it as 500MB or 2GiB.`);
+    throw new StemmaError("USAGE", `"${text}" is not a size. Write it as 200kB, 500MB or 2GiB.`);
   return bytes;
 }
 

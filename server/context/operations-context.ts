@@ -38,9 +38,11 @@ export interface LiveFleet {
   readonly onlineCount: number;
   /**
    * A version was assigned: it is offered now, or when the device connects next.
-   * @param allowed the rollout whose conditions the device has just said to be met
+   * @param allowed the rollout in which it is the device's turn: what that stages is offered, too
    */
   assigned(device: string, allowed?: string): Promise<void>;
+  /** Devices that the version is being sent to. One that has asked for nothing more for a while is not among them. */
+  fetching(versionId: Hash): ReadonlySet<string>;
   /** Something was set on the device: it is told now, where it is connected. */
   settingsChanged(device: string): void;
   /** Of models, to all devices together; null: no limit. */

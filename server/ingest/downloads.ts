@@ -20,6 +20,7 @@ import { FetchLists } from "./fetch-lists.js";
 import { fetchedStream, type FetchedStream } from "./fetched-stream.js";
 import type { IngestLimits } from "./limits.js";
 import type { SendRates } from "./send-rates.js";
+import { SharedTensors } from "./shared-tensors.js";
 
 export interface DownloadsParts {
   readonly repository: FleetRepository;
@@ -46,10 +47,13 @@ interface Download {
   readonly coded: CodedDownload | undefined;
   /** When it was asked for, by the monotonic clock. */
   readonly startedMs: number;
+  /** When its device last asked for some of it, or was sent some of it. */
+  activeMs: number;
 }
 /** A stream that is being prepared, with the newest block request that came meanwhile. */
 interface Preparing {
   readonly device: string;
+  readonly versionId: Hash;
   request: BlockRequest | undefined;
 }
 interface EarlyRequest {
@@ -68,6 +72,8 @@ interface Prepared {
 const earlyMs = 5_000;
 const maxEarlyRequests = 1024;
 const maxDownloadsPerDevice = 8;
+/** Milliseconds without a request and a block after which a stream is kept, but does not count as being sent. */
+const stalledMs = 60_000;
 
 /**
  * Key of a stream to a device. It contains the device, because devices of one profile that lack the same
@@ -95,7 +101,10 @@ export class Downloads {
   readonly #lists = new FetchLists();
   /** Requests that came before their fetch. */
   readonly #early = new Map<string, EarlyRequest>();
-  constructor(private readonly parts: DownloadsParts) {}
+  readonly #tensors: SharedTensors;
+  constructor(private readonly parts: DownloadsParts) {
+    this.#tensors = new SharedTensors(parts.repository.objects);
+  }
 
   /**
    * Handles a part of a device's list of missing objects. Once the list is complete, its stream is prepared
@@ -129,12 +138,24 @@ export class Downloads {
     const running = this.#running.get(key);
     if (running !== undefined) {
       repository.objects.renew(running.leaseId, limits.leaseMs);
+      running.activeMs = this.parts.clock.monotonic();
       running.blocks.onRequest(request);
       return;
     }
     const preparing = this.#preparing.get(key);
     if (preparing !== undefined) preparing.request = request;
     else this.#keepEarly(key, device, request);
+  }
+
+  /** See LiveFleet. */
+  fetching(versionId: Hash): ReadonlySet<string> {
+    const sinceMs = this.parts.clock.monotonic() - stalledMs;
+    const devices = new Set<string>();
+    for (const { device, summary, activeMs } of this.#running.values())
+      if (summary.versionId === versionId && activeMs > sinceMs) devices.add(device);
+    for (const preparing of this.#preparing.values())
+      if (preparing.versionId === versionId) devices.add(preparing.device);
+    return devices;
   }
 
   /** The device reports that it has received the complete transfer. */
@@ -176,12 +197,13 @@ export class Downloads {
     const startedMs = this.parts.clock.monotonic();
     const summary = this.#requireAllowed(device, fetch.versionId);
     await refuseDropped(repository, summary);
-    const preparing: Preparing = { device, request: this.#early.get(key)?.request };
+    const { versionId } = summary;
+    const preparing: Preparing = { device, versionId, request: this.#early.get(key)?.request };
     this.#forgetEarly(key);
     this.#preparing.set(key, preparing);
     try {
-      const withUses = repository.hasSent(device, summary.versionId);
-      const stream = await fetchedStream(repository, summary, refs, withUses);
+      const withUses = repository.hasSent(device, versionId);
+      const stream = await fetchedStream({ repository, tensors: this.#tensors }, summary, refs, withUses);
       const references = (fetch.references ?? []).filter((id) => repository.hasHad(device, id));
       const coded = await codedDownloads.acquire(device, summary, { ...fetch, references }, stream.sized);
       // Meanwhile the device disconnected, or fetched it again.
@@ -258,8 +280,10 @@ export class Downloads {
         if (message.type === "block") {
           await take(message.data.length);
           // Meanwhile it may have ended.
-          if (this.#running.get(keyOf(device, transfer))?.blocks !== blocks) return;
+          const running = this.#running.get(keyOf(device, transfer));
+          if (running?.blocks !== blocks) return;
           await sender.sendBlock(device, transfer, message);
+          running.activeMs = clock.monotonic();
         } else await sender.send(device, message);
         sent.sent(message);
       },
@@ -277,6 +301,7 @@ export class Downloads {
       sent,
       coded,
       startedMs,
+      activeMs: clock.monotonic(),
     });
     return blocks;
   }

@@ -9,7 +9,6 @@ import { streamedKinds, type Leaf, type ObjectKind, type StreamedKind } from "..
 import { modelObjectsOf, sentObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeTree } from "../../shared/model/tree-object.js";
 import { readDistinctLeaves } from "../../shared/objects/version-trees.js";
-import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Encoding, ObjectRef } from "../../shared/wire/messages.js";
 import {
@@ -20,6 +19,7 @@ import {
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { offeredExtras } from "./offered-pipeline.js";
+import type { SharedTensors } from "./shared-tensors.js";
 
 /** What a fetch asks for, as objects of a stream. */
 export interface FetchedStream {
@@ -29,20 +29,15 @@ export interface FetchedStream {
   readonly sized: readonly ObjectRef[];
 }
 
-/**
- * Of a tensor, at once. Links are slower than the disk, so each of many downloads holds a piece, and the next one, for
- * as long as it takes to send it.
- */
-const readBytes = 512 * 1024;
-
 type Repository = Pick<FleetRepository, "objects" | "leaves" | "isRedacted" | "get" | "releases">;
 
 /**
+ * @param from.tensors those of the repository
  * @param withUses whether the device sent the version itself, so that it had everything of it
  * @throws NOT_ALLOWED, ANNOUNCE_INVALID for an object that is named twice; OBJECT_MISSING
  */
 export async function fetchedStream(
-  repository: Repository,
+  { repository, tensors }: { readonly repository: Repository; readonly tensors: SharedTensors },
   summary: VersionSummary,
   refs: readonly ObjectRef[],
   withUses: boolean,
@@ -66,11 +61,7 @@ export async function fetchedStream(
     const leaf = kind === "tensor" ? leaves.get(id) : undefined;
     const known = kind === "tensor" ? undefined : kinds.get(id);
     const pipeline = kind === "pipeline" ? await pipelineOf(repository, versionId, id) : undefined;
-    if (leaf !== undefined)
-      objects.push({
-        byteLength: tensorByteLength(leaf.dtype, leaf.shape),
-        chunks: () => repository.objects.openTensor(id, { verify: false, pieceBytes: readBytes }).chunks(),
-      });
+    if (leaf !== undefined) objects.push(tensors.open(id));
     else if (pipeline !== undefined) objects.push(streamObjectOfBytes(pipeline));
     else if (known !== undefined && known === kind) objects.push(await openObject(repository, known, id));
     else

@@ -159,6 +159,10 @@ export class FleetIngest {
     if (this.isOnline(device)) await this.services.offers.offerAll(device, allowed);
   }
   /** See LiveFleet. */
+  fetching(versionId: Hash): ReadonlySet<string> {
+    return this.services.downloads.fetching(versionId);
+  }
+  /** See LiveFleet. */
   settingsChanged(device: string): void {
     if (this.isOnline(device)) this.#greeting.bringSettings(device);
   }

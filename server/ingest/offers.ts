@@ -79,7 +79,7 @@ export class Offers {
   /**
    * Offers what is assigned to the device's lines, unless it runs there or is an ancestor of what runs. A version
    * that was assigned again is offered even where the line has already built on it.
-   * @param allowed the rollout whose conditions the device has just said to be met: what it stages is offered, too
+   * @param allowed the rollout in which it is the device's turn: what that stages is offered, too
    */
   async offerAll(device: string, allowed?: string): Promise<void> {
     const { repository } = this.parts;
@@ -103,8 +103,8 @@ export class Offers {
       const summary = repository.get(assigned);
       if (summary !== undefined && summary.state !== "retired") await this.#offer(device, line, summary);
     }
-    for (const { line, versionId, rollout, isConditional } of repository.stagedFor(device)) {
-      if (isConditional === true && rollout !== allowed) continue;
+    for (const { line, versionId, rollout } of repository.stagedFor(device)) {
+      if (rollout !== allowed) continue;
       const summary = known.lines.includes(line) ? repository.get(versionId) : undefined;
       if (summary !== undefined && summary.state !== "retired")
         await this.#offer(device, line, summary, { staged: true });

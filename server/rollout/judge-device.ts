@@ -23,11 +23,17 @@ export interface Judgement extends DeviceJudgement {
 }
 
 /**
- * What a device measured, or why it cannot be judged; `waits`: it is asked again later, with `otherwise` at most a few
- * times.
+ * Why a device cannot be judged now: it is asked again later, where there is an `otherwise` at most a few times.
  */
-export type Measured =
-  Judgement | { readonly waits: string; readonly otherwise?: Judgement } | { readonly compared: Compared };
+export interface Waits {
+  readonly waits: string;
+  readonly otherwise?: Judgement;
+  /** It does not have the version yet. */
+  readonly isFetching?: true;
+}
+
+/** What a device measured, or why it cannot be judged. */
+export type Measured = Judgement | Waits | { readonly compared: Compared };
 
 interface Compared {
   readonly before: Hash;
@@ -65,7 +71,7 @@ export function comparedWith(
   repository: Pick<FleetRepository, "device" | "get">,
   { line, versionId, members }: Pick<RolloutState, "line" | "versionId" | "members">,
   device: string,
-): Judgement | { readonly waits: string } | { readonly runs: VersionSummary } {
+): Judgement | Waits | { readonly runs: VersionSummary } {
   const known = repository.device(device);
   const before = known?.active[line]?.versionId ?? null;
   const left = (because: string): Judgement => ({ verdict: "left", before, because });
@@ -134,12 +140,9 @@ export async function measureOnDevice(
 }
 
 /** What an error of a device says of the version. @throws any other than a StemmaError */
-export function afterError(
-  error: unknown,
-  before: Hash,
-): Judgement | { readonly waits: string; readonly otherwise?: Judgement } {
+export function afterError(error: unknown, before: Hash): Judgement | Waits {
   if (!isStemmaError(error)) throw error;
-  if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version" };
+  if (error.code === "MODEL_NOT_FOUND") return { waits: "it fetches the version", isFetching: true };
   if (passing.has(error.code)) return { waits: messageOf(error) };
   const failed: Judgement = { verdict: "failed", before, because: messageOf(error) };
   // Such as an engine that was killed, or a file that was replaced meanwhile: that says nothing of the version.

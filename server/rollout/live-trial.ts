@@ -12,7 +12,7 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { RolloutMember, RolloutState } from "../repository/state/rollout-state.js";
 import { deviceThreshold, evidenceOnDevice } from "./evidence.js";
 import { throughGates } from "./gates.js";
-import { afterError, comparedWith, differenceText, type Judgement } from "./judge-device.js";
+import { afterError, comparedWith, differenceText, type Judgement, type Waits } from "./judge-device.js";
 
 /** A device may have to install the version first. */
 const answerMs = 300_000;
@@ -25,10 +25,7 @@ export interface LiveTold {
   readonly answer: TrialAnswer;
 }
 
-export type LiveAnswer =
-  | Judgement
-  | { readonly waits: string; readonly otherwise?: Judgement; readonly isOnTrial?: true }
-  | { readonly told: LiveTold };
+export type LiveAnswer = Judgement | (Waits & { readonly isOnTrial?: true }) | { readonly told: LiveTold };
 
 /** Whether a device has measured by its samples, and its live inputs come next. */
 export function isOnTrial(

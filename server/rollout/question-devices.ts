@@ -13,6 +13,7 @@ import { firstBefore, lateMembers, type RolloutState } from "../repository/state
 import { needsOf, whyDeferred } from "./ask-devices.js";
 import type { Judgement } from "./judge-device.js";
 import { factsOf, judgementOf, nextAnswer } from "./next-answer.js";
+import { Places } from "./places.js";
 import { isOpenAt, offsetOf } from "./windows.js";
 
 export interface DeviceQuestionsParts {
@@ -21,7 +22,7 @@ export interface DeviceQuestionsParts {
   readonly operations: Pick<ServerOperations, "evaluateOnDevice">;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;
-  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "command">>;
+  fleetOf(fleet: string): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "fetching" | "command">>;
   /** A rollout may go on. */
   wake(): void;
   /** A device may be asked at this time, by the monotonic clock. */
@@ -38,6 +39,8 @@ const askTrialMs = 10 * 60_000;
 const maxFailures = 3;
 /** A device that is asked after this pause is offered the version once more. */
 const offerAgainMs = 8_000;
+/** Until devices that fetch are looked at again: nothing else tells that a fetch has ended. */
+const lookAtFetchesMs = 2_000;
 
 interface Asked {
   isAsking: boolean;
@@ -48,27 +51,50 @@ interface Asked {
   failures: number;
   /** It has the version, and its software runs it on live inputs. */
   isOnTrial: boolean;
+  /** It was being sent the version at the last look. */
+  isFetching: boolean;
+  /** How often it got a place: who had fewer is asked first. */
+  turns: number;
 }
+
+interface AskedDevice {
+  readonly device: string;
+  readonly asked: Asked;
+}
+
+type LiveForQuestions = Awaited<ReturnType<DeviceQuestionsParts["fleetOf"]>>;
 
 export class DeviceQuestions {
   readonly #judging = new SerialQueue();
-  readonly #asked = new Map<string, Asked>();
+  /** By fleet and device, then by rollout. */
+  readonly #asked = new Map<string, Map<string, Asked>>();
+  /** By fleet and rollout. */
+  readonly #places = new Map<string, Places>();
   readonly #measuring = new Set<Promise<void>>();
 
   constructor(private readonly parts: DeviceQuestionsParts) {}
 
   /** Why a device was not judged yet; undefined: it was not asked since the server started. */
   waits(fleet: string, rollout: string, device: string): string | undefined {
-    return this.#asked.get(keyOf(fleet, rollout, device))?.waits;
+    return this.#asked.get(`${fleet}/${device}`)?.get(rollout)?.waits;
   }
 
   /** What a device on trial waits for is there now. */
   askSoon(fleet: string, device: string): void {
-    for (const [key, asked] of this.#asked)
-      if (asked.isOnTrial && key.startsWith(`${fleet}/`) && key.endsWith(`/${device}`)) asked.nextMs = 0;
+    for (const asked of this.#asked.get(`${fleet}/${device}`)?.values() ?? [])
+      if (asked.isOnTrial) asked.nextMs = 0;
   }
 
-  /** Asks devices that are connected, as many at the same time as the policy allows. */
+  /** It may have been switched off: it is offered the version again in its turn. */
+  connected(fleet: string, device: string): void {
+    for (const asked of this.#asked.get(`${fleet}/${device}`)?.values() ?? []) {
+      if (asked.isOnTrial) continue;
+      asked.nextMs = 0;
+      asked.pauseMs = askAgainMs.first;
+    }
+  }
+
+  /** Asks devices that are connected, so that as many as the policy allows fetch and measure at the same time. */
   async askSome(
     repository: FleetRepository,
     rollout: RolloutState,
@@ -77,46 +103,96 @@ export class DeviceQuestions {
     const { fleet } = repository;
     const live = await this.parts.fleetOf(fleet);
     const nowMs = this.parts.clock.monotonic();
-    const asked = devices.map((device) => {
-      const key = keyOf(fleet, rollout.name, device);
-      const known = this.#asked.get(key);
-      const now = known ?? {
-        isAsking: false,
-        nextMs: 0,
-        pauseMs: askAgainMs.first,
-        waits: "its turn comes",
-        failures: 0,
-        isOnTrial: false,
-      };
-      if (known === undefined) this.#asked.set(key, now);
-      return { device, key, now };
-    });
-    let free = rollout.policy.atOnce - asked.filter(({ now }) => now.isAsking).length;
-    for (const { device, now } of asked) {
-      const isGone = repository.device(device)?.state !== "enrolled";
-      if (free <= 0) return;
-      if (now.isAsking || (!isGone && !live.isOnline(device))) continue;
-      const first = firstBefore(repository.rollouts(), rollout, device);
-      if (first !== undefined) {
-        now.waits = `the rollout ${first.name} of this line goes first`;
-        continue;
+    const fetching = live.fetching(rollout.versionId);
+    const members = [...fetching].filter((device) => rollout.members.has(device));
+    const taken = new Set(this.#placesOf(fleet, rollout.name).taken(members, nowMs));
+    if (members.length > 0) this.parts.lookAt(nowMs + lookAtFetchesMs);
+    const waiting: AskedDevice[] = [];
+    for (const device of devices) {
+      const asked = this.#askedOf(fleet, rollout.name, device);
+      if (asked.isAsking) taken.add(device);
+      const wasFetching = asked.isFetching;
+      asked.isFetching = fetching.has(device);
+      if (wasFetching && !asked.isFetching) asked.nextMs = Math.min(asked.nextMs, nowMs);
+      if (!asked.isAsking && !asked.isFetching) waiting.push({ device, asked });
+    }
+    const isFull = taken.size >= rollout.policy.atOnce;
+    const due = waiting.filter(
+      (one) => (!isFull || taken.has(one.device)) && this.#isDue(live, repository, rollout, one),
+    );
+    // Those that have a place already, then who had the fewest.
+    const turnOf = ({ device, asked }: AskedDevice): number => (taken.has(device) ? -1 : asked.turns);
+    due.sort((a, b) => turnOf(a) - turnOf(b));
+    for (const { device, asked } of due) {
+      if (!taken.has(device)) {
+        if (taken.size >= rollout.policy.atOnce) return;
+        taken.add(device);
+        asked.turns++;
       }
-      const offsetMinutes = offsetOf(repository.device(device)?.labels);
-      if (!isOpenAt(rollout.policy.windows, this.parts.clock.now(), offsetMinutes)) {
-        now.waits = "its window is closed";
-        continue;
-      }
-      if (now.nextMs > nowMs) {
-        this.parts.lookAt(now.nextMs);
-        continue;
-      }
-      free--;
-      now.isAsking = true;
-      const measuring = this.#ask(repository, rollout.name, device, now).finally(() => {
+      asked.isAsking = true;
+      const measuring = this.#ask(repository, rollout.name, device, asked).finally(() => {
         this.#measuring.delete(measuring);
       });
       this.#measuring.add(measuring);
     }
+  }
+
+  #askedOf(fleet: string, rollout: string, device: string): Asked {
+    const ofDevice = this.#asked.get(`${fleet}/${device}`) ?? new Map<string, Asked>();
+    const known = ofDevice.get(rollout);
+    if (known !== undefined) return known;
+    const asked: Asked = {
+      isAsking: false,
+      nextMs: 0,
+      pauseMs: askAgainMs.first,
+      waits: "its turn comes",
+      failures: 0,
+      isOnTrial: false,
+      isFetching: false,
+      turns: 0,
+    };
+    ofDevice.set(rollout, asked);
+    this.#asked.set(`${fleet}/${device}`, ofDevice);
+    return asked;
+  }
+
+  #forget(fleet: string, rollout: string, device: string): void {
+    const ofDevice = this.#asked.get(`${fleet}/${device}`);
+    ofDevice?.delete(rollout);
+    if (ofDevice?.size === 0) this.#asked.delete(`${fleet}/${device}`);
+  }
+
+  #placesOf(fleet: string, rollout: string): Places {
+    const key = `${fleet}/${rollout}`;
+    const known = this.#places.get(key) ?? new Places();
+    this.#places.set(key, known);
+    return known;
+  }
+
+  /** Whether a device may be asked now; else what it waits for is noted. */
+  #isDue(
+    live: LiveForQuestions,
+    repository: FleetRepository,
+    rollout: RolloutState,
+    { device, asked }: AskedDevice,
+  ): boolean {
+    const known = repository.device(device);
+    if (known?.state === "enrolled" && !live.isOnline(device)) return false;
+    const { clock } = this.parts;
+    if (asked.nextMs > clock.monotonic()) {
+      this.parts.lookAt(asked.nextMs);
+      return false;
+    }
+    const first = firstBefore(repository.rollouts(), rollout, device);
+    if (first !== undefined) {
+      asked.waits = `the rollout ${first.name} of this line goes first`;
+      return false;
+    }
+    if (!isOpenAt(rollout.policy.windows, clock.now(), offsetOf(known?.labels))) {
+      asked.waits = "its window is closed";
+      return false;
+    }
+    return true;
   }
 
   /** Never rejects. */
@@ -130,13 +206,14 @@ export class DeviceQuestions {
         asked.waits = deferred;
         return;
       }
-      // It may have been connected when it joined, so that no birth brings it the offer; or lost the offer.
+      // Its turn has come, or it may have lost the offer.
       const isToOffer = asked.nextMs === 0 || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
       if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
       const answer = await this.#unlessStopped(
         nextAnswer({ operations, live }, repository, repository.rollout(name), device),
       );
       asked.isOnTrial = "isOnTrial" in answer;
+      if ("isFetching" in answer) this.#placesOf(fleet, name).begin(device, clock.monotonic());
       const isFailure = "waits" in answer && answer.otherwise !== undefined;
       if (isFailure) asked.failures++;
       const measured = isFailure && asked.failures >= maxFailures ? answer.otherwise : answer;
@@ -150,7 +227,7 @@ export class DeviceQuestions {
           // It joined another one meanwhile, which is to decide first.
           if (firstBefore(repository.rollouts(), rollout, device) !== undefined) return;
           await this.#judged(repository, rollout, device, judgementOf(rollout, device, measured));
-          this.#asked.delete(keyOf(fleet, name, device));
+          this.#forget(fleet, name, device);
         });
     } catch (error) {
       asked.waits = messageOf(error);
@@ -199,8 +276,12 @@ export class DeviceQuestions {
       assigned: repository.assignment(device, line),
     });
     await repository.append(...facts);
-    const { verdict, because } = judgement;
+    const { verdict, before, because } = judgement;
     const isJudged = facts[0].type === "judged";
+    const places = this.#placesOf(fleet, name);
+    // A device that had nothing to compare with fetches the version only now.
+    if (isJudged && verdict === "passed" && before === null) places.begin(device, clock.monotonic());
+    else places.end(device);
     const fields = { fleet, rollout: name, device, ...(isJudged ? { verdict } : {}), text: because };
     log.info(isJudged ? "rollout-judged" : "rollout-measured", fields);
     if (isJudged && verdict === "passed") await (await this.parts.fleetOf(fleet)).assigned(device);
@@ -212,8 +293,4 @@ export class DeviceQuestions {
     await Promise.all(this.#measuring);
     await this.#judging.idle();
   }
-}
-
-function keyOf(fleet: string, rollout: string, device: string): string {
-  return `${fleet}/${rollout}/${device}`;
 }

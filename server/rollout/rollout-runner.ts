@@ -28,7 +28,9 @@ export interface RolloutRunnerParts {
   readonly operations: Pick<ServerOperations, "devices" | "evaluateOnDevice">;
   fleetOf(
     fleet: string,
-  ): Promise<Pick<LiveFleet, "isOnline" | "assigned" | "predict" | "sendBytesPerSecond" | "command">>;
+  ): Promise<
+    Pick<LiveFleet, "isOnline" | "assigned" | "fetching" | "predict" | "sendBytesPerSecond" | "command">
+  >;
 }
 
 /** While a rollout runs it is looked at in intervals, too: a selection may depend on the time. */
@@ -104,7 +106,10 @@ export class RolloutRunner {
       if (event.event === "device-event" && event.name === switchRefused) await this.#switchRefused(event);
       if (event.event === "device-event" && event.name === trialComplete)
         this.#questions.askSoon(event.fleet, event.device);
-      if (event.event === "device-connected") this.#trials.connected(event.fleet, event.device);
+      if (event.event === "device-connected") {
+        this.#trials.connected(event.fleet, event.device);
+        this.#questions.connected(event.fleet, event.device);
+      }
       if (wakers.has(event.event)) this.wake();
     }
   }

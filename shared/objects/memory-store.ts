@@ -230,15 +230,13 @@ class MemoryStore implements ObjectPruner {
     const { header, byteLength } = this.#tensors.entry(id);
     const state = this.#index.state(id);
     if (isFault(state)) throw this.#tensors.unreadable(id, state);
-    return storedSource(
-      header,
-      byteLength,
-      () => inPieces(() => this.#reading.bytes(id, options)),
-      async () =>
+    return storedSource(header, byteLength, {
+      chunks: () => inPieces(() => this.#reading.bytes(id, options)),
+      readAll: async () =>
         this.#tensors.entry(id).encodingCode === rawEncodingCode
           ? undefined
           : this.#reading.bytes(id, options),
-    );
+    });
   }
 
   encodingOf(id: Hash): TensorEncoding | undefined {

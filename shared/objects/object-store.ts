@@ -90,6 +90,11 @@ export interface StoredTensorSource extends TensorSource {
    * Undefined for the others: read them as a stream. @throws as the stream
    */
   readAll(): Promise<Uint8Array | undefined>;
+  /**
+   * Fills `target` with the bytes at `offset`, which are not compared with the id. False where they cannot be read at
+   * a position, or not any more, because the tensor is stored coded: read them as a stream. @throws as the stream
+   */
+  readonly readAt?: (offset: number, target: Uint8Array) => Promise<boolean>;
 }
 
 /** Bytes that come in pieces; each call of `chunks` starts from the first byte. */

@@ -282,6 +282,11 @@ export class PackReader {
     }
   }
 
+  /** Fills a buffer of the caller's with the bytes at a position. */
+  async fill(at: number, target: Uint8Array): Promise<void> {
+    await readFully(this.#open, at, target);
+  }
+
   /** A range in pieces; the next one is read while the caller works on the last. */
   async *pieces(at: number, length: number, pieceBytes: number): AsyncIterable<Uint8Array> {
     const read = (from: number): Promise<Uint8Array> | undefined => {

@@ -163,6 +163,12 @@ export class PackTensors implements StoredTensors {
     return this.#packFiles.use(pack, (reader) => reader.range(entry.offset + from, length));
   }
 
+  /** Fills `target` with stored bytes. */
+  fill(id: Hash, from: number, target: Uint8Array): Promise<void> {
+    const { pack, entry } = this.locate(id);
+    return this.#packFiles.use(pack, (reader) => reader.fill(entry.offset + from, target));
+  }
+
   damaged(id: Hash, entry: PackEntry, { actual, cause, why }: FoundDamage): StemmaError {
     const located = this.#index.locate(id);
     const pack = located?.pack.name ?? "that had it";

@@ -32,12 +32,17 @@ export class TensorOpening {
     const { header, byteLength } = entry;
     const state = this.#tensors.state(id);
     if (isFault(state)) throw this.#tensors.unreadable(id, state);
-    return storedSource(
-      header,
-      byteLength,
-      () => this.chunks(id, options),
-      () => this.#readAll(id, options),
-    );
+    return storedSource(header, byteLength, {
+      chunks: () => this.chunks(id, options),
+      readAll: () => this.#readAll(id, options),
+      readAt: (offset, target) => this.#readAt(id, offset, target),
+    });
+  }
+
+  async #readAt(id: Hash, offset: number, target: Uint8Array): Promise<boolean> {
+    if (this.#tensors.entry(id).encodingCode !== rawEncodingCode) return false;
+    await this.#tensors.fill(id, offset, target);
+    return true;
   }
 
   async #readAll(id: Hash, options: ReadOptions): Promise<Uint8Array | undefined> {

@@ -30,8 +30,7 @@ export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<
 export function storedSource(
   { dtype, shape }: TensorHeader,
   byteLength: number,
-  chunks: () => AsyncIterable<Uint8Array>,
-  readAll: () => Promise<Uint8Array | undefined>,
+  read: Pick<StoredTensorSource, "chunks" | "readAll" | "readAt">,
 ): StoredTensorSource {
-  return { dtype, shape, byteLength, chunks, readAll };
+  return { dtype, shape, byteLength, ...read };
 }

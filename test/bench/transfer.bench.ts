@@ -89,6 +89,7 @@ async function runDevice(file: string): Promise<void> {
     chunks: () => piecesOf(file, blockBytes),
     readAt: async (offset, target) => {
       await handle.read(target, 0, target.length, offset);
+      return true;
     },
   };
   const send = (body: Body, transfer: string): Promise<void> =>

@@ -312,8 +312,6 @@ export interface StagedVersion {
   readonly rollout: string;
   /** Of all devices of the rollout together; absent: no limit. */
   readonly maxBytesPerSecond?: number;
-  /** The device is asked first whether its power and its link are such as the rollout wants. */
-  readonly isConditional?: true;
 }
 
 /** What the device is to fetch and keep, beside what its lines run. */
@@ -328,14 +326,13 @@ export function* stagedFor(
     if (other === undefined || goesBefore(rollout, other, device)) deciding.set(rollout.line, rollout);
   }
   for (const { name: rollout, phase, members, line, versionId, policy } of deciding.values()) {
-    const { maxBytesPerSecond, onlyOnPower = false, links = [] } = policy;
+    const { maxBytesPerSecond } = policy;
     if ((phase === "running" || phase === "done") && members.get(device)?.judged === undefined)
       yield {
         line,
         versionId,
         rollout,
         ...(maxBytesPerSecond === undefined ? {} : { maxBytesPerSecond }),
-        ...(onlyOnPower || links.length > 0 ? { isConditional: true } : {}),
       };
   }
 }

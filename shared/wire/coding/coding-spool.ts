@@ -67,7 +67,7 @@ function memorySpool(): CodingSpool {
         },
         readAt: (offset: number, target: Uint8Array) => {
           target.set(bytes.subarray(offset, offset + target.length));
-          return Promise.resolve();
+          return Promise.resolve(true);
         },
       });
     },
@@ -78,12 +78,13 @@ function memorySpool(): CodingSpool {
 const pieceBytes = 1024 * 1024;
 
 function objectOfFile(file: OpenFile, offset: number, byteLength: number): StreamObject {
-  const readAt = async (at: number, target: Uint8Array): Promise<void> => {
+  const readAt = async (at: number, target: Uint8Array): Promise<true> => {
     for (let got = 0; got < target.length;) {
       const count = await file.read(target.subarray(got), offset + at + got);
       if (count === 0) throw new RangeError("a coded stream's file is shorter than what was written to it");
       got += count;
     }
+    return true;
   };
   return {
     byteLength,

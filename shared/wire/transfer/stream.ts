@@ -16,8 +16,11 @@ import type { Encoding, ObjectRef } from "../messages.js";
 export interface StreamObject {
   readonly byteLength: number;
   chunks(): AsyncIterable<Uint8Array>;
-  /** Fills `target` with the bytes at `offset`. Avoids a copy where an object can be read at any position. */
-  readAt?(offset: number, target: Uint8Array): Promise<void>;
+  /**
+   * Fills `target` with the bytes at `offset`, so that a reader who waits between two reads holds nothing. False where
+   * the object cannot be read at a position: its chunks are read instead.
+   */
+  readAt?(offset: number, target: Uint8Array): Promise<boolean>;
 }
 export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
   return {
@@ -25,7 +28,7 @@ export function streamObjectOfBytes(bytes: Uint8Array): StreamObject {
     chunks: () => asyncIterableOf(bytes.length > 0 ? [bytes] : []),
     readAt: (offset, target) => {
       target.set(bytes.subarray(offset, offset + target.length));
-      return Promise.resolve();
+      return Promise.resolve(true);
     },
   };
 }
@@ -41,6 +44,7 @@ export function storedStreamObject(stored: StoredStream): StreamObject {
     async readAt(offset, target) {
       for (let at = 0; at < target.length; at += maxRangeBytes)
         target.set(await stored.range(offset + at, Math.min(maxRangeBytes, target.length - at)), at);
+      return true;
     },
   };
 }
@@ -60,8 +64,8 @@ export function layoutOf(objects: readonly { readonly byteLength: number }[]): {
 }
 
 /**
- * Reads ranges of the stream, one at a time. Consecutive ranges are fast, because the chunks of an object are
- * read on; for a range before the current position, its object is read from the beginning again.
+ * Reads ranges of the stream, one at a time. Of an object that cannot be read at a position, consecutive ranges are
+ * fast, because its chunks are read on; for a range before the current position it is read from the beginning again.
  */
 export class StreamReader {
   readonly byteLength: number;
@@ -100,8 +104,9 @@ export class StreamReader {
         const within = offset + filled - (this.#offsets[index] ?? 0);
         const length = Math.min(target.length - filled, object.byteLength - within);
         const part = target.subarray(filled, filled + length);
-        if (object.readAt === undefined) await this.#readOn(offset + filled, part);
-        else await object.readAt(within, part);
+        if ((await object.readAt?.(within, part)) !== true) await this.#readOn(offset + filled, part);
+        // An object that was read to its end holds nothing any more.
+        if (within + length === object.byteLength) await this.#leave();
         filled += length;
       }
     } catch (error) {

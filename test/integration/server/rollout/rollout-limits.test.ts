@@ -42,6 +42,30 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     assert.equal(await v2.runs(), better);
   });
 
+  it("offers nothing to a device that connects while its window is closed", async (t) => {
+    const vehicles = await startFleet(t, ["v1", "v2"]);
+    const { operations, devices } = vehicles;
+    const [v1, v2] = devices as [Device, Device];
+    for (const device of devices) await takeSamples(device);
+    const good = await train(vehicles, v1);
+    await v2.agent.close();
+    const hour = (hours: number): string =>
+      new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 16);
+    const policy = { waves: ["rest"], windows: [`${hour(6)}-${hour(8)}`] };
+    const body = { fleet, name: "night", model: good, line, select: "name=v2", policy };
+    await operations.createRollout({ ...body, start: true });
+    await vehicles.until("night", ({ wave }) => wave === 1);
+    v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
+    await v2.log.until("welcomed", 2);
+    await vehicles.until("night", ({ members }) => members[0]?.because === "its window is closed");
+    // What is offered with a welcome comes right after it.
+    await operations.evaluateOnDevice({ fleet, device: "v2", line });
+    assert.equal(
+      v2.log.count("offered", ({ versionId }) => versionId === good),
+      0,
+    );
+  });
+
   it("sends nothing to a device that runs on battery, until it does not any more", takesLong, async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2"]);
     const { operations, devices } = vehicles;

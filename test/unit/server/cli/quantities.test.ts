@@ -11,8 +11,15 @@ describe("quantities of the command line", () => {
   });
 
   it("reads sizes, decimal and binary", () => {
-    assert.deepEqual(["2GiB", "500MB", "12", "1.5kB"].map(parseBytes), [2 ** 31, 5e8, 12, 1500]);
-    for (const bad of ["", "5XB", "-1MB", "0", "9e99GB"])
+    assert.deepEqual(["2GiB", "500MB", "12", "1.5kB", "200KB", "3mb"].map(parseBytes), [
+      2 ** 31,
+      5e8,
+      12,
+      1500,
+      200_000,
+      3_000_000,
+    ]);
+    for (const bad of ["", "5XB", "5constructor", "-1MB", "0", "9e99GB"])
       assert.throws(() => parseBytes(bad), { code: "USAGE" });
   });
 

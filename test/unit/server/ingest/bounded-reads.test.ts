@@ -2,10 +2,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fetchedStream } from "../../../../server/ingest/fetched-stream.js";
+import { SharedTensors } from "../../../../server/ingest/shared-tensors.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
+import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
+import { StreamReader } from "../../../../shared/wire/transfer/stream.js";
+import { codedAgainst, idOfTensor, memberOf, writePack } from "../../../helpers/coded-tensors.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
 
@@ -59,10 +63,14 @@ describe("the memory of a server that many devices use", () => {
     assert.ok(most > 0 && most <= 16 * MiB + tensorBytes, `${most / MiB} MiB`);
   });
 
-  it("takes pieces of half a MiB of a tensor that a device fetches", async () => {
+  it("takes the blocks alone of a tensor that a device fetches", async () => {
     const [leaf] = await repository.leaves(summary.versionId);
     const ref = { kind: "tensor" as const, id: leaf!.tensor, byteLength: tensorBytes };
-    const { objects } = await fetchedStream(repository, summary, [ref], false);
+    const from = { repository, tensors: new SharedTensors(repository.objects) };
+    const { objects } = await fetchedStream(from, summary, [ref], false);
+    const block = new Uint8Array(1000);
+    assert.equal(await objects[0]!.readAt?.(3 * MiB, block), true);
+    assert.deepEqual(block, new Uint8Array(tensors[0]!.bytes.subarray(3 * MiB, 3 * MiB + 1000)));
     const lengths: number[] = [];
     for await (const piece of objects[0]!.chunks()) lengths.push(piece.length);
     assert.equal(
@@ -70,5 +78,40 @@ describe("the memory of a server that many devices use", () => {
       tensorBytes,
     );
     assert.ok(Math.max(...lengths) <= MiB / 2, String(Math.max(...lengths)));
+  });
+
+  it("decodes a tensor that is stored coded once for all devices that are in the middle of it", async () => {
+    const [base, next] = [memberOf(5, 0, [4, 1000]), memberOf(5, 1, [4, 1000])];
+    const objects = await openPackStore(memoryFiles(), "/packs", { clock, random });
+    await writePack(objects, [base]);
+    await writePack(objects, [codedAgainst(next, base)]);
+    const id = idOfTensor(next);
+    assert.equal(objects.encodingOf(id)?.base, idOfTensor(base));
+    let decoded = 0;
+    const shared = new SharedTensors({
+      encodingOf: (one) => objects.encodingOf(one),
+      openTensor: (...args) => {
+        const source = objects.openTensor(...args);
+        const readAll = (): Promise<Uint8Array | undefined> => {
+          decoded++;
+          return source.readAll();
+        };
+        return { ...source, readAll };
+      },
+    });
+    const readers = Array.from({ length: 10 }, () => new StreamReader([shared.open(id)]));
+    const target = new Uint8Array(1000);
+    for (let at = 0; at < next.bytes.length; at += target.length)
+      for (const reader of readers) {
+        await reader.read(at, target);
+        assert.deepEqual(target, next.bytes.subarray(at, at + target.length));
+      }
+    assert.equal(decoded, 1);
+    // All have left it.
+    await readers[0]!.read(0, target);
+    assert.equal(decoded, 2);
+    await readers[0]!.close();
+    await readers[1]!.read(0, target);
+    assert.equal(decoded, 3);
   });
 });

@@ -147,7 +147,10 @@ describe("a device that is asked for its trial", () => {
       });
     }
     assert.deepEqual(await ask("USAGE", {}), { waits: "its agent knows no trials on live inputs" });
-    assert.deepEqual(await ask("MODEL_NOT_FOUND", {}), { waits: "it fetches the version" });
+    assert.deepEqual(await ask("MODEL_NOT_FOUND", {}), {
+      waits: "it fetches the version",
+      isFetching: true,
+    });
     assert.deepEqual(await ask("TRIAL_REFUSED", { message: "other" }), { waits: "other" });
     assert.deepEqual(await ask("", answerOf()), { told: toldOf() });
   });

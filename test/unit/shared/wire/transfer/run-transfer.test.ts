@@ -26,6 +26,7 @@ test("each byte of an object is read once, though it is hashed before it is sent
     readAt: async (offset, target) => {
       read += target.length;
       target.set(source.subarray(offset, offset + target.length));
+      return true;
     },
   };
   const { receiver, target } = pair(1, source, {

@@ -24,6 +24,50 @@ function inPieces(bytes: Uint8Array, piece: number, readsStarted = { times: 0 })
 }
 const bytes = Uint8Array.from({ length: 1000 }, (_, index) => index % 251);
 
+test("an object that cannot be read at a position any more is read by its chunks", async () => {
+  const readsStarted = { times: 0 };
+  let isAddressable = true;
+  const object: StreamObject = {
+    ...inPieces(bytes, 64, readsStarted),
+    readAt: (offset, target) => {
+      if (isAddressable) target.set(bytes.subarray(offset, offset + target.length));
+      return Promise.resolve(isAddressable);
+    },
+  };
+  const reader = new StreamReader([object, streamObjectOfBytes(bytes)]);
+  const target = new Uint8Array(100);
+  for (let at = 0; at < 2 * bytes.length; at += target.length) {
+    if (at === 300) isAddressable = false;
+    if (at === 700) isAddressable = true;
+    await reader.read(at, target);
+    assert.deepEqual(target, bytes.subarray(at % 1000, (at % 1000) + 100));
+  }
+  assert.equal(readsStarted.times, 1);
+});
+
+test("nothing of an object is held that was read to its end", async () => {
+  let open = 0;
+  const object: StreamObject = {
+    byteLength: bytes.length,
+    async *chunks() {
+      open++;
+      try {
+        yield bytes;
+      } finally {
+        open--;
+      }
+    },
+  };
+  const reader = new StreamReader([object, object]);
+  const target = new Uint8Array(500);
+  const opened: number[] = [];
+  for (let at = 0; at < 2000; at += 500) {
+    await reader.read(at, target);
+    opened.push(open);
+  }
+  assert.deepEqual(opened, [1, 0, 1, 0]);
+});
+
 test("any range of any objects reads as their concatenated bytes", async () => {
   const pieces = [
     bytes.subarray(0, 300),
