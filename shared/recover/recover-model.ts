@@ -18,6 +18,7 @@ import { sha256, tensorHasher, tensorIdPrefix } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { Environment, EnvironmentPolicy } from "../model/environment.js";
+import { hashInPlace } from "./hash-in-place.js";
 import { namesOfPart, treeOfPart, type RecoveredPart } from "./recovered-part.js";
 import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
@@ -304,6 +305,12 @@ async function readTensor(
 ): Promise<TensorSource | undefined> {
   const { record, hold, timer } = how;
   const source = how.store.openTensor(leaf.tensor, { verify: false, fromDisk: how.fromDisk });
+  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
+  const inPlace = hold ? undefined : await hashInPlace(source);
+  if (inPlace !== undefined) {
+    timer.mark("verifyMs");
+    return verifiedSource(how, leaf, { byteLength: source.byteLength, id: inPlace, held: undefined });
+  }
   const all = await source.readAll();
   if (all !== undefined) {
     timer.mark("loadMs");
@@ -315,7 +322,6 @@ async function readTensor(
     });
   }
   const hasher = tensorHasher(leaf);
-  const byteLength = tensorByteLength(leaf.dtype, leaf.shape);
   const held = hold ? uninitializedBytes(byteLength) : undefined;
   let at = 0;
   for await (const piece of source.chunks()) {

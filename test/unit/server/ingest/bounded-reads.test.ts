@@ -5,6 +5,7 @@ import { fetchedStream } from "../../../../server/ingest/fetched-stream.js";
 import { SharedTensors } from "../../../../server/ingest/shared-tensors.js";
 import { openHome } from "../../../../server/repository/home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
+import type { ObjectReader, StoredTensorSource } from "../../../../shared/objects/object-store.js";
 import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import { recoverModel } from "../../../../shared/recover/recover-model.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
@@ -34,33 +35,58 @@ const tensors = Array.from({ length: 24 }, (_, i) => ({
 }));
 const { summary } = await repository.save(opaqueModelSource(tensors), { name: "m" });
 
+/** The store of the repository, with other sources of its tensors. */
+const storeWith = (change: (source: StoredTensorSource) => StoredTensorSource): ObjectReader =>
+  new Proxy(repository.objects, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name);
+      if (name === "openTensor")
+        return (...args: Parameters<typeof target.openTensor>) => change(target.openTensor(...args));
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
+
 describe("the memory of a server that many devices use", () => {
   it("takes 16 MiB and one tensor to prove a model of 120 MiB", async () => {
     let reading = 0;
     let most = 0;
-    const objects = new Proxy(repository.objects, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name);
-        if (name !== "openTensor")
-          return typeof member === "function" ? (member.bind(target) as unknown) : member;
-        return (...args: Parameters<typeof target.openTensor>) => {
-          const source = target.openTensor(...args);
-          const readAll = async (): Promise<Uint8Array | undefined> => {
-            reading += source.byteLength;
-            most = Math.max(most, reading);
-            const bytes = await source.readAll();
-            await new Promise((resolve) => {
-              setImmediate(resolve);
-            });
-            reading -= source.byteLength;
-            return bytes;
-          };
-          return { ...source, readAll };
-        };
-      },
+    const objects = storeWith(({ readAt: _, ...source }) => {
+      const readAll = async (): Promise<Uint8Array | undefined> => {
+        reading += source.byteLength;
+        most = Math.max(most, reading);
+        const bytes = await source.readAll();
+        await new Promise((resolve) => {
+          setImmediate(resolve);
+        });
+        reading -= source.byteLength;
+        return bytes;
+      };
+      return { ...source, readAll };
     });
     await recoverModel(objects, summary.versionId, clock, { holdBytes: 0, fromDisk: true });
     assert.ok(most > 0 && most <= 16 * MiB + tensorBytes, `${most / MiB} MiB`);
+  });
+
+  it("reads tensors that are stored raw, to prove them, into buffers that it uses again", async () => {
+    const buffers = new Set<unknown>();
+    const read = { bytes: 0, all: 0 };
+    const objects = storeWith((source) => ({
+      ...source,
+      readAt: (offset, target) => {
+        buffers.add(target.buffer);
+        read.bytes += target.length;
+        return source.readAt?.(offset, target) ?? Promise.resolve(false);
+      },
+      readAll: () => {
+        read.all++;
+        return source.readAll();
+      },
+    }));
+    for (let times = 0; times < 3; times++)
+      await recoverModel(objects, summary.versionId, clock, { holdBytes: 0, fromDisk: true });
+    const distinct = new Set(tensors.map(({ bytes }) => bytes.toString("base64"))).size;
+    assert.deepEqual(read, { bytes: 3 * distinct * tensorBytes, all: 0 });
+    assert.ok(buffers.size <= 8, String(buffers.size));
   });
 
   it("takes the blocks alone of a tensor that a device fetches", async () => {
