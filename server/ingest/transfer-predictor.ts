@@ -121,7 +121,8 @@ export class TransferPredictor {
         if (id === undefined || held.has(id) || held.size >= maxReferences) continue;
         if (!kept.has(id) || !repository.hasHad(device, id)) continue;
         const reading = known.get(id) ?? heldVersion(repository, id);
-        known.set(id, reading);
+        // What the device made itself no other has: the trees of a whole fleet would be in memory.
+        if (!repository.hasSent(device, id)) known.set(id, reading);
         const version = await reading;
         if (version !== undefined) held.set(id, version);
       }
