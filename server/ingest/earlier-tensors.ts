@@ -5,6 +5,7 @@
  */
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
+import { readStoredTensor } from "../../shared/objects/tensor-stream.js";
 import { tensorOfSource, type Hash, type Tensor, type TensorSource } from "../../shared/tensor/tensor.js";
 import { decodeCoded, type ReceivedCoded } from "../../shared/wire/coding/decode-coded.js";
 import { maxOwnDepth } from "../../shared/wire/coding/references.js";
@@ -80,7 +81,7 @@ export class EarlierTensors {
   async decode(received: ReceivedCoded): Promise<Uint8Array> {
     const load = async (id: Hash): Promise<Tensor> => {
       const own = this.objects.has(id) ? undefined : this.#tensors.get(id);
-      return own === undefined ? await tensorOfSource(this.objects.openTensor(id)) : await own.load();
+      return own === undefined ? await readStoredTensor(this.objects.openTensor(id)) : await own.load();
     };
     return await decodeCoded(load, this.coder, received);
   }

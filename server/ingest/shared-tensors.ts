@@ -5,7 +5,8 @@
  */
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
-import { tensorOfSource, type Hash } from "../../shared/tensor/tensor.js";
+import { readStoredTensor } from "../../shared/objects/tensor-stream.js";
+import type { Hash } from "../../shared/tensor/tensor.js";
 import type { StreamObject } from "../../shared/wire/transfer/stream.js";
 
 /** Of a tensor at once, where it is read as a stream. */
@@ -45,7 +46,6 @@ export class SharedTensors {
   }
 
   async #decode(id: Hash): Promise<Uint8Array> {
-    const source = this.objects.openTensor(id, { verify: false });
-    return (await source.readAll()) ?? (await tensorOfSource(source)).bytes;
+    return (await readStoredTensor(this.objects.openTensor(id, { verify: false }))).bytes;
   }
 }

@@ -53,6 +53,8 @@ interface Asked {
   isOnTrial: boolean;
   /** It was being sent the version at the last look. */
   isFetching: boolean;
+  /** It may not have got an offer since it connected. */
+  isToOffer: boolean;
   /** How often it got a place: who had fewer is asked first. */
   turns: number;
 }
@@ -89,6 +91,7 @@ export class DeviceQuestions {
   connected(fleet: string, device: string): void {
     for (const asked of this.#asked.get(`${fleet}/${device}`)?.values() ?? []) {
       if (asked.isOnTrial) continue;
+      asked.isToOffer = true;
       asked.nextMs = 0;
       asked.pauseMs = askAgainMs.first;
     }
@@ -149,6 +152,7 @@ export class DeviceQuestions {
       failures: 0,
       isOnTrial: false,
       isFetching: false,
+      isToOffer: true,
       turns: 0,
     };
     ofDevice.set(rollout, asked);
@@ -207,13 +211,16 @@ export class DeviceQuestions {
         return;
       }
       // Its turn has come, or it may have lost the offer.
-      const isToOffer = asked.nextMs === 0 || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
+      const isToOffer = asked.isToOffer || (asked.pauseMs >= offerAgainMs && !asked.isOnTrial);
       if (isToOffer && live.isOnline(device)) await live.assigned(device, name);
       const answer = await this.#unlessStopped(
         nextAnswer({ operations, live }, repository, repository.rollout(name), device),
       );
       asked.isOnTrial = "isOnTrial" in answer;
-      if ("isFetching" in answer) this.#placesOf(fleet, name).begin(device, clock.monotonic());
+      const isFetching = "isFetching" in answer;
+      if (isFetching) this.#placesOf(fleet, name).begin(device, clock.monotonic());
+      // Otherwise it may wait because it could not be reached.
+      asked.isToOffer = !isFetching && !asked.isOnTrial;
       const isFailure = "waits" in answer && answer.otherwise !== undefined;
       if (isFailure) asked.failures++;
       const measured = isFailure && asked.failures >= maxFailures ? answer.otherwise : answer;

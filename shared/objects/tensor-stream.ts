@@ -2,7 +2,13 @@
 import type { StemmaError } from "../errors.js";
 import { tensorHasher } from "../tensor/hash.js";
 import type { StoredTensorSource } from "./object-store.js";
-import { maxChunkBytes, type Hash, type TensorHeader } from "../tensor/tensor.js";
+import {
+  maxChunkBytes,
+  tensorOfSource,
+  type Hash,
+  type Tensor,
+  type TensorHeader,
+} from "../tensor/tensor.js";
 
 /** Passes pieces on and compares their hash at the end. `onMismatch` returns the error to throw. */
 export async function* verifiedPieces(
@@ -24,6 +30,13 @@ export async function* verifiedPieces(
 export async function* inPieces(read: () => Promise<Uint8Array>): AsyncIterable<Uint8Array> {
   const bytes = await read();
   for (let at = 0; at < bytes.length; at += maxChunkBytes) yield bytes.subarray(at, at + maxChunkBytes);
+}
+
+/** Reads a stored tensor into memory, without a second copy where it can; only for tensors known to fit. */
+export async function readStoredTensor(source: StoredTensorSource): Promise<Tensor> {
+  const { dtype, shape } = source;
+  const bytes = await source.readAll();
+  return bytes === undefined ? await tensorOfSource(source) : { dtype, shape, bytes };
 }
 
 /** Every call of `chunks` or `readAll` starts a new read. */

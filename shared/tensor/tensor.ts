@@ -51,21 +51,13 @@ function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {
     yield bytes.subarray(offset, offset + maxChunkBytes);
 }
 
-/** A source that may give all its bytes in one buffer, which belongs to the caller; undefined: read its chunks. */
-interface WholeSource extends TensorSource {
-  readAll?(): Promise<Uint8Array | undefined>;
-}
-
 /** Reads a complete source into memory; only for tensors known to fit. */
-export async function tensorOfSource(source: WholeSource): Promise<Tensor> {
-  const { dtype, shape } = source;
-  const all = await source.readAll?.();
-  if (all !== undefined) return { dtype, shape, bytes: all };
+export async function tensorOfSource(source: TensorSource): Promise<Tensor> {
   const bytes = new Uint8Array(source.byteLength);
   let offset = 0;
   for await (const chunk of source.chunks()) {
     bytes.set(chunk, offset);
     offset += chunk.length;
   }
-  return { dtype, shape, bytes };
+  return { dtype: source.dtype, shape: source.shape, bytes };
 }

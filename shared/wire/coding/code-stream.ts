@@ -7,7 +7,8 @@ import { encodingCodes, type References } from "../../delta/encoded.js";
 import { linksTo, listReferences, maxReferences, neededLinks, type Links } from "../../delta/links.js";
 import { StemmaError } from "../../errors.js";
 import type { ObjectReader } from "../../objects/object-store.js";
-import { tensorOfSource, type Hash, type Tensor } from "../../tensor/tensor.js";
+import { readStoredTensor } from "../../objects/tensor-stream.js";
+import type { Hash, Tensor } from "../../tensor/tensor.js";
 import { encodingReferences } from "../encoding-links.js";
 import {
   encodingsPerManifestPart,
@@ -91,7 +92,7 @@ async function codeTensor(
   const { ids, tensors } = await readReferences(work, id, 2 + maxOthers);
   const options = encodeOptionsOf(work.format);
   const { code, bytes, against } = await work.coder.encode(
-    await tensorOfSource(source),
+    await readStoredTensor(source),
     tensors,
     mayBeMixed ? options : { ...options, mixed: false, derived: options.derived ?? true },
   );
@@ -119,7 +120,7 @@ async function readReferences(
     const byteLength = work.objects.stat(id)?.byteLength;
     if (byteLength === undefined || !mayBeCoded(work, byteLength)) break;
     ids.push(id);
-    tensors.push(await tensorOfSource(work.objects.openTensor(id)));
+    tensors.push(await readStoredTensor(work.objects.openTensor(id)));
   }
   return { ids: linksTo(ids), tensors: linksTo(tensors) };
 }
@@ -150,7 +151,7 @@ export async function estimateStream(
 async function estimateTensor(work: CodingWork, id: Hash, byteLength: number): Promise<number> {
   const { tensors } = await readReferences(work, id);
   const { bytes } = await work.coder.estimate(
-    await tensorOfSource(work.objects.openTensor(id, { verify: false })),
+    await readStoredTensor(work.objects.openTensor(id, { verify: false })),
     tensors,
   );
   return Math.min(bytes, byteLength);

@@ -24,6 +24,8 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
   /** Devices that have the version. */
   const has = new Set<string>();
   const offline = new Set<string>();
+  /** Devices that are connected, and are not welcomed yet. */
+  const unwelcomed = new Set<string>();
   const offers: string[] = [];
   let active: Record<string, unknown> = { a: { versionId: before } };
   const repository = {
@@ -44,14 +46,12 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
     clock,
     log: silentLog(),
     operations: {
-      evaluateOnDevice: ({ device }: { readonly device: string }) =>
-        has.has(device)
-          ? Promise.resolve({
-              paired,
-              change: null,
-              versions: [versionId, before].map((id) => ({ versionId: id, performance: null })),
-            })
-          : Promise.reject(new StemmaError("MODEL_NOT_FOUND", "not here")),
+      evaluateOnDevice: ({ device }: { readonly device: string }) => {
+        if (unwelcomed.has(device)) throw new StemmaError("SERVER_UNREACHABLE", "not welcomed yet");
+        if (!has.has(device)) throw new StemmaError("MODEL_NOT_FOUND", "not here");
+        const versions = [versionId, before].map((id) => ({ versionId: id, performance: null }));
+        return Promise.resolve({ paired, change: null, versions });
+      },
     },
     signal: new AbortController().signal,
     fleetOf: () =>
@@ -76,6 +76,7 @@ function questionsTo(devices: readonly string[], policy: Partial<RolloutPolicy>)
     fetching,
     has,
     offline,
+    unwelcomed,
     offers,
     runNothing: () => {
       active = {};
@@ -146,6 +147,17 @@ describe("a rollout with a limit of devices at once", () => {
     offline.add("d2");
     clock.advance(11 * second);
     assert.deepEqual(await look(), ["d1"]);
+  });
+
+  it("offers the version again to a device that could not be reached, and once to one that fetches it", async () => {
+    const { clock, look, unwelcomed } = questionsTo(["d1"], { atOnce: 1 });
+    unwelcomed.add("d1");
+    assert.deepEqual(await look(), ["d1"]);
+    clock.advance(second);
+    unwelcomed.clear();
+    assert.deepEqual(await look(), ["d1"]);
+    clock.advance(2 * second);
+    assert.deepEqual(await look(), []);
   });
 
   it("does not let devices that never end hold up the others", async () => {
