@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
@@ -11,13 +11,18 @@ const takesLong = {
   skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
 };
 
+/** v1 has trained a model that is good on both devices. */
+async function twoVehicles(t: TestContext) {
+  const vehicles = await startFleet(t, ["v1", "v2"]);
+  const { operations, devices } = vehicles;
+  const [v1, v2] = devices as [Device, Device];
+  for (const device of devices) await takeSamples(device);
+  return { vehicles, operations, v1, v2, good: await train(vehicles, v1) };
+}
+
 describe("a rollout that is held back", { timeout: 240_000 }, () => {
   it("of the highest priority goes first, within its limit of bytes, and the other leaves the device to it", async (t) => {
-    const vehicles = await startFleet(t, ["v1", "v2"]);
-    const { operations, devices } = vehicles;
-    const [v1, v2] = devices as [Device, Device];
-    for (const device of devices) await takeSamples(device);
-    const good = await train(vehicles, v1);
+    const { vehicles, operations, v1, v2, good } = await twoVehicles(t);
     const better = await train(vehicles, v1);
     const rollout = (name: string, model: string) => ({ fleet, name, model, line, select: "name=v2" });
     await v2.agent.close();
@@ -43,11 +48,7 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
   });
 
   it("offers nothing to a device that connects while its window is closed", async (t) => {
-    const vehicles = await startFleet(t, ["v1", "v2"]);
-    const { operations, devices } = vehicles;
-    const [v1, v2] = devices as [Device, Device];
-    for (const device of devices) await takeSamples(device);
-    const good = await train(vehicles, v1);
+    const { vehicles, operations, v2, good } = await twoVehicles(t);
     await v2.agent.close();
     const hour = (hours: number): string =>
       new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 16);
@@ -67,11 +68,7 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
   });
 
   it("sends nothing to a device that runs on battery, until it does not any more", takesLong, async (t) => {
-    const vehicles = await startFleet(t, ["v1", "v2"]);
-    const { operations, devices } = vehicles;
-    const [v1, v2] = devices as [Device, Device];
-    for (const device of devices) await takeSamples(device);
-    const good = await train(vehicles, v1);
+    const { vehicles, operations, v2, good } = await twoVehicles(t);
     await v2.agent.close();
     const file = join(v2.home, "conditions.json");
     const conditions = { conditions: { file } };
@@ -101,11 +98,7 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
   });
 
   it("counts a device as failed whose hook refuses the version, and leaves it on what it ran", async (t) => {
-    const vehicles = await startFleet(t, ["v1", "v2"]);
-    const { operations, devices } = vehicles;
-    const [v1, v2] = devices as [Device, Device];
-    for (const device of devices) await takeSamples(device);
-    const good = await train(vehicles, v1);
+    const { vehicles, operations, v2, good } = await twoVehicles(t);
     const base = await v2.runs();
     await v2.agent.close();
     const hooks = {

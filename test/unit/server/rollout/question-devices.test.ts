@@ -101,6 +101,7 @@ describe("a rollout with a limit of devices at once", () => {
     const devices = ["d1", "d2", "d3", "d4", "d5"];
     const { clock, look, fetching, has, rollout } = questionsTo(devices, { atOnce: 2 });
     assert.deepEqual(await look(), ["d1", "d2"]);
+    assert.deepEqual(await look(), []);
     // Not even where their fetches are not here yet.
     clock.advance(5 * second);
     assert.deepEqual(await look(), []);
