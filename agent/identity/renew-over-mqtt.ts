@@ -10,6 +10,7 @@ import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
 import { parseJson } from "../../shared/trust/keys.js";
 import { decodeEnvelope } from "../../shared/wire/codec.js";
+import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { renewalClientIdOf } from "../../shared/wire/topics.js";
 
 const answerMs = 60_000;
@@ -24,6 +25,7 @@ export async function renewOverMqtt(
   socket: Duplex,
   request: CertificateRequest,
 ): Promise<unknown> {
+  keepNoMqttNumbers();
   const client = new MqttClient(() => socket, {
     protocolVersion: 4,
     clean: true,

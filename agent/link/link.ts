@@ -13,6 +13,7 @@ import { signSession } from "../../shared/trust/signatures.js";
 import { decodeEnvelope, encodeEnvelope } from "../../shared/wire/codec.js";
 import { blockOverheadBytes, maxBlockBytes, protocolVersion } from "../../shared/wire/limits.js";
 import type { Block, Body, BodyOf, Envelope } from "../../shared/wire/messages.js";
+import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { buildTopic, clientIdOf, deviceSubscriptions, parseTopic } from "../../shared/wire/topics.js";
 import { jitteredBackoffMs, connectBackoff, refusedBackoff } from "../resources/backoff.js";
 import type { SessionCounter } from "./session-counter.js";
@@ -218,6 +219,7 @@ export class Link {
 
   /** The client sends its CONNECT into a connection whose server was judged already. */
   async #dial(address: string, options: IClientOptions): Promise<MqttClient> {
+    keepNoMqttNumbers();
     const { identity } = this.options;
     if (!identity.judges(address)) return mqtt.connect(address, options);
     const socket = await identity.dial(address);

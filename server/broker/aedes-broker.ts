@@ -11,6 +11,7 @@ import type { Clock, Log } from "../../shared/ports.js";
 import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
+import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
 import { maySubscribe, mayRetain, publishable, subscribedFilter } from "./access.js";
 import type { BrokerLimits } from "./broker-limits.js";
@@ -87,6 +88,7 @@ export class AedesBroker {
   }
 
   static async start(options: AedesBrokerOptions): Promise<AedesBroker> {
+    keepNoMqttNumbers();
     const broker = new AedesBroker(options);
     const aedes = await Aedes.createBroker({
       // No `id`: aedes then picks a random one. With a fixed id it overwrote queued messages after crashes.
@@ -334,7 +336,7 @@ export class AedesBroker {
   async #publish(
     text: string,
     payload: Uint8Array,
-    { qos = 0, retain = false }: PublishOptions = {},
+    { qos = 0, retain = false, unused }: PublishOptions = {},
   ): Promise<Delivery> {
     const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength);
     if (retain) await this.#retain(text, bytes, qos);
@@ -360,6 +362,8 @@ export class AedesBroker {
         { cmd: "publish", topic: text, payload: bytes, qos: granted, retain: false, dup: false },
         () => {
           this.#unwritten.set(client, (this.#unwritten.get(client) ?? 0) - bytes.length);
+          // Else some of it may wait in the socket. With QoS 1 aedes keeps it until it is acknowledged.
+          if (granted === 0 && !retain && !client.closed && client.conn.writableLength === 0) unused?.();
           resolve(client.closed ? "offline" : "sent");
         },
       );

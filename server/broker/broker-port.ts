@@ -86,6 +86,8 @@ export type EventHandler = (event: BrokerEvent) => void;
 export interface PublishOptions {
   readonly qos?: 0 | 1;
   readonly retain?: boolean;
+  /** Called when nothing refers to the payload any more, so that its bytes may be overwritten; not by every broker. */
+  readonly unused?: () => void;
 }
 /**
  * `offline`: the device is not connected, or it has not subscribed. `dropped`: its link is full. The protocol

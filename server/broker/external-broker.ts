@@ -13,6 +13,7 @@ import type { Signer } from "../../shared/trust/keys.js";
 import { signServerMessage } from "../../shared/trust/server-message.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
+import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { buildTopic, fleetSubscriptions, parseTopic, type Topic } from "../../shared/wire/topics.js";
 import type { BrokerLimits } from "./broker-limits.js";
 import type {
@@ -58,6 +59,7 @@ const maxGrantedQos = 2;
 export async function connectBroker(options: ExternalBrokerOptions): Promise<RunningBroker> {
   const { url, clientId, username, password, ca, log } = options;
   const { connectTimeoutMs = 30_000, reconnectMs = 1000 } = options;
+  keepNoMqttNumbers();
   const client = mqtt.connect(url, {
     protocolVersion: 4,
     clean: true,

@@ -1,14 +1,14 @@
 /**
  * Codes models for the devices that fetch them. Runs off the event loop, one model at a time. Devices that fetch the
- * same tensors, and for which the same versions are chosen to code against (coding-choice.ts), share one coded stream.
- * Streams are kept in a folder of their own while they are sent. Coding is optional: after any failure the model is
- * sent raw.
+ * same tensors, and for which the same versions are chosen to code against (coding-choice.ts), share one coded stream,
+ * also with the plan of their rollout, which learns its length. Streams are kept in a folder of their own while they are
+ * sent, and a while longer for the devices that come next. Coding is optional: after any failure the model is sent raw.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
-import type { Files, Log } from "../../shared/ports.js";
+import type { Clock, Files, Log } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codeStream, type CodedStream } from "../../shared/wire/coding/code-stream.js";
@@ -27,22 +27,28 @@ import type { IngestLimits } from "./limits.js";
 export interface CodedDownloadsParts {
   readonly repository: FleetRepository;
   readonly files: Files;
+  readonly clock: Pick<Clock, "monotonic" | "after">;
   readonly folder: string;
   readonly log: Log;
   readonly limits: Pick<IngestLimits, "coding" | "leaseMs" | "spoolBytes">;
 }
 
 /** A coded stream; the caller releases it when it has been sent. */
-export interface CodedDownload extends Pick<CodedStream, "objects" | "encodings"> {
+export interface CodedDownload extends CodedStream {
   release(): Promise<void>;
 }
 
 /** A coded stream that downloads share. */
 interface SharedStream {
+  readonly key: string;
+  readonly versionId: Hash;
   readonly stream: Promise<CodedStream | undefined>;
   users: number;
+  /** When it was last used, by the monotonic clock. */
+  usedMs: number;
   remove(): Promise<void>;
-  readonly reservedBytes: number;
+  /** Its length; while it is being coded, an upper bound. */
+  reservedBytes: number;
 }
 
 /** A stream to code, as a fetch requests it. */
@@ -59,12 +65,20 @@ interface CodingWork {
 /** Streams up to this length stay in memory. */
 const memorySpoolBytes = 256 * 1024;
 const maxLengths = 1024;
+/** Streams that nobody uses are kept for so long, and no more than so many. */
+const keptMs = 15 * 60_000;
+const maxKept = 16;
+/** Milliseconds between two looks at what is kept. */
+const sweepMs = 60_000;
 
 export class CodedDownloads {
   readonly #coded = new Map<string, SharedStream>();
   /** Lengths of streams that were coded to learn them. */
   readonly #lengths = new Map<string, number>();
   readonly #queue = new SerialQueue();
+  #started = 0;
+  #isClosed = false;
+  #cancelSweep: (() => void) | undefined;
   private constructor(private readonly parts: CodedDownloadsParts) {}
 
   /** Opens the folder. Streams that a killed process left are removed; they are coded again on request. */
@@ -95,25 +109,26 @@ export class CodedDownloads {
     const format = Math.min(fetch.codec ?? 0, codecFormat);
     const tensors = refs.map(({ id }) => id);
     const against = await this.#choose(device, summary, fetch.references ?? []);
-    const key = keyOf(summary, { tensors, against, format });
-    const coded =
-      this.#coded.get(key) ??
-      this.#start(key, {
-        summary,
-        against,
-        tensors,
-        maxBytes: maxEncodedBytes(rawBytes),
-        format,
-      });
+    const work = { summary, against, tensors, maxBytes: maxEncodedBytes(rawBytes), format };
+    return await this.#use(work);
+  }
+
+  /** Undefined where it could not be coded, or there is no room for it. */
+  async #use(work: CodingWork): Promise<CodedDownload | undefined> {
+    const key = keyOf(work.summary, work);
+    if (!this.#coded.has(key)) await this.#makeRoom(work.maxBytes);
+    // Another may have started it meanwhile. Counted at once: what nobody uses may be removed.
+    const coded = this.#coded.get(key) ?? this.#start(key, work);
     if (coded === undefined) return undefined;
     coded.users++;
     const release = async (): Promise<void> => {
-      if (--coded.users > 0) return;
-      if (this.#coded.get(key) === coded) this.#coded.delete(key);
-      await coded.remove();
+      coded.usedMs = this.parts.clock.monotonic();
+      coded.users--;
+      if (this.#isClosed || (await coded.stream) === undefined) await this.#remove(coded);
+      else this.#sweepLater();
     };
     const stream = await coded.stream;
-    if (stream !== undefined) return { objects: stream.objects, encodings: stream.encodings, release };
+    if (stream !== undefined) return { ...stream, release };
     await release();
     return undefined;
   }
@@ -128,22 +143,39 @@ export class CodedDownloads {
     return chooseCoding(record.bases, held, (id) => repository.hasSent(device, id));
   }
 
+  #hasRoom(bytes: number): boolean {
+    const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
+    return reserved + bytes <= this.parts.limits.spoolBytes;
+  }
+  /** Removes streams that nobody uses until there is room, if that gives it. */
+  async #makeRoom(bytes: number): Promise<void> {
+    for (const kept of this.#kept()) {
+      if (this.#hasRoom(bytes)) return;
+      await this.#remove(kept);
+    }
+  }
+
   #start(key: string, work: CodingWork): SharedStream | undefined {
     const { summary, maxBytes } = work;
-    const { limits, files, folder, log } = this.parts;
-    const reserved = [...this.#coded.values()].reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
-    if (reserved + maxBytes > limits.spoolBytes) return undefined;
+    const { files, folder, log, clock } = this.parts;
+    if (!this.#hasRoom(maxBytes)) return undefined;
+    // Numbered: one of the same key may be about to be removed.
+    const path = join(folder, `${key}-${++this.#started}${codingSpoolEnding}`);
     let spool: Awaited<ReturnType<typeof openCodingSpool>> | undefined;
     const stream = this.#queue
       .run(async () => {
         await files.makeFolder(folder);
-        spool = await openCodingSpool(
-          files,
-          join(folder, `${key}${codingSpoolEnding}`),
-          maxBytes,
-          memorySpoolBytes,
-        );
-        return await this.#code(work, spool);
+        spool = await openCodingSpool(files, path, maxBytes, memorySpoolBytes);
+        const startedMs = clock.monotonic();
+        const done = await this.#code(work, spool);
+        coded.reservedBytes = done.byteLength;
+        log.debug("model-coded", {
+          versionId: summary.versionId,
+          tensors: work.tensors.length,
+          bytes: done.byteLength,
+          durationMs: Math.round(clock.monotonic() - startedMs),
+        });
+        return done;
       })
       .catch((error: unknown) => {
         log.warn("model-not-coded", {
@@ -154,8 +186,11 @@ export class CodedDownloads {
         return undefined;
       });
     const coded: SharedStream = {
+      key,
+      versionId: summary.versionId,
       stream,
       users: 0,
+      usedMs: clock.monotonic(),
       reservedBytes: maxBytes,
       remove: async () => {
         await stream;
@@ -164,6 +199,44 @@ export class CodedDownloads {
     };
     this.#coded.set(key, coded);
     return coded;
+  }
+
+  /** Streams that nobody uses, the one that was used least recently first. */
+  #kept(): readonly SharedStream[] {
+    return [...this.#coded.values()]
+      .filter(({ users }) => users === 0)
+      .sort((one, other) => one.usedMs - other.usedMs);
+  }
+
+  /** Removes a stream that nobody uses. */
+  async #remove(coded: SharedStream): Promise<void> {
+    if (coded.users > 0 || this.#coded.get(coded.key) !== coded) return;
+    this.#coded.delete(coded.key);
+    await coded.remove();
+  }
+
+  #sweepLater(): void {
+    this.#cancelSweep ??= this.parts.clock.after(sweepMs, () => {
+      this.#cancelSweep = undefined;
+      void this.#sweep();
+    });
+  }
+
+  /** What was not used for long goes, and what was retired: erased, it must not stay here. */
+  async #sweep(): Promise<void> {
+    const { clock, repository, log } = this.parts;
+    const sinceMs = clock.monotonic() - keptMs;
+    const kept = this.#kept();
+    const tooMany = kept.length - maxKept;
+    try {
+      for (const [index, coded] of kept.entries()) {
+        const isRetired = repository.get(coded.versionId)?.retired !== undefined;
+        if (index < tooMany || coded.usedMs <= sinceMs || isRetired) await this.#remove(coded);
+      }
+    } catch (error) {
+      log.warn("coded-model-not-removed", { message: messageOf(error) });
+    }
+    if (this.#coded.size > 0) this.#sweepLater();
   }
 
   async #code(
@@ -194,7 +267,10 @@ export class CodedDownloads {
     }
   }
 
-  /** The length that a stream would have, without keeping it. @throws what codeStream throws */
+  /**
+   * The length that a stream would have. It is kept for the devices that fetch it next, where there is room.
+   * @throws what codeStream throws
+   */
   async codedLength(
     summary: VersionSummary,
     work: Pick<CodingWork, "tensors" | "against" | "format">,
@@ -206,17 +282,21 @@ export class CodedDownloads {
       (sum, id) => sum + (this.parts.repository.objects.stat(id)?.byteLength ?? 0),
       0,
     );
-    const { byteLength } = await this.#queue.run(() =>
-      this.#code({ summary, ...work, maxBytes: maxEncodedBytes(rawBytes) }, countingSpool()),
-    );
+    const whole: CodingWork = { summary, ...work, maxBytes: maxEncodedBytes(rawBytes) };
+    const kept = await this.#use(whole);
+    await kept?.release();
+    const { byteLength } = kept ?? (await this.#queue.run(() => this.#code(whole, countingSpool())));
     if (this.#lengths.size >= maxLengths) this.#lengths.delete(this.#lengths.keys().next().value ?? "");
     this.#lengths.set(key, byteLength);
     return byteLength;
   }
 
-  /** Resolves when nothing is being coded. */
-  async idle(): Promise<void> {
+  /** Ends what is being coded, and removes what nobody uses. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#queue.idle();
+    for (const coded of this.#kept()) await this.#remove(coded);
+    this.#cancelSweep?.();
   }
 }
 

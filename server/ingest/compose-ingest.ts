@@ -94,6 +94,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const codedDownloads = await CodedDownloads.open({
     repository,
     files,
+    clock,
     log,
     limits,
     folder: downloadFolder,

@@ -40,7 +40,8 @@ export interface DeviceSender {
     /** After so many milliseconds the device does not act on an order any more; default: an hour. */
     expiresMs?: number,
   ): Promise<boolean>;
-  sendBlock(device: string, transfer: string, body: Block): Promise<void>;
+  /** @param unused see PublishOptions */
+  sendBlock(device: string, transfer: string, body: Block, unused: () => void): Promise<void>;
   refuse(device: string, refusal: RefusalDetails, correlation?: string): Promise<void>;
 }
 
@@ -61,6 +62,7 @@ interface PublishTarget {
   readonly qos: 0 | 1;
   readonly correlation?: string;
   readonly expiresMs?: number;
+  readonly unused?: () => void;
 }
 
 export interface DeviceSenderParts {
@@ -87,7 +89,7 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
   const publish = async (
     device: string,
     body: Body,
-    { topic, qos, correlation = "", expiresMs = defaultExpiryMs }: PublishTarget,
+    { topic, qos, correlation = "", expiresMs = defaultExpiryMs, unused }: PublishTarget,
   ): Promise<boolean> => {
     const session = sessionOf(device);
     if (session === undefined) return false;
@@ -108,7 +110,7 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
               { ...numbered, expiresMs, issuedMs: Math.max(0, Math.round(clock.now())) },
               session.challenge,
             );
-      await broker.publish(topic, payload, { qos });
+      await broker.publish(topic, payload, { qos, ...(unused !== undefined && { unused }) });
       return true;
     } catch (error) {
       log.warn("word-not-sent", {
@@ -124,10 +126,11 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
   return {
     send: (device, body, correlation = "", expiresMs = defaultExpiryMs) =>
       publish(device, body, { topic: down(device), qos: 1, correlation, expiresMs }),
-    sendBlock: async (device, transfer, body) => {
+    sendBlock: async (device, transfer, body, unused) => {
       await publish(device, body, {
         topic: buildTopic({ ...names, device, kind: "block-down", transfer }),
         qos: 0,
+        unused,
       });
     },
     refuse: async (device, { code, message, versionId, transfer, retryAfterMs }, correlation = "") => {

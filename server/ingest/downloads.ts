@@ -276,13 +276,13 @@ export class Downloads {
     const take = this.parts.rates.of(device, versionId);
     const blocks: RunningSender = runSender({ transfer, blockBytes, encodings }, objects, {
       clock,
-      send: async (message) => {
+      send: async (message, unused) => {
         if (message.type === "block") {
           await take(message.data.length);
           // Meanwhile it may have ended.
           const running = this.#running.get(keyOf(device, transfer));
           if (running?.blocks !== blocks) return;
-          await sender.sendBlock(device, transfer, message);
+          await sender.sendBlock(device, transfer, message, unused);
           running.activeMs = clock.monotonic();
         } else await sender.send(device, message);
         sent.sent(message);

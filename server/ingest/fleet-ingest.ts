@@ -250,7 +250,7 @@ export class FleetIngest {
     this.#stopExpiry();
     commands.end();
     downloads.end();
-    await codedDownloads.idle();
+    await codedDownloads.close();
     await scheduler.close();
     await confirmations.close();
     sessions.clear();

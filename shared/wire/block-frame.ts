@@ -5,19 +5,21 @@
 
 /** Enough for any header without a correlation. */
 const headroomBytes = 128;
-/**
- * Buffers whose reserved space is unused. Each is used once, so that a message that is being sent is never
- * overwritten.
- */
+/** Buffers whose reserved space is unused: a message that is being sent must not be overwritten. */
 const free = new WeakSet<ArrayBufferLike>();
 
-/** A buffer to read a block into; encodeEnvelope writes the header in front of it once. */
+/** A buffer to read a block into; encodeEnvelope writes the header in front of it once, until reuseBlock. */
 export function allocateBlock(byteLength: number): Uint8Array {
   // Not Buffer.allocUnsafe: its buffers are slices of a shared pool, in which nothing is reserved for this
   // block.
   const buffer = Buffer.allocUnsafeSlow(headroomBytes + byteLength);
   free.add(buffer.buffer);
   return buffer.subarray(headroomBytes);
+}
+
+/** Lets encodeEnvelope write in front of a block again. Call when nothing refers to the message before any more. */
+export function reuseBlock(block: Uint8Array): void {
+  if (block.byteOffset === headroomBytes) free.add(block.buffer);
 }
 
 function varint(value: number): number[] {

@@ -6,7 +6,7 @@
 import type { Clock } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
 import type { Block, BlockRequest, ManifestPart } from "../messages.js";
-import { allocateBlock } from "../block-frame.js";
+import { allocateBlock, reuseBlock } from "../block-frame.js";
 import { blocksPerManifestPart } from "../limits.js";
 import { bytesOfBlock } from "./manifest.js";
 import { SendBudget, type Release } from "./send-budget.js";
@@ -18,8 +18,10 @@ export interface SenderPorts {
   /**
    * Sends a message; resolves when the link accepts the next one. A rejection counts as loss: the receiver
    * requests again.
+   * @param unused to be called when nothing refers to the message's bytes any more, which are then overwritten; by
+   * whom cannot tell, never
    */
-  send(message: ManifestPart | Block): Promise<void>;
+  send(message: ManifestPart | Block, unused: () => void): Promise<void>;
   /** The stream cannot be read: the transfer is over on this side. */
   onFailed(error: unknown): void;
 }
@@ -39,15 +41,18 @@ export interface RunningSender {
 const maxKeptBytes = 8 * 1024 * 1024;
 let keptBytes = 0;
 /**
- * Blocks that were read for their hash alone, and are used again: as garbage, those of many downloads that begin at
- * once take more memory than everything else.
+ * Blocks that are used again after they were hashed or sent: as garbage, those of many downloads take more memory than
+ * everything else.
  */
-const scratchBlocks: Uint8Array[] = [];
-const maxScratchBlocks = 16;
+const spareBlocks: Uint8Array[] = [];
+const maxSpareBlocks = 16;
 /** Read for links and not yet taken by them, that is by the system's buffers. */
 const maxUnsentBytes = 24 * 1024 * 1024;
 const maxHoldMs = 5_000;
 const budget = new SendBudget(maxUnsentBytes, maxHoldMs);
+/** Read for their hashes at the same time: of a thousand downloads that begin at once, few are hashed at once. */
+const maxHashedBytes = 2 * 1024 * 1024;
+const hashBudget = new SendBudget(maxHashedBytes, maxHoldMs);
 
 /** Answers requests for the stream of these objects until it is stopped. */
 export function runSender(
@@ -117,9 +122,11 @@ class Runner implements RunningSender {
   }
   async #perform(effect: SenderEffect, own: number): Promise<readonly SenderEffect[]> {
     if (effect.type === "send") {
+      const { message } = effect;
+      const unused = message.type === "block" ? sparing(message.data) : (): void => undefined;
       // A message that could not be sent counts as lost.
-      await this.#ports.send(effect.message).catch(() => undefined);
-      if (effect.message.type === "block" && own === this.#generation) this.#release?.();
+      await this.#ports.send(message, unused).catch(() => undefined);
+      if (message.type === "block" && own === this.#generation) this.#release?.();
       return [];
     }
     if (effect.type === "hash") {
@@ -148,20 +155,25 @@ class Runner implements RunningSender {
     for (const index of [...this.#keptBlocks.keys()]) this.#takeKept(index);
   }
 
-  /** @param scratch is used again where it has the length of the block */
-  async #read(index: number, scratch?: Uint8Array): Promise<Uint8Array> {
+  async #read(index: number): Promise<Uint8Array> {
     const { shape } = this.machine;
     const bytes = bytesOfBlock(shape, index);
-    const block = scratch?.length === bytes ? scratch : allocateBlock(bytes);
+    const at = spareBlocks.findLastIndex(({ length }) => length === bytes);
+    const block = at < 0 ? allocateBlock(bytes) : (spareBlocks.splice(at, 1)[0] as Uint8Array);
     await this.#reader.read(index * shape.blockBytes, block);
     return block;
   }
   async #hashPart(first: number, count: number): Promise<Hash[]> {
     const hashes: Hash[] = [];
     for (let index = first; index < first + count && !this.#isStopped; index++) {
-      const block = await this.#read(index, scratchBlocks.pop());
-      hashes.push(blockHash(block));
-      if (!this.#keep(index, block) && scratchBlocks.length < maxScratchBlocks) scratchBlocks.push(block);
+      const release = await hashBudget.take(bytesOfBlock(this.machine.shape, index), this.#ports.clock);
+      try {
+        const block = await this.#read(index);
+        hashes.push(blockHash(block));
+        if (!this.#keep(index, block)) sparing(block)();
+      } finally {
+        release();
+      }
     }
     return hashes;
   }
@@ -183,6 +195,19 @@ class Runner implements RunningSender {
     if (block !== undefined && this.#keptBlocks.delete(index)) keptBytes -= block.length;
     return block;
   }
+}
+
+/** Keeps the block for another one, once: twice in the list, it would be two blocks at the same time. */
+function sparing(block: Uint8Array): () => void {
+  let isSpare = false;
+  return () => {
+    if (isSpare) return;
+    isSpare = true;
+    reuseBlock(block);
+    spareBlocks.push(block);
+    // The oldest: its length may be one that no block has any more.
+    if (spareBlocks.length > maxSpareBlocks) spareBlocks.shift();
+  };
 }
 
 function insertBeforeHashes(queue: SenderEffect[], effect: SenderEffect): void {
