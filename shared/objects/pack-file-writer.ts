@@ -24,7 +24,8 @@ import {
 } from "./unsealed-entry.js";
 
 /**
- * Many saves are small, and many are open concurrently: the first buffer is small, the next ones are larger.
+ * Many saves are small, and many are open concurrently: the first buffer is small, each next one twice as large. It is
+ * taken when something is put into it: a buffer more for each small save is most of what a busy server collects.
  */
 const firstBufferBytes = 64 * 1024;
 const maxBufferBytes = 4 * 1024 * 1024;
@@ -56,8 +57,10 @@ export class PackFileWriter {
   readonly #temporary: string;
   readonly #entries: UnsealedEntry[] = [];
   #file: OpenFile | undefined;
-  /** `#flush` alternates between the two. */
+  /** Undefined until something is put into it. */
   #buffer: Uint8Array | undefined;
+  #nextBufferBytes = firstBufferBytes;
+  /** The buffer that is written, or was: the next one, where it is as large. */
   #spare: Uint8Array | undefined;
   #buffered = 0;
   /** Position in the file of the buffer's first byte. */
@@ -80,8 +83,8 @@ export class PackFileWriter {
 
   /** Adds bytes to the current object. The caller may reuse the piece once this resolves. */
   async push(piece: Uint8Array): Promise<void> {
-    if (this.#buffer === undefined) {
-      this.#buffer = new Uint8Array(firstBufferBytes);
+    if (this.#position() === 0) {
+      this.#buffer = this.#takeBuffer();
       this.#buffer.set(encodePackHeader(1), 0);
       this.#buffered = packHeaderBytes;
     }
@@ -94,12 +97,18 @@ export class PackFileWriter {
       return;
     }
     for (let done = 0; done < piece.length;) {
-      if (this.#buffered === this.#buffer.length) await this.#flush();
+      if (this.#buffered === this.#buffer?.length) await this.#flush();
+      this.#buffer ??= this.#takeBuffer();
       const part = piece.subarray(done, done + this.#buffer.length - this.#buffered);
       this.#buffer.set(part, this.#buffered);
       this.#buffered += part.length;
       done += part.length;
     }
+  }
+  #takeBuffer(): Uint8Array {
+    const bytes = this.#nextBufferBytes;
+    this.#nextBufferBytes = Math.min(maxBufferBytes, bytes * 2);
+    return this.#pool.take(bytes);
   }
 
   #position(): number {
@@ -114,11 +123,8 @@ export class PackFileWriter {
     const at = this.#bufferAt;
     this.#bufferAt += this.#buffered;
     this.#buffered = 0;
-    const wantedBytes = Math.min(maxBufferBytes, this.#buffer.length * 4);
-    [this.#buffer, this.#spare] = [
-      this.#spare?.length === wantedBytes ? this.#spare : this.#pool.take(wantedBytes),
-      this.#buffer,
-    ];
+    const isLargeEnough = this.#spare?.length === this.#nextBufferBytes;
+    [this.#buffer, this.#spare] = [isLargeEnough ? this.#spare : undefined, this.#buffer];
     this.#writing = this.#write(full, at);
     // The next call that awaits it gets the error; until then it must not count as unhandled.
     this.#writing.catch(() => undefined);
@@ -158,7 +164,7 @@ export class PackFileWriter {
 
   /** Discards the current object: the next one overwrites it. */
   async dropEntry(): Promise<void> {
-    if (this.#buffer === undefined) return;
+    if (this.#entryAt >= this.#position()) return;
     if (this.#entryAt >= this.#bufferAt) {
       this.#buffered = this.#entryAt - this.#bufferAt;
       return;
