@@ -2,7 +2,7 @@
 // Long tests run a seeded sample of their cases; STEMMA_TEST_FULL=1 runs them all.
 //   npm test -- unit/shared/tensor      only the tests whose path contains one of the given texts
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
@@ -25,6 +25,37 @@ async function testFiles() {
     }
   }
   return found;
+}
+
+/** Unit tests that run in one process: starting it takes longer than most of them. */
+const filesInOne = 10;
+/** Of a test file that needs a process of its own: hooks for all of its tests, and what belongs to the process. */
+const needsOwnProcess =
+  /^(before|beforeEach|after|afterEach)\(|process\.(env|chdir|on|once|exit|exitCode|memoryUsage)\b|\b(globalThis|spawn|execFile|Worker|mock)\b|collect\(/m;
+
+/** Replaces unit tests by files that import several of them. A failure still names the test's own file and line. */
+async function grouped(files) {
+  const folder = join(root, "dist/test/groups");
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const alone = [];
+  const together = [];
+  for (const file of files) {
+    const isUnit = relative(root, file).startsWith(join("dist", "test", "unit"));
+    const fits = isUnit && !needsOwnProcess.test(await readFile(file, "utf8"));
+    (fits ? together : alone).push(file);
+  }
+  const groups = [];
+  for (let at = 0; at < together.length; at += filesInOne) {
+    const path = join(folder, `unit-${String(groups.length + 1).padStart(2, "0")}.js`);
+    const imports = together.slice(at, at + filesInOne).map((file) => relative(folder, file));
+    await writeFile(
+      path,
+      imports.map((name) => `await import("./${name.replaceAll("\\", "/")}");\n`).join(""),
+    );
+    groups.push(path);
+  }
+  return [...groups, ...alone];
 }
 
 /** What tests put into the folder for temporary files, also those that are killed, goes with this folder. */
@@ -84,7 +115,7 @@ const code = await run(
     "--test-reporter=spec",
     `--test-concurrency=${Math.min(2, availableParallelism()) + 1}`,
     `--test-timeout=${process.env.STEMMA_TEST_FULL ? 3_600_000 : 600_000}`,
-    ...files.map((file) => relative(root, file)),
+    ...(words.length === 0 ? await grouped(files) : files).map((file) => relative(root, file)),
   ],
   (line) => {
     const match = /^(?:\u001b\[\d+m)?(?:ℹ|#) (pass|fail|cancelled|skipped) (\d+)/.exec(line);

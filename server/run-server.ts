@@ -1,6 +1,6 @@
 /** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
 import { StemmaError } from "../shared/errors.js";
-import { freeBuffers } from "../shared/adapters/free-buffers.js";
+import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
 import type { ServerOptions } from "./configuration/config.js";
 import { startServer } from "./main.js";
@@ -28,7 +28,7 @@ export async function runServer(
   signal: AbortSignal,
   ready: (server: ReadyServer) => void,
 ): Promise<void> {
-  freeBuffers();
+  limitHeapGrowth();
   const log = openLog(logOptions);
   const server = await startServer(options, log);
   const { mqttUrl, httpUrl, socketPath, home, authorityFile } = server;

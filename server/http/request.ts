@@ -137,26 +137,42 @@ function openConnections(address: ServerAddress): Connections {
       try {
         return await attempt(request);
       } catch (error) {
-        // The server closed a kept connection at the moment of the request.
-        if (!(error instanceof ClosedBeforeAnswer) || (request.method ?? "GET") !== "GET") throw error;
+        if (!(error instanceof ClosedBeforeAnswer) || !maySendAgain(request, error.reached)) throw error;
         return await attempt(request);
       }
     },
   };
 }
 
-/** The error of a request on a connection that had served others before. */
-class ClosedBeforeAnswer extends Error {}
+/** A kept connection, which had served other requests before, was closed at the moment of this one. */
+class ClosedBeforeAnswer extends Error {
+  /** @param reached whether the server may have got the request */
+  constructor(
+    cause: Error,
+    readonly reached: boolean,
+  ) {
+    super(cause.message, { cause });
+  }
+}
+
+/** What changes something must not be done twice. A streamed body is gone. */
+function maySendAgain({ method = "GET", body }: ServerRequest, reached: boolean): boolean {
+  return method === "GET" || (!reached && body === undefined);
+}
+
+/** Connections that were not used for so long are closed: less than after which the server closes them (app.ts). */
+const keptMs = 3_000;
 
 /** Loads TLS only for a URL that needs it. */
 async function openAgent(
   protocol: string,
   authority: string | undefined,
 ): Promise<{ readonly agent: Agent; readonly start: typeof httpRequest }> {
-  if (protocol !== "https:") return { agent: new Agent({ keepAlive: true }), start: httpRequest };
+  const options = { keepAlive: true, timeout: keptMs };
+  if (protocol !== "https:") return { agent: new Agent(options), start: httpRequest };
   const https = await import("node:https");
   const trust = authority === undefined ? {} : { ca: authority };
-  return { agent: new https.Agent({ keepAlive: true, ...trust }), start: https.request };
+  return { agent: new https.Agent({ ...options, ...trust }), start: https.request };
 }
 
 /** Sends the body and waits for the head of the answer. Silence ends the request, or later the answer's body. */
@@ -172,8 +188,8 @@ function answerOf(sent: ClientRequest, { json, body }: ServerRequest): Promise<I
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {
       reject(
-        sent.reusedSocket && error.code === "ECONNRESET"
-          ? new ClosedBeforeAnswer(error.message, { cause: error })
+        sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE")
+          ? new ClosedBeforeAnswer(error, error.code === "ECONNRESET")
           : error,
       );
     });

@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { processExists } from "../../shared/files/process-exists.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { serverFileName } from "../configuration/config-file.js";
@@ -18,10 +19,14 @@ const settings = { format: 1, limits: { http: { certificateRequestsPerMinute: 60
 const prefix = "stemma-simulation-";
 /** How long it may take to start, and to end. */
 const graceMs = 60_000;
+/** How long its last words may take after it was found to be gone. */
+const lastWordsMs = 5000;
 
 export interface SimulationServer {
   readonly operations: ServerOperations;
   readonly pid: number;
+  /** What to report where the simulation failed with this error: that the server ended, where it did. */
+  blame(error: unknown): Promise<unknown>;
   /** Ends the server and removes its home. */
   remove(): Promise<void>;
 }
@@ -42,6 +47,14 @@ export async function startSimulationServer(fleet: string, tls: "own" | "none"):
     return {
       operations: server.operations,
       pid: server.pid,
+      blame: async (error) => {
+        if (!isStemmaError(error, "SERVER_UNREACHABLE")) return error;
+        const how = await Promise.race([server.ending, pause(lastWordsMs, undefined, { ref: false })]);
+        if (how === undefined) return error;
+        return new StemmaError("CHECK_FAILED", `The simulation's server ended before the simulation ${how}`, {
+          cause: error,
+        });
+      },
       remove: async () => {
         await server.operations.close();
         await Promise.race([server.kill("SIGTERM"), pause(graceMs, undefined, { ref: false })]);

@@ -17,6 +17,8 @@ export interface ServerProcess extends Omit<ReadyServer, "socketPath"> {
   readonly operations: ServerOperations;
   /** Sends the signal and resolves when the process has ended, with its exit status or the signal that ended it. */
   kill(signal: NodeJS.Signals): Promise<Ended>;
+  /** Resolves when the process has ended, for whatever reason, with a text that says how, and its last words. */
+  readonly ending: Promise<string>;
 }
 
 export interface ServerProcessOptions {
@@ -74,16 +76,15 @@ export async function startServerProcess(
       resolve(1);
     });
   });
+  const ending = ended.then(async (how) => {
+    await closed;
+    return `(${how}). Its last words: ${lastWords.trim()}`;
+  });
   const timer = startMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), startMs);
   const ready = await Promise.race([readyServer(child.stdout), ended]);
   clearTimeout(timer);
-  if (typeof ready !== "object") {
-    await closed;
-    throw new StemmaError(
-      "CHECK_FAILED",
-      `The server on ${home} ended (${ready}) before it was ready. Its last words: ${lastWords.trim()}`,
-    );
-  }
+  if (typeof ready !== "object")
+    throw new StemmaError("CHECK_FAILED", `The server on ${home} ended before it was ready ${await ending}`);
   const { pid, mqttUrl, httpUrl, socketPath } = ready;
   return {
     ...{ pid, mqttUrl, httpUrl },
@@ -92,6 +93,7 @@ export async function startServerProcess(
       child.kill(signal);
       return ended;
     },
+    ending,
   };
 }
 

@@ -38,6 +38,8 @@ export async function rehearse(
       },
       outcome: () => outcome,
     });
+  } catch (error) {
+    throw await server.blame(error);
   } finally {
     hosts.kill();
     await server.remove();

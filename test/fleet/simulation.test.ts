@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { SimulationSummary } from "../../server/simulation/simulation.js";
+import { exitStatus } from "../../shared/errors.js";
 import { importStreamOf, syntheticModel } from "../../server/simulation/synthetic-model.js";
 import { runStemma } from "../helpers/run-stemma.js";
 import { startTestServer, testFleet } from "../helpers/test-server.js";
@@ -65,7 +66,8 @@ it("stops a rollout that is worse, and says so by its exit status", { timeout: 3
   await rm(home, { recursive: true });
 });
 
-it("leaves nothing behind where it is interrupted", { timeout: 300_000 }, async () => {
+/** A simulation over slow links, from the moment at which its devices connect. */
+async function startSlowly() {
   const child = spawn(
     process.execPath,
     [program, "stemma", "fleet", "simulate", "--devices", "4", "--links", "edge", "--model-size", "4MB"],
@@ -79,11 +81,26 @@ it("leaves nothing behind where it is interrupted", { timeout: 300_000 }, async 
     });
   });
   const server = Number(/\(process (\d+)\)/.exec(said)?.[1]);
-  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const ended = new Promise<number | null>((resolve) => {
+    child.once("close", resolve);
+  });
+  return { child, server, ended, said: () => said };
+}
+
+it("leaves nothing behind where it is interrupted", { timeout: 300_000 }, async () => {
+  const { child, server, ended } = await startSlowly();
   child.kill("SIGINT");
   await ended;
   assert.deepEqual(await leftovers(`${child.pid}-`), []);
   assert.throws(() => process.kill(server, 0), { code: "ESRCH" });
+});
+
+it("says that its server ended, where it was killed", { timeout: 300_000 }, async () => {
+  const { child, server, ended, said } = await startSlowly();
+  process.kill(server, "SIGKILL");
+  assert.equal(await ended, exitStatus.verification);
+  assert.match(said(), /server ended before the simulation \(SIGKILL\)\. Its last words: /);
+  assert.deepEqual(await leftovers(`${child.pid}-`), []);
 });
 
 it(

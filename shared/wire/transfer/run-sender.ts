@@ -6,10 +6,10 @@
 import type { Clock } from "../../ports.js";
 import type { Hash } from "../../tensor/tensor.js";
 import type { Block, BlockRequest, ManifestPart } from "../messages.js";
-import { allocateBlock, reuseBlock } from "../block-frame.js";
 import { blocksPerManifestPart } from "../limits.js";
 import { bytesOfBlock } from "./manifest.js";
 import { SendBudget, type Release } from "./send-budget.js";
+import { SpareBlocks } from "./spare-blocks.js";
 import { TransferSender, type SenderEffect, type SenderOptions } from "./sender.js";
 import { blockHash, StreamReader, type StreamObject } from "./stream.js";
 
@@ -40,12 +40,7 @@ export interface RunningSender {
  */
 const maxKeptBytes = 8 * 1024 * 1024;
 let keptBytes = 0;
-/**
- * Blocks that are used again after they were hashed or sent: as garbage, those of many downloads take more memory than
- * everything else.
- */
-const spareBlocks: Uint8Array[] = [];
-const maxSpareBlocks = 16;
+const spareBlocks = new SpareBlocks();
 /** Read for links and not yet taken by them, that is by the system's buffers. */
 const maxUnsentBytes = 24 * 1024 * 1024;
 const maxHoldMs = 5_000;
@@ -157,9 +152,7 @@ class Runner implements RunningSender {
 
   async #read(index: number): Promise<Uint8Array> {
     const { shape } = this.machine;
-    const bytes = bytesOfBlock(shape, index);
-    const at = spareBlocks.findLastIndex(({ length }) => length === bytes);
-    const block = at < 0 ? allocateBlock(bytes) : (spareBlocks.splice(at, 1)[0] as Uint8Array);
+    const block = spareBlocks.take(bytesOfBlock(shape, index));
     await this.#reader.read(index * shape.blockBytes, block);
     return block;
   }
@@ -170,7 +163,7 @@ class Runner implements RunningSender {
       try {
         const block = await this.#read(index);
         hashes.push(blockHash(block));
-        if (!this.#keep(index, block)) sparing(block)();
+        if (!this.#keep(index, block)) spareBlocks.put(block);
       } finally {
         release();
       }
@@ -197,16 +190,12 @@ class Runner implements RunningSender {
   }
 }
 
-/** Keeps the block for another one, once: twice in the list, it would be two blocks at the same time. */
+/** Makes the block a spare one when it is called first. */
 function sparing(block: Uint8Array): () => void {
   let isSpare = false;
   return () => {
-    if (isSpare) return;
+    if (!isSpare) spareBlocks.put(block);
     isSpare = true;
-    reuseBlock(block);
-    spareBlocks.push(block);
-    // The oldest: its length may be one that no block has any more.
-    if (spareBlocks.length > maxSpareBlocks) spareBlocks.shift();
   };
 }
 
