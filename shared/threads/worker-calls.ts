@@ -2,7 +2,7 @@
  * Calls to a worker thread, answered in the order of the calls; errors keep their codes. Does not depend on
  * the kind of work. (docs/adr/0013-worker-threads.md)
  */
-import { parentPort, Worker } from "node:worker_threads";
+import { MessageChannel, parentPort, Worker } from "node:worker_threads";
 import { messageOf } from "../error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../errors.js";
 
@@ -10,6 +10,10 @@ type Answer<Result> =
   | { readonly result: Result }
   | { readonly code: string; readonly message: string; readonly details: Readonly<Record<string, unknown>> };
 type FromThread<Result> = Answer<Result> | { readonly ready: true };
+interface ToThread<Call> {
+  readonly call: Call;
+  readonly moved: readonly ArrayBuffer[];
+}
 
 interface Pending<Result> {
   resolve(result: Result): void;
@@ -74,7 +78,7 @@ export class WorkerCalls<Call, Result> {
     return new Promise<Result>((resolve, reject) => {
       // Post before adding to the pending calls: where this throws, no answer comes, and the call would get
       // the answer of the next one.
-      this.#worker.postMessage(call, moved);
+      this.#worker.postMessage({ call, moved } satisfies ToThread<Call>, moved);
       this.#pending.push({ resolve, reject });
       // The process must not end while a call is pending.
       this.#worker.ref();
@@ -102,7 +106,7 @@ export function answerCalls<Call, Result>(
       "INTERNAL",
       "This file runs in a worker thread only. Report this with what led to it.",
     );
-  port.on("message", (call: Call) => {
+  port.on("message", ({ call, moved }: ToThread<Call>) => {
     try {
       const result = perform(call);
       port.postMessage({ result } satisfies Answer<Result>, movable(bytesOf(result)));
@@ -112,8 +116,21 @@ export function answerCalls<Call, Result>(
         : { code: "", message: messageOf(error), details: {} };
       port.postMessage(answer);
     }
+    free(moved);
   });
   port.postMessage({ ready: true } satisfies FromThread<Result>);
+}
+
+/** A closed port: what is moved to it is freed at once. */
+const nowhere = new MessageChannel().port1;
+nowhere.close();
+
+/**
+ * Frees buffers that were moved here and not moved on. As garbage, each thread would keep up to 64 MB of them: V8 does
+ * not look for them before.
+ */
+function free(moved: readonly ArrayBuffer[]): void {
+  for (const buffer of moved) if (buffer.byteLength > 0) nowhere.postMessage(undefined, [buffer]);
 }
 
 /** The buffers that can be moved: those that one array fills. Views of larger buffers are copied. */
