@@ -62,7 +62,7 @@ export interface PackStoreOptions {
    * minute.
    */
   readonly graceMs?: number | undefined;
-  /** Capacity of the cache of decoded tensors that others are coded against. Default 64 MiB. */
+  /** Capacity of the cache of decoded tensors that others are coded against. Default 32 MiB. */
   readonly decodedCacheBytes?: number | undefined;
   /** The tiers that may have low-order bytes of this store's tensors, as they are configured now. Default none. */
   readonly tiers?: (() => readonly Tier[]) | undefined;
@@ -91,7 +91,9 @@ export interface PackStore extends ObjectPruner {
   }[];
 }
 
-const defaultDecodedCacheBytes = 64 * 1024 * 1024;
+const defaultDecodedCacheBytes = 32 * 1024 * 1024;
+/** For merging and collections, which read each copy once: they must not fill the cache that devices are served from. */
+const maintenanceCacheBytes = 4 * 1024 * 1024;
 /** Of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
 const bufferPool = new BufferPool();
 
@@ -136,6 +138,7 @@ class FilePackStore implements PackStore {
       this.#tensors,
       new DecodedCache(options.decodedCacheBytes ?? defaultDecodedCacheBytes),
     );
+    const maintenanceReading = new TensorReading(this.#tensors, new DecodedCache(maintenanceCacheBytes));
     this.#objects = new StoredObjects(this.#tensors);
     this.#opening = new TensorOpening(this.#tensors, this.#reading);
     this.#publication = new Publication(opened.index);
@@ -147,7 +150,7 @@ class FilePackStore implements PackStore {
       newTarget: () => this.#newTarget(),
       chunks: (id: Hash, kind: ObjectKind | "tensor") =>
         kind === "tensor" ? this.#opening.chunks(id) : this.#objects.chunks(kind, id),
-      verifiedStored: async (id: Hash) => (await this.#reading.verifiedCopy(id)).stored,
+      verifiedStored: async (id: Hash) => (await maintenanceReading.verifiedCopy(id)).stored,
       verifiedInPack: (located: Located) => this.#tensors.verifiedInPack(located),
       isRead: ({ entry }: Located) => this.#index.locate(entry.id)?.entry === entry,
       syncNames: () => this.#syncNames(),
