@@ -84,7 +84,7 @@ function run(args, onLine) {
 const began = Date.now();
 const seconds = (since) => ((Date.now() - since) / 1000).toFixed(1);
 console.error(
-  `stemma: the complete test suite takes about 9 minutes on two cores${process.env.STEMMA_TEST_FULL ? ", much longer with STEMMA_TEST_FULL" : ""}.`,
+  `stemma: the complete test suite takes about 12 minutes on two cores${process.env.STEMMA_TEST_FULL ? ", much longer with STEMMA_TEST_FULL" : ""}.`,
 );
 await prepare();
 

@@ -19,6 +19,8 @@ const settings = { format: 1, limits: { http: { certificateRequestsPerMinute: 60
 const prefix = "stemma-simulation-";
 /** How long it may take to start, and to end. */
 const graceMs = 60_000;
+/** What commands and devices say of a server that is gone. */
+const codesOfServerGone: ReadonlySet<string> = new Set(["SERVER_UNREACHABLE", "INTERNAL"]);
 /** How long its last words may take after it was found to be gone. */
 const lastWordsMs = 5000;
 
@@ -48,7 +50,8 @@ export async function startSimulationServer(fleet: string, tls: "own" | "none"):
       operations: server.operations,
       pid: server.pid,
       blame: async (error) => {
-        if (!isStemmaError(error, "SERVER_UNREACHABLE")) return error;
+        // Other errors have a cause of their own.
+        if (isStemmaError(error) && !codesOfServerGone.has(error.code)) return error;
         const how = await Promise.race([server.ending, pause(lastWordsMs, undefined, { ref: false })]);
         if (how === undefined) return error;
         return new StemmaError("CHECK_FAILED", `The simulation's server ended before the simulation ${how}`, {
