@@ -1,8 +1,9 @@
 /**
  * Codes models for the devices that fetch them. Runs off the event loop, one model at a time. Devices that fetch the
  * same tensors, and for which the same versions are chosen to code against (coding-choice.ts), share one coded stream,
- * also with the plan of their rollout, which learns its length. Streams are kept in a folder of their own while they are
- * sent, and a while longer for the devices that come next. Coding is optional: after any failure the model is sent raw.
+ * also with the plan of their rollout, which learns its length. Streams are kept in a folder of their own while they
+ * are sent, and a while longer for the devices that come next. Coding is optional: after any failure the model is sent
+ * raw.
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";

@@ -92,7 +92,7 @@ export interface PackStore extends ObjectPruner {
 }
 
 const defaultDecodedCacheBytes = 32 * 1024 * 1024;
-/** For merging and collections, which read each copy once: they must not fill the cache that devices are served from. */
+/** For merging and collections, which read each copy once: they must not fill the cache that others read from. */
 const maintenanceCacheBytes = 4 * 1024 * 1024;
 /** Of all stores of the process: a simulation opens a thousand, and a server one for each fleet. */
 const bufferPool = new BufferPool();

@@ -22,7 +22,7 @@ interface Served {
   readonly requests: string[];
   readonly connection: Connection;
   /** Closes the server's end of the connection that was used last. */
-  closeLast(): void;
+  readonly closeLast: () => void;
 }
 
 /** A server that notes its requests, answers `answered` of them, and closes the connections of later ones. */

@@ -1,5 +1,5 @@
-// The buffers that a pack is gathered in: as few as what is written needs, and the bytes are the same whatever the sizes
-// of its pieces.
+// The buffers that a pack is gathered in: as few as what is written needs, and the bytes are the same whatever the
+// sizes of its pieces.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { BufferPool, PackFileWriter } from "../../../../shared/objects/pack-file-writer.js";
@@ -18,7 +18,7 @@ class CountingPool extends BufferPool {
   }
 }
 
-/** Writes pieces of these lengths as an object each, and drops those at `dropped`. @returns the buffers' sizes in KiB */
+/** Writes pieces of these lengths as an object each, and drops those at `dropped`. @returns the buffers' KiB */
 async function writePieces(lengths: readonly number[], dropped: readonly number[] = []): Promise<number[]> {
   const files = memoryFiles();
   await files.makeFolder("/packs");

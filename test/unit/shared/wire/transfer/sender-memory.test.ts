@@ -1,5 +1,5 @@
-// What senders hold: of many downloads to links that accept nothing, a bounded number of bytes, and they do not stop the
-// download of another device for good; of blocks that were sent or hashed, the same few buffers again.
+// What senders hold: of many downloads to links that accept nothing, a bounded number of bytes, and they do not stop
+// the download of another device for good; of blocks that were sent or hashed, the same few buffers again.
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { runSender } from "../../../../../shared/wire/transfer/run-sender.js";
