@@ -31,7 +31,7 @@ async function testFiles() {
 const filesInOne = 10;
 /** Of a test file that needs a process of its own: hooks for all of its tests, and what belongs to the process. */
 const needsOwnProcess =
-  /^(before|beforeEach|after|afterEach)\(|process\.(env|chdir|on|once|exit|exitCode|memoryUsage)\b|\b(globalThis|spawn|execFile|Worker|mock)\b|collect\(/m;
+  /^(before|beforeEach|after|afterEach)\(|process\.(env|chdir|on|once|exit|exitCode|memoryUsage)\b|\b(globalThis|spawn|execFile|Worker|mock)\b/m;
 
 /** Replaces unit tests by files that import several of them. A failure still names the test's own file and line. */
 async function grouped(files) {

@@ -114,7 +114,7 @@ export class CodedDownloads {
     return await this.#use(work);
   }
 
-  /** Undefined where it could not be coded, or there is no room for it. */
+  /** Returns undefined if the stream cannot be coded, or if there is no room for it. */
   async #use(work: CodingWork): Promise<CodedDownload | undefined> {
     const key = keyOf(work.summary, work);
     if (!this.#coded.has(key)) await this.#makeRoom(work.maxBytes);
@@ -231,8 +231,9 @@ export class CodedDownloads {
     const tooMany = kept.length - maxKept;
     try {
       for (const [index, coded] of kept.entries()) {
-        const isRetired = repository.get(coded.versionId)?.retired !== undefined;
-        if (index < tooMany || coded.usedMs <= sinceMs || isRetired) await this.#remove(coded);
+        const version = repository.get(coded.versionId);
+        const isGone = version === undefined || version.retired !== undefined;
+        if (index < tooMany || coded.usedMs <= sinceMs || isGone) await this.#remove(coded);
       }
     } catch (error) {
       log.warn("coded-model-not-removed", { message: messageOf(error) });

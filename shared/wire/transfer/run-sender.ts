@@ -161,6 +161,8 @@ class Runner implements RunningSender {
     for (let index = first; index < first + count && !this.#isStopped; index++) {
       const release = await hashBudget.take(bytesOfBlock(this.machine.shape, index), this.#ports.clock);
       try {
+        // Stopped while it waited: what it read on then, nobody would close.
+        if (this.#isStopped) break;
         const block = await this.#read(index);
         hashes.push(blockHash(block));
         if (!this.#keep(index, block)) spareBlocks.put(block);

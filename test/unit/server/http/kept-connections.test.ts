@@ -13,6 +13,8 @@ import { isStemmaError } from "../../../../shared/errors.js";
 
 const folder = await mkdtemp(join(tmpdir(), "stemma-kept-"));
 const servers: Server[] = [];
+/** A kept connection that nothing uses is closed before. */
+const longerThanKeptMs = 3_500;
 after(async () => {
   for (const server of servers) server.close();
   await rm(folder, { recursive: true });
@@ -26,7 +28,7 @@ interface Served {
 }
 
 /** A server that notes its requests, answers `answered` of them, and closes the connections of later ones. */
-async function serve(answered: number): Promise<Served> {
+async function serve(answered: number, answerMs = 0): Promise<Served> {
   const requests: string[] = [];
   const socketPath = join(folder, `${servers.length}.sock`);
   let last: Socket | undefined;
@@ -35,6 +37,7 @@ async function serve(answered: number): Promise<Served> {
     request.resume().on("end", () => {
       requests.push(`${request.method ?? ""} ${request.url ?? ""}`);
       if (requests.length > answered) request.socket.destroy();
+      else if (answerMs > 0) setTimeout(() => response.end("{}"), answerMs);
       else response.end("{}");
     });
   });
@@ -63,6 +66,16 @@ it("does not send again what may have changed something", async () => {
     isStemmaError(error, "SERVER_UNREACHABLE"),
   );
   assert.deepEqual(requests, ["GET /1", "POST /2"]);
+  await connection.close();
+});
+
+it("waits for an answer as long as the request says, on a new connection and on a kept one", async () => {
+  const { connection } = await serve(3, longerThanKeptMs);
+  await connection.sendForJson({ path: "/1" });
+  await connection.sendForJson({ path: "/2" });
+  await assert.rejects(connection.sendForJson({ path: "/3", timeoutMs: 200 }), (error) =>
+    isStemmaError(error, "TIMED_OUT"),
+  );
   await connection.close();
 });
 

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { CodedDownloads, type CodedDownload } from "../../../../server/ingest/coded-downloads.js";
 import { silentLog } from "../../../../shared/adapters/node-ports.js";
-import type { Log } from "../../../../shared/ports.js";
+import { StemmaError } from "../../../../shared/errors.js";
+import type { Files, Log } from "../../../../shared/ports.js";
 import { codecFormat, firstCodecFormat, maxEncodedBytes } from "../../../../shared/wire/coding/encodings.js";
 import { nextEventLoopTurn } from "../../../helpers/agent-test-environment.js";
 import { releaseAndUpdate, updateBytes, type ReleaseAndUpdate } from "../../../helpers/release-and-update.js";
@@ -15,7 +16,7 @@ const minuteMs = 60_000;
 class Server {
   /** How often a model was coded. */
   codings = 0;
-  private constructor(
+  constructor(
     readonly given: ReleaseAndUpdate,
     readonly coded: CodedDownloads,
   ) {}
@@ -133,5 +134,42 @@ it("leaves no file where a download ends after the server began to stop", async 
   const download = await server.fetch("v1");
   await server.coded.close();
   await download.release();
+  assert.equal(await server.files(), 0);
+});
+
+it("tells a plan the length where the disk or the limit leaves no room, and leaves nothing behind", async () => {
+  const length = await (await Server.start()).plannedLength();
+  const without = await Server.start(0);
+  assert.equal(await without.plannedLength(), length);
+  assert.equal(await without.files(), 0);
+  const given = await releaseAndUpdate();
+  const warnings: string[] = [];
+  const log: Log = {
+    ...silentLog(),
+    warn: (event, { code }: { readonly code?: unknown } = {}) => {
+      warnings.push(`${event} ${String(code)}`);
+    },
+  };
+  const files: Files = {
+    ...given.files,
+    open: (path, mode) =>
+      path.startsWith(folder)
+        ? Promise.reject(new StemmaError("DISK_FULL", "The disk is full."))
+        : given.files.open(path, mode),
+  };
+  const limits = { coding: true, leaseMs: 1000, spoolBytes: 100 * updateBytes };
+  const full = new Server(given, await CodedDownloads.open({ ...given, files, log, folder, limits }));
+  assert.equal(await full.plannedLength(), length);
+  assert.equal(await full.files(), 0);
+  assert.deepEqual(warnings, ["model-not-coded DISK_FULL"]);
+});
+
+it("removes what a killed process left", async () => {
+  const given = await releaseAndUpdate();
+  await given.files.makeFolder(folder);
+  const left = await given.files.open(`${folder}/0a-1.coded`, "create");
+  await left.close();
+  const limits = { coding: true, leaseMs: 1000, spoolBytes: 0 };
+  const server = new Server(given, await CodedDownloads.open({ ...given, log: silentLog(), folder, limits }));
   assert.equal(await server.files(), 0);
 });

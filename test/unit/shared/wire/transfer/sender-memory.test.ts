@@ -124,3 +124,25 @@ it("reads few blocks at once for their hashes", async () => {
   assert.ok(most <= 4 * blockBytes, `${most / blockBytes} blocks were read at once`);
   await Promise.all(senders.map((sender) => sender.stop()));
 });
+
+it("reads nothing of a download that was stopped while others were hashed", async () => {
+  const clock = manualClock();
+  let reads = 0;
+  const object = numbered(4, async () => {
+    reads++;
+    for (let turn = 0; turn < 3; turn++) await nextEventLoopTurn();
+  });
+  const senders = Array.from({ length: frozenLinks }, () => {
+    const sender = runSender({ transfer, blockBytes }, [object], {
+      clock,
+      send: () => Promise.resolve(),
+      onFailed: assert.fail,
+    });
+    sender.onRequest({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
+    return sender;
+  });
+  await nextEventLoopTurn();
+  await Promise.all(senders.map((sender) => sender.stop()));
+  for (let turn = 0; turn < 50; turn++) await nextEventLoopTurn();
+  assert.ok(reads <= 4, `${reads} blocks were read`);
+});
