@@ -217,6 +217,7 @@ export class CodedDownloads {
   }
 
   #sweepLater(): void {
+    if (this.#isClosed) return;
     this.#cancelSweep ??= this.parts.clock.after(sweepMs, () => {
       this.#cancelSweep = undefined;
       void this.#sweep();
