@@ -5,15 +5,17 @@ import { join } from "node:path";
 import { install, root } from "./prepare.mjs";
 
 const prettier = "node_modules/prettier/bin/prettier.cjs";
+/** Files that were formatted when they were last looked at, by their content. */
+const cache = ["--cache", "--cache-strategy=content", "--cache-location=.build/prettier.cache"];
 const tools = {
   build: [["launcher/build.mjs"]],
   typecheck: [["node_modules/typescript/bin/tsc", "--noEmit", "-p", "tsconfig.json"]],
   lint: [
-    [prettier, "--check", "--log-level=warn", "."],
+    [prettier, "--check", "--log-level=warn", ...cache, "."],
     ["node_modules/eslint/bin/eslint.js", "."],
     ["node_modules/knip/bin/knip.js", "--production"],
   ],
-  format: [[prettier, "--write", "--log-level=warn", "."]],
+  format: [[prettier, "--write", "--log-level=warn", ...cache, "."]],
   kernels: [["launcher/kernels.mjs"]],
   proto: [["launcher/proto.mjs"]],
   "http-api": [["launcher/build.mjs"], ["dist/server/api/write-api-page-file.js"]],

@@ -3,9 +3,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-
-const root = fileURLToPath(new URL("../../../", import.meta.url));
+import { checkout as root, launcherModule } from "./launcher-modules.js";
 
 interface Compiler {
   readonly modules: Readonly<
@@ -15,8 +13,7 @@ interface Compiler {
   readonly hashFile: (bytes: Uint8Array, name: string) => string;
 }
 
-const loadCompiler = async (): Promise<Compiler> =>
-  (await import(pathToFileURL(join(root, "launcher/kernels.mjs")).href)) as Compiler;
+const loadCompiler = (): Promise<Compiler> => launcherModule("launcher/kernels.mjs");
 
 export async function readCommitted(name: "train" | "delta"): Promise<Buffer> {
   const { folder = "", wasm = "" } = (await loadCompiler()).modules[name] ?? {};

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { after, test } from "node:test";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { launcherModule } from "../../helpers/launcher-modules.js";
 
 interface BuildStamp {
   readonly isBuilt: (root: string, options?: { readonly withTests?: boolean }) => boolean;
@@ -13,10 +13,8 @@ interface BuildStamp {
   readonly writeStamp: (root: string, sources: Record<string, string>) => void;
 }
 
-const checkout = resolve(dirname(fileURLToPath(import.meta.url)), "../../../..");
-const { isBuilt, removeStamp, stateOfSources, writeStamp } = (await import(
-  pathToFileURL(join(checkout, "launcher/build-stamp.mjs")).href
-)) as BuildStamp;
+const { isBuilt, removeStamp, stateOfSources, writeStamp } =
+  await launcherModule<BuildStamp>("launcher/build-stamp.mjs");
 
 const roots: string[] = [];
 after(() => {
