@@ -91,7 +91,7 @@ async function areKnown(failed, seed) {
   const known = await knownFaults(root, { failed, seed });
   for (const file of known)
     console.error(`stemma: known fault: ${file} fails with the seed ${seed} before this change, too`);
-  return known.length === failed.size;
+  return failed.size > 0 && known.length === failed.size;
 }
 
 async function main() {
@@ -111,6 +111,7 @@ async function main() {
     options["no-types"] || options.words.length > 0 ? Promise.resolve(true) : checkTypes();
   const since = Date.now();
   const isWhole = options.words.length === 0 && !options.changed;
+  if (files.length === 0) console.error("stemma: no test uses what changed; nothing was tested.");
   const { totals, failed } = await runTests(root, isWhole ? await grouped(root, files) : files);
   const hasFailed = totals.fail + totals.cancelled > 0;
   const isFailure = hasFailed && !(await areKnown(failed, seed));

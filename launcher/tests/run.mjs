@@ -46,7 +46,9 @@ export async function runTests(root, files) {
   stream.on("test:fail", (event) => {
     ended(event);
     const name = sourceOfEvent(event);
-    if (event.details.type !== "suite") failed.set(name, [...(failed.get(name) ?? []), event.name]);
+    // A suite that fails for its tests alone is no failure of its own; one whose hook fails is.
+    if (event.details.error?.failureType === "subtestsFailed") return;
+    failed.set(name, [...(failed.get(name) ?? []), event.name]);
   });
   stream.on("test:diagnostic", ({ nesting, message }) => {
     const [, name, count] = /^(pass|fail|cancelled|skipped) (\d+)$/.exec(message) ?? [];
