@@ -1,5 +1,5 @@
-// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are
-// missing, then runs the tool's programs one after the other. Every program runs, even after one failed.
+// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are missing, then
+// runs the tool's programs. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { install, root } from "./prepare.mjs";
@@ -20,13 +20,34 @@ const tools = {
   proto: [["launcher/proto.mjs"]],
   "http-api": [["launcher/build.mjs"], ["dist/server/api/write-api-page-file.js"]],
 };
+/** Tools whose programs only read, so that they run at the same time. */
+const readOnly = new Set(["lint"]);
 
-function run([program, ...args]) {
+/** Runs a program and resolves with its exit status, and with what it printed where that is not shown at once. */
+function run([program, ...args], stdio = "inherit") {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(root, program), ...args], { cwd: root, stdio: "inherit" });
+    const child = spawn(process.execPath, [join(root, program), ...args], { cwd: root, stdio });
+    let text = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream?.setEncoding("utf8").on("data", (part) => {
+        text += part;
+      });
     child.on("error", reject);
-    child.on("close", (code) => resolve(code ?? 1));
+    child.on("close", (code) => resolve({ code: code ?? 1, text }));
   });
+}
+
+async function runTogether(programs) {
+  const results = programs.map((program) => run(program, ["ignore", "pipe", "pipe"]));
+  for (const result of results) {
+    const { code, text } = await result;
+    process.stdout.write(text);
+    if (code !== 0) process.exitCode = 1;
+  }
+}
+
+async function runInTurn(programs) {
+  for (const program of programs) if ((await run(program)).code !== 0) process.exitCode = 1;
 }
 
 const [name, ...args] = process.argv.slice(2);
@@ -38,7 +59,5 @@ if (programs === undefined) {
   process.exit(2);
 }
 await install();
-for (const [index, program] of programs.entries()) {
-  const isLast = index === programs.length - 1;
-  if ((await run(isLast ? [...program, ...args] : program)) !== 0) process.exitCode = 1;
-}
+const last = programs.at(-1);
+await (readOnly.has(name) ? runTogether : runInTurn)([...programs.slice(0, -1), [...last, ...args]]);
