@@ -18,6 +18,7 @@ import type { TrainingJob } from "../../shared/train/training.js";
 import type { Outbox } from "../../agent/outbox/outbox.js";
 import { parseProfile, type Profile } from "../../agent/settings/profile.js";
 import type { AgentPorts } from "../../agent/main.js";
+import { awaiting } from "./awaiting.js";
 
 /** A model of two dense layers; `units` is the width of the first. */
 export function tinyModel(
@@ -160,6 +161,43 @@ export interface LoggedEvent {
   readonly fields: LogFields;
 }
 
+/** Which event is meant: the fields that it has, each with its value, or what decides. */
+export type EventMatch = LogFields | ((fields: LogFields) => boolean);
+
+/** Events that come once for each version, line, recipe or program: a wait has to state which one it means. */
+type EventOfMany =
+  | "activated"
+  | "announced"
+  | "coded"
+  | "coding-decided"
+  | "downloaded"
+  | "fetched"
+  | "forgotten"
+  | "hook-output"
+  | "model-lost"
+  | "offer-failed"
+  | "offered"
+  | "recipe-damaged"
+  | "recipe-received"
+  | "recipe-taken-back"
+  | "recorded"
+  | "released"
+  | "samples-skipped"
+  | "stored"
+  | "trained"
+  | "trainer-output"
+  | "training"
+  | "training-failed"
+  | "training-stopped"
+  | "trial-began"
+  | "trial-ended"
+  | "upload-ended"
+  | "wanted";
+type CountAndMatch<Name> = Name extends EventOfMany
+  ? [count: number, match: EventMatch]
+  : [count?: number, match?: EventMatch];
+type Match<Name> = Name extends EventOfMany ? [match: EventMatch] : [match?: EventMatch];
+
 /** Keeps every logged event; a test can wait for one without sleeping. */
 export class WaitableLog implements Log {
   readonly events: LoggedEvent[] = [];
@@ -174,21 +212,36 @@ export class WaitableLog implements Log {
     return this;
   }
 
-  count(event: string, matches: (fields: LogFields) => boolean = () => true): number {
-    return this.events.filter((one) => one.event === event && matches(one.fields)).length;
+  count(event: string, match: EventMatch = {}): number {
+    return this.#matching(event, match).length;
   }
 
   /**
    * Resolves when `count` matching events have been logged, including those before the call. Has no timeout of
    * its own: the test runner's ends a wait that is never satisfied.
    */
-  async until(
-    event: string,
-    count = 1,
-    matches: (fields: LogFields) => boolean = () => true,
+  until<Name extends string>(
+    event: Name,
+    ...[count = 1, match = {}]: CountAndMatch<Name>
   ): Promise<LoggedEvent> {
+    return this.#wait(event, count, match);
+  }
+
+  /** Resolves with the next matching event; those logged before the call do not count. */
+  next<Name extends string>(event: Name, ...[match = {}]: Match<Name>): Promise<LoggedEvent> {
+    return this.#wait(event, this.count(event, match) + 1, match);
+  }
+
+  #wait(event: string, count: number, match: EventMatch): Promise<LoggedEvent> {
+    const meant = typeof match === "function" ? String(match) : JSON.stringify(match);
+    const describe = (): string =>
+      `${count} × ${event} ${meant} in the log of an agent, which has ${this.events.map((one) => one.event).join(", ")}`;
+    return awaiting(describe, this.#reached(event, count, match));
+  }
+
+  async #reached(event: string, count: number, match: EventMatch): Promise<LoggedEvent> {
     for (;;) {
-      const found = this.events.filter((one) => one.event === event && matches(one.fields));
+      const found = this.#matching(event, match);
       if (found.length >= count) return found[count - 1] as LoggedEvent;
       await new Promise<void>((resolve) => {
         const wake = (): void => {
@@ -200,11 +253,20 @@ export class WaitableLog implements Log {
     }
   }
 
+  #matching(event: string, match: EventMatch): readonly LoggedEvent[] {
+    return this.events.filter((one) => one.event === event && matches(one.fields, match));
+  }
+
   #note(event: string, fields: LogFields): void {
     this.events.push({ event, fields });
     if (process.env["STEMMA_TEST_LOG"] === "1") console.error(event, JSON.stringify(fields));
     for (const wake of [...this.#waiters]) wake();
   }
+}
+
+function matches(fields: LogFields, match: EventMatch): boolean {
+  if (typeof match === "function") return match(fields);
+  return Object.entries(match).every(([name, value]) => fields[name] === value);
 }
 
 const MiB = 2 ** 20;

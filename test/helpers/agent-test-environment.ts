@@ -144,6 +144,9 @@ export const nextEventLoopTurn = (): Promise<void> =>
     setImmediate(resolve);
   });
 
+/** The event "activated" by which the environment's device runs its base model for the first time. */
+export const ofBase = { line: testLine, name: "base" } as const;
+
 /** A predicate on log fields: true for events of one version. */
 export const isOfVersion =
   (versionId: Hash) =>

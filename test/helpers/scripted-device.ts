@@ -3,6 +3,7 @@
  * models in a memory store, announces, and answers wants with the real sender. A test can make it lose,
  * repeat or corrupt messages. Unlike an agent it stores nothing durably and retries nothing.
  */
+import { awaiting } from "./awaiting.js";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import mqtt, { type MqttClient } from "mqtt";
 import { announcementOf } from "../../agent/outbox/announcement.js";
@@ -52,6 +53,12 @@ export async function stateOf(
   const { previousSession, online } = stated;
   return { type: "state", online, previousSession, generation, signature };
 }
+
+/** Messages that come once for each version, transfer or command: a wait has to state which one it means. */
+type MessageOfMany = "offer" | "manifest" | "refusal" | "want" | "receipt" | "command";
+type Meant<Type extends BodyType> = Type extends MessageOfMany
+  ? [fields: Partial<BodyOf<Type>>]
+  : [fields?: Partial<BodyOf<Type>>];
 
 export class ScriptedDevice {
   readonly messages: Body[] = [];
@@ -265,7 +272,16 @@ export class ScriptedDevice {
    * Returns the first received message from index `from` on that matches; waits for one if there is none yet.
    * Rejects with CONNECTION_ENDED when the connection ends before.
    */
-  async find<T extends Body>(matches: (message: Body) => message is T, from = 0): Promise<T> {
+  find<T extends Body>(
+    matches: (message: Body) => message is T,
+    from = 0,
+    what = String(matches),
+  ): Promise<T> {
+    const received = (): string => this.messages.map(({ type }) => type).join(", ");
+    const describe = (): string => `${what} at ${this.enrolment.device}, which received ${received()}`;
+    return awaiting(describe, this.#found(matches, from));
+  }
+  async #found<T extends Body>(matches: (message: Body) => message is T, from: number): Promise<T> {
     for (;;) {
       const found = this.messages.slice(from).find(matches);
       if (found !== undefined) return found;
@@ -283,9 +299,12 @@ export class ScriptedDevice {
       });
     }
   }
-  /** Waits for the next message of this type; those received already do not count. */
-  next<Type extends BodyType>(type: Type): Promise<BodyOf<Type>> {
-    return this.find((message): message is BodyOf<Type> => message.type === type, this.messages.length);
+  /** Waits for the next message of this type that has these fields; those received already do not count. */
+  next<Type extends BodyType>(type: Type, ...[fields = {}]: Meant<Type>): Promise<BodyOf<Type>> {
+    const isMeant = (message: Body): message is BodyOf<Type> =>
+      message.type === type &&
+      Object.entries(fields).every(([name, value]) => message[name as keyof Body] === value);
+    return this.find(isMeant, this.messages.length, `${type} ${JSON.stringify(fields)}`);
   }
   receipt(kind: BodyOf<"receipt">["kind"], versionId: Hash): Promise<BodyOf<"receipt">> {
     return this.find(

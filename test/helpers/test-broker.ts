@@ -7,6 +7,7 @@ import { nodeClock, silentLog } from "../../shared/adapters/node-ports.js";
 import { clientIdOf } from "../../shared/wire/topics.js";
 import type { BrokerLimits } from "../../server/broker/broker-limits.js";
 import type { Authenticate, BrokerEvent, DeviceMessage } from "../../server/broker/broker-port.js";
+import { awaiting } from "./awaiting.js";
 import { startBroker, type BrokerOptions, type EmbeddedBroker } from "../../server/broker/start-broker.js";
 
 export const root = "stemma";
@@ -24,8 +25,8 @@ export const knowsSecret: Authenticate = ({ username, password }) =>
 export interface TestBroker {
   readonly broker: EmbeddedBroker;
   readonly events: BrokerEvent[];
-  /** The first event of this type, which may have happened already. */
-  nextEvent(type: BrokerEvent["type"]): Promise<BrokerEvent>;
+  /** The first event of this type, about this device where one is named; it may have happened already. */
+  nextEvent(type: BrokerEvent["type"], device?: string): Promise<BrokerEvent>;
   /** Connects with mqtt.js. Rejects when the broker refuses the device. */
   client(device: string, options?: IClientOptions): Promise<MqttClient>;
   /** Connects a socket and sends nothing. */
@@ -46,24 +47,33 @@ export async function startTestBroker(
     ...options,
   });
   const events: BrokerEvent[] = [];
-  const waiting: { readonly type: string; readonly resolve: (event: BrokerEvent) => void }[] = [];
+  const listeners = new Set<() => void>();
   broker.onEvent((event) => {
     events.push(event);
-    for (const one of waiting.splice(0))
-      if (one.type === event.type) one.resolve(event);
-      else waiting.push(one);
+    for (const listener of [...listeners]) listener();
   });
+  const nextEvent = (type: BrokerEvent["type"], device?: string): Promise<BrokerEvent> => {
+    const isMeant = (event: BrokerEvent): boolean =>
+      event.type === type &&
+      (device === undefined || ("identity" in event && event.identity?.device === device));
+    const seen = new Promise<BrokerEvent>((resolve) => {
+      const look = (): void => {
+        const found = events.find(isMeant);
+        if (found === undefined) return;
+        listeners.delete(look);
+        resolve(found);
+      };
+      listeners.add(look);
+      look();
+    });
+    return awaiting(() => `the broker's event ${type} of ${device ?? "any connection"}`, seen);
+  };
   const clients: MqttClient[] = [];
   const sockets: Socket[] = [];
   return {
     broker,
     events,
-    nextEvent: (type) =>
-      new Promise((resolve) => {
-        const seen = events.find((event) => event.type === type);
-        if (seen) resolve(seen);
-        else waiting.push({ type, resolve });
-      }),
+    nextEvent,
     client: async (device, more = {}) => {
       const client = mqtt.connect(broker.url, {
         clientId: clientIdOf(fleet, device),

@@ -6,7 +6,6 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Outbox } from "../../../agent/outbox/outbox.js";
 import { openRepository } from "../../../server/repository/open-repository.js";
@@ -17,6 +16,7 @@ import { opaqueModelSource } from "../../../shared/save/model-source.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { streamedBytes, streamOf } from "../../helpers/object-stores.js";
+import { pollUntil } from "../../helpers/poll-until.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
 const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
@@ -24,7 +24,7 @@ const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 const kills = isFull ? 20 : 1;
 const data = noiseBytes(isFull ? 80_000_000 : 1_500_000, 51);
 
-it("sends a large data object whole, although it is killed meanwhile", { timeout: 300_000 }, async (t) => {
+it("sends a large data object whole, although it is killed meanwhile", async (t) => {
   const server = await startTestServer();
   const home = await mkdtemp(join(tmpdir(), "stemma-large-"));
   t.after(() => rm(home, { recursive: true, force: true }));
@@ -64,7 +64,10 @@ it("sends a large data object whole, although it is killed meanwhile", { timeout
     const ended = new Promise((resolve) => child.once("exit", resolve));
     const states = async (): Promise<boolean> =>
       (await readdir(spool)).some((name) => name.endsWith(".state"));
-    while (!(isLast ? await isRecorded() : await states())) await setImmediate();
+    await pollUntil(
+      isLast ? "the model is recorded" : "a state file of the transfer",
+      isLast ? isRecorded : states,
+    );
     child.kill("SIGKILL");
     await ended;
   }

@@ -12,6 +12,7 @@ import { encodeSample, segmentMagic } from "../../../shared/train/datasets/sampl
 import { fakeTraining } from "../../helpers/agent-fixtures.js";
 import {
   importBase,
+  ofBase,
   testLine,
   isOfVersion,
   restartOnSamePort,
@@ -19,13 +20,14 @@ import {
   startAgentTestEnvironment,
 } from "../../helpers/agent-test-environment.js";
 import { manualClock } from "../../helpers/manual-clock.js";
+import { pollUntil } from "../../helpers/poll-until.js";
 import { testFleet } from "../../helpers/test-server.js";
 
-describe("an agent and its server", { timeout: 60_000 }, () => {
+describe("an agent and its server", () => {
   it("installs the initial model that it is offered, and the device's software can read it", async (t) => {
     const { server, home, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent();
-    const { fields } = await log.until("activated");
+    const { fields } = await log.until("activated", 1, { line: testLine });
     const base = await server.handle.operations.model({ fleet: testFleet, model: "base" });
     assert.equal(fields["versionId"], base.versionId);
     const current = await readCurrent(home, testLine);
@@ -36,7 +38,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("reports a fine-tuned model before it uses it, and forgets only what is released", async (t) => {
     const { server, startAgent, home } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const trained: Hash[] = [];
     for (let round = 1; round <= 3; round++) {
       const { versionId } = await handle.train(testLine);
@@ -57,7 +59,9 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const newest = await server.handle.operations.model({ fleet: testFleet, model: trained[2] as Hash });
     assert.deepEqual(newest.record.bases, [trained[1]], "each fine-tune starts from the model the line runs");
     assert.equal((await readCurrent(home, testLine)).manifest.versionId, trained[2]);
-    await log.until("forgotten");
+    await log.until("forgotten", 1, ({ versions }) =>
+      (versions as readonly Hash[]).includes(trained[0] as Hash),
+    );
     const kept = (await handle.status()).lines[0]?.versions.map(({ versionId }) => versionId);
     assert.ok(kept?.includes(trained[2] as Hash) && !kept.includes(trained[0] as Hash));
   });
@@ -65,7 +69,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("activates a model before the server has received it, with activation after-outbox", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent({ profile: { activation: "after-outbox" } });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     await server.handle.close();
     const { versionId } = await handle.train(testLine);
     await log.until("activated", 1, isOfVersion(versionId));
@@ -76,7 +80,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("continues after a restart: the next process announces what was saved", async (t) => {
     const { server, mqttPort, startAgent } = await startAgentTestEnvironment(t);
     const first = await startAgent();
-    await first.log.until("activated");
+    await first.log.until("activated", 1, ofBase);
     await server.handle.close();
     const { versionId } = await first.handle.train(testLine);
     await first.handle.close();
@@ -97,12 +101,12 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: null, afterSamples: 5 } } },
       ports: { train: training.train },
     });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     await handle.takeSamples(
       testLine,
       Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
     );
-    await log.until("trained");
+    await log.until("trained", 1, { line: testLine, invocation: 1 });
     const dataset = training.jobs[0]?.dataset;
     assert.equal(dataset?.reader, "samples");
     assert.equal(dataset?.location, join(home, "samples", testLine));
@@ -111,30 +115,44 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
 
   it("waits for samples without an error event, and does not retry a failed training immediately", async (t) => {
     const { startAgent } = await startAgentTestEnvironment(t);
-    let tries = 0;
+    const clock = manualClock();
+    const triedAtMs: number[] = [];
     const { handle, log } = await startAgent({
       lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: 0.001 } } },
       ports: {
+        clock,
         train: () => {
-          tries++;
+          triedAtMs.push(clock.monotonic());
           return Promise.reject(new StemmaError("DATASET_MALFORMED", "These samples fit no model."));
         },
       },
     });
-    await log.until("activated");
-    for (let at = 0; at < 100; at++) await nextEventLoopTurn();
-    assert.equal(log.count("training-failed"), 0);
+    clock.advance(1);
+    await log.until("activated", 1, ofBase);
+    // What the line waits for is known once its schedule was looked at.
+    await pollUntil(
+      "a standstill",
+      async () => ((await handle.status()).lines[0]?.standstill ?? null) !== null,
+    );
     await assert.rejects(handle.train(testLine), { code: "DATASET_EMPTY" });
     await handle.takeSamples(
       testLine,
       Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
     );
-    await log.until("training-failed", 2);
-    for (let at = 0; at < 100; at++) await nextEventLoopTurn();
-    assert.equal(tries, 1);
+    const ofSamples = ({ text }: Readonly<Record<string, unknown>>): boolean =>
+      /fit no model/.test(String(text));
+    await log.until("training-failed", 1, ofSamples);
     const [status] = (await handle.status()).lines;
     assert.match(status?.standstill ?? "", /fit no model/);
     assert.equal(status?.lastFailure?.code, "DATASET_MALFORMED");
+    while (triedAtMs.length < 2) {
+      clock.advance(500);
+      await nextEventLoopTurn();
+    }
+    const [first = 0, second = 0] = triedAtMs;
+    assert.ok(second - first >= 15_000, `tried again after ${second - first} ms`);
+    const others = log.count("training-failed", (fields) => !ofSamples(fields));
+    assert.equal(others, 1, "only the requested training failed without samples");
   });
 
   it("refuses samples of another shape than its model's, and skips stored ones that do not fit", async (t) => {
@@ -156,19 +174,20 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       lines: { [testLine]: { recipe: "fake", schedule: { everySeconds: 0.001, rounds: 0 } } },
       ports: { train: training.train },
     });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     await assert.rejects(handle.takeSamples(testLine, [{ label: [1, 2], values: [1, 2, 3] }]), {
       code: "SAMPLE_INVALID",
     });
-    while (!((await handle.status()).lines[0]?.standstill ?? "").includes("do not fit"))
-      await nextEventLoopTurn();
+    await pollUntil("a standstill because of samples that do not fit", async () =>
+      ((await handle.status()).lines[0]?.standstill ?? "").includes("do not fit"),
+    );
     await assert.rejects(handle.train(testLine), { code: "DATASET_EMPTY" });
     await handle.takeSamples(
       testLine,
       Array.from({ length: 20 }, (_, at) => ({ label: [at % 2, 1], values: [at, 1, 2, 3] })),
     );
     await handle.train(testLine);
-    await log.until("samples-skipped");
+    await log.until("samples-skipped", 1, { line: testLine });
     assert.deepEqual(training.jobs[0]?.dataset.parameters["shape"], ["4"]);
     assert.equal((await handle.status()).lines[0]?.samples?.unfit, 1);
     const ask = (request: { do: string; unfit?: true; ids?: string[] }): Promise<unknown> =>
@@ -190,7 +209,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("answers the server's commands report and train, and an unknown command with its code", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent();
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const report = await server.handle.operations.command({
       fleet: testFleet,
       device: "v1",
@@ -205,7 +224,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       body: { line: testLine },
     });
     assert.equal(asked.code, "");
-    await log.until("recorded");
+    await log.until("recorded", 1, { line: testLine });
     assert.equal(
       (await server.handle.operations.command({ fleet: testFleet, device: "v1", name: "dance", body: {} }))
         .code,
@@ -229,7 +248,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("immediately refuses to train a line without a recipe", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const { log } = await startAgent({ lines: { [testLine]: {} } });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const asked = await server.handle.operations.trainOnDevice({
       fleet: testFleet,
       device: "v1",
@@ -241,7 +260,7 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
   it("switches to a newer model from the server, and back when an old one is assigned again", async (t) => {
     const { server, startAgent, home } = await startAgentTestEnvironment(t);
     const { handle, log } = await startAgent();
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const { versionId } = await handle.train(testLine);
     await log.until("activated", 1, isOfVersion(versionId));
     await importBase(server, "update", "2", 3);
@@ -253,11 +272,10 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     });
     await log.until("activated", 1, isOfVersion(update.versionId));
     // The server offers no ancestor of the version that it believes to be active.
-    while (
-      (await server.handle.operations.device({ fleet: testFleet, device: "v1" })).active[testLine]
-        ?.versionId !== update.versionId
-    )
-      await nextEventLoopTurn();
+    await pollUntil("the server knows that the update runs", async () => {
+      const { active } = await server.handle.operations.device({ fleet: testFleet, device: "v1" });
+      return active[testLine]?.versionId === update.versionId;
+    });
     const base = await server.handle.operations.assign({
       fleet: testFleet,
       device: "v1",
@@ -272,12 +290,12 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
     const { server, startAgent, home } = await startAgentTestEnvironment(t, { names: ["cam", "rear"] });
     await server.handle.operations.assign({ fleet: testFleet, device: "v1", line: "rear", model: "base" });
     const { handle, log } = await startAgent({ profile: { "disk.keepLast": 1 } });
-    await log.until("activated", 2);
+    for (const line of ["cam", "rear"]) await log.until("activated", 1, { line, name: "base" });
     const versionId = (await readCurrent(home, "cam")).manifest.versionId;
     assert.equal((await readCurrent(home, "rear")).manifest.versionId, versionId);
-    for (const { versionId: next } of [await handle.train("cam")])
-      await log.until("released", 1, isOfVersion(next));
-    await log.until("activated", 3);
+    const { versionId: next } = await handle.train("cam");
+    await log.until("released", 1, isOfVersion(next));
+    await log.until("activated", 1, { line: "cam", versionId: next });
     assert.equal((await handle.train("rear")).sequence, 1, "rear still starts from the shared one");
   });
 
@@ -290,19 +308,19 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       ports: { clock },
     });
     clock.advance(1);
-    await log.until("activated");
-    await log.until("trained", 1);
-    await log.until("released", 1);
+    await log.until("activated", 1, ofBase);
+    const { fields: first } = await log.until("trained", 1, { line: testLine, invocation: 1 });
+    await log.until("released", 1, isOfVersion(first["versionId"] as Hash));
     await server.handle.close();
     await log.until("disconnected");
     for (let half = 1; half <= 6; half++) {
       clock.advance(12 * 3_600_000);
       // Small steps until the trainer has checked its schedule; then time stands still while it trains.
-      while (log.count("training") < 1 + half) {
+      while (log.count("training", { invocation: 1 + half }) === 0) {
         clock.advance(1_000);
         await nextEventLoopTurn();
       }
-      const { fields } = await log.until("trained", 1 + half);
+      const { fields } = await log.until("trained", 1, { invocation: 1 + half });
       await log.until("activated", 1, isOfVersion(fields["versionId"] as Hash));
     }
     await restartOnSamePort(server, mqttPort);
@@ -311,8 +329,9 @@ describe("an agent and its server", { timeout: 60_000 }, () => {
       clock.advance(100);
       await nextEventLoopTurn();
     }
-    await log.until("released", 7);
     const trained = log.events.filter((one) => one.event === "trained").map((one) => one.fields["versionId"]);
+    assert.equal(trained.length, 7);
+    for (const versionId of trained) await log.until("released", 1, { versionId });
     const recorded = log.events
       .filter((one) => one.event === "recorded")
       .map((one) => one.fields["versionId"]);

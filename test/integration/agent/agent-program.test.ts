@@ -49,7 +49,7 @@ async function folder(t: TestContext): Promise<string> {
   return home;
 }
 
-describe("stemma agent", { timeout: 60_000 }, () => {
+describe("stemma agent", () => {
   it("prints help, and distinguishes usage errors from failures", async (t) => {
     const home = await folder(t);
     const help = await start(["--help"]);

@@ -33,7 +33,7 @@ describe("a device that reports provenance", () => {
       location: "",
       parameters: { vehicle: 1 },
     });
-    await operations.train({
+    const { summary: base } = await operations.train({
       fleet,
       recipe: "battery-soh",
       data: "cells",
@@ -75,7 +75,7 @@ describe("a device that reports provenance", () => {
         },
       },
     );
-    await log.until("activated");
+    await log.until("activated", 1, { versionId: base.versionId });
   });
   after(async () => {
     listening.abort();
@@ -84,28 +84,21 @@ describe("a device that reports provenance", () => {
     await rm(home, { recursive: true, force: true });
   });
 
-  async function until(
-    name: ServerEvent["event"],
-    versionId?: string,
-  ): Promise<ServerEvent & { versionId: string }> {
-    for (;;) {
-      const found = events.find(
-        (each) =>
-          each.event === name &&
-          (versionId === undefined || ("versionId" in each && each.versionId === versionId)),
-      );
-      if (found !== undefined) return found as ServerEvent & { versionId: string };
+  async function until(name: ServerEvent["event"], versionId: string): Promise<void> {
+    const isMeant = (each: ServerEvent): boolean =>
+      each.event === name && "versionId" in each && each.versionId === versionId;
+    while (!events.some(isMeant))
       await new Promise<void>((resolve) => {
         onEvent = resolve;
       });
-    }
   }
 
   /** Trains on the device; resolves when the server lets it forget the model. */
   async function trainAndRelease(): Promise<string> {
     events.length = 0;
+    const trained = log.next("trained", { line: "soh" });
     await operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
-    const { versionId } = await until("announced");
+    const versionId = String((await trained).fields["versionId"]);
     await until("activated", versionId);
     await until("released", versionId);
     return versionId;

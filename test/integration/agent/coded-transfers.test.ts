@@ -10,6 +10,7 @@ import { describe, it } from "node:test";
 import { readCurrent } from "../../../agent/current/read-current.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import {
+  ofBase,
   testLine,
   isOfVersion,
   startAgentTestEnvironment,
@@ -31,15 +32,17 @@ interface Recorded {
 async function trainOnce({ server }: AgentTestEnvironment, { handle, log }: RunningAgent): Promise<Recorded> {
   const stop = new AbortController();
   const events = server.handle.operations.events(stop.signal);
+  const training = handle.train(testLine);
   const counted = (async () => {
-    for await (const event of events) if (event.event === "recorded" && event.line === testLine) return event;
+    for await (const event of events)
+      if (event.event === "recorded" && event.versionId === (await training).versionId) return event;
     return undefined;
   })();
-  const { versionId } = await handle.train(testLine);
+  const { versionId } = await training;
   await log.until("released", 1, isOfVersion(versionId));
   const recorded = await counted;
   stop.abort();
-  assert.equal(recorded?.versionId, versionId);
+  assert.ok(recorded !== undefined);
   return { versionId, wireBytes: recorded.wireBytes, tensorBytes: recorded.tensorBytes };
 }
 
@@ -52,11 +55,11 @@ async function started(
     profile: { "link.coding": coding, "link.metered": metered },
     ports: full,
   });
-  await agent.log.until("activated");
+  await agent.log.until("activated", 1, ofBase);
   return agent;
 }
 
-describe("coded transfers", { timeout: 60_000 }, () => {
+describe("coded transfers", () => {
   it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
     const environment = await startAgentTestEnvironment(t, { units: 80_000 });
     const agent = await started(environment, "always");
@@ -115,17 +118,15 @@ describe("coded transfers", { timeout: 60_000 }, () => {
         profile: { "link.coding": coding },
         ports: full,
       });
-      await other.log.until("activated");
-      const before = other.log.count("downloaded");
+      await other.log.until("activated", 1, ofBase);
       await environment.server.handle.operations.assign({
         fleet: testFleet,
         device,
         line: testLine,
         model: `${name}:${version}`,
       });
-      const { fields } = await other.log.until("downloaded", before + 1);
-      await other.log.until("activated", 2);
-      assert.equal(fields["versionId"], versionId);
+      const { fields } = await other.log.until("downloaded", 1, isOfVersion(versionId));
+      await other.log.until("activated", 1, isOfVersion(versionId));
       moved.push(Number(fields["bytes"]) / Number(fields["rawBytes"]));
       const current = await readCurrent(home, testLine);
       for (const file of Object.keys(current.manifest.files)) await current.read(file);
@@ -141,10 +142,10 @@ describe("coded transfers", { timeout: 60_000 }, () => {
   it("decides to code on a metered link", async (t) => {
     const environment = await startAgentTestEnvironment(t, { units: 40_000 });
     const agent = await started(environment, "auto", true);
-    const { wireBytes, tensorBytes } = await trainOnce(environment, agent);
+    const { versionId, wireBytes, tensorBytes } = await trainOnce(environment, agent);
     assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);
     assert.match(
-      String((await agent.log.until("coding-decided")).fields["text"]),
+      String((await agent.log.until("coding-decided", 1, isOfVersion(versionId))).fields["text"]),
       /^coded: the link is metered/,
     );
   });

@@ -8,7 +8,7 @@ import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { TrainingJob } from "../../../shared/train/training.js";
 import type { AgentPorts } from "../../../agent/main.js";
 import { fakeTraining } from "../../helpers/agent-fixtures.js";
-import { startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
+import { ofBase, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 /** A training that never ends by itself. */
@@ -37,16 +37,16 @@ const scheduled = (rounds: number): Readonly<Record<string, unknown>> => ({
 /** All of a job that decides its bits. The folder of the base may be installed again. */
 const essence = ({ base, ...job }: TrainingJob): unknown => ({ ...job, base: base?.versionId });
 
-describe("a training that was cut short", { timeout: 60_000 }, () => {
+describe("a training that was cut short", () => {
   it("begins again at the next start, under its invocation", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const hanging = hangingTraining();
     const first = await startAgent({ lines: scheduled(1), ports: { train: hanging.train } });
-    await first.log.until("training");
+    await first.log.until("training", 1, { line: testLine, invocation: 1 });
     await first.handle.close();
     const whole = fakeTraining();
     const second = await startAgent({ lines: scheduled(1), ports: { train: whole.train } });
-    await second.log.until("recorded");
+    await second.log.until("recorded", 1, { line: testLine });
     assert.deepEqual(whole.jobs.map(essence), hanging.jobs.map(essence));
     assert.equal(whole.jobs[0]?.invocation, 1);
     const [line] = (await second.handle.status()).lines;
@@ -66,9 +66,9 @@ describe("a training that was cut short", { timeout: 60_000 }, () => {
         : whole.train(job, options);
     };
     const { handle, log } = await startAgent({ ports: { train } });
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     await assert.rejects(handle.train(testLine), (error) => isStemmaError(error, "TRAINING_STOPPED"));
-    await log.until("trained");
+    await log.until("trained", 1, { line: testLine, invocation: 1 });
     await handle.train(testLine);
     assert.deepEqual(
       jobs.map(({ invocation }) => invocation),
@@ -83,7 +83,7 @@ describe("a training that was cut short", { timeout: 60_000 }, () => {
     const train: AgentPorts["train"] = () =>
       Promise.reject(new StemmaError("NOT_A_NUMBER", "Training produced a number that is not finite."));
     const first = await startAgent({ ports: { train } });
-    await first.log.until("activated");
+    await first.log.until("activated", 1, ofBase);
     await assert.rejects(first.handle.train(testLine), (error) => isStemmaError(error, "NOT_A_NUMBER"));
     await first.handle.close();
     const whole = fakeTraining();

@@ -8,8 +8,9 @@ import { startAgent, type AgentHandle, type AgentPorts } from "../../../agent/ma
 import type { ServerOperations } from "../../../server/api/server-operations.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { trainInChild } from "../../../shared/train/train-in-child.js";
-import { importBase, isOfVersion, testLine } from "../../helpers/agent-test-environment.js";
+import { importBase, isOfVersion, ofBase, testLine } from "../../helpers/agent-test-environment.js";
 import { testProfile, WaitableLog } from "../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../helpers/poll-until.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
 interface Device {
@@ -54,7 +55,7 @@ async function startDevice(t: TestContext, train: AgentPorts["train"] = trainInC
     { train },
   );
   closing.push(agent);
-  await log.until("activated");
+  await log.until("activated", 1, ofBase);
   const samples = Array.from({ length: 200 }, (_, i) => {
     const value = ((i * 37) % 100) / 50 - 0.99;
     return { values: [value, 1 - value, i % 3, 0.5], label: [value, 1 - value] };
@@ -69,7 +70,7 @@ async function startDevice(t: TestContext, train: AgentPorts["train"] = trainInC
   };
 }
 
-describe("an evaluation on a device", { timeout: 120_000 }, () => {
+describe("an evaluation on a device", () => {
   it("measures what the line runs, and compares two models on the same samples", async (t) => {
     const { agent, log, home, operations, asked } = await startDevice(t);
     const before = await operations.evaluateOnDevice(asked);
@@ -105,7 +106,7 @@ describe("an evaluation on a device", { timeout: 120_000 }, () => {
     });
     await assert.rejects(operations.evaluateOnDevice({ ...asked, line: "none" }), { code: "LINE_UNKNOWN" });
     const training = agent.train(testLine).catch((error: unknown) => error);
-    while ((await agent.status()).training === null) await new Promise(setImmediate);
+    await pollUntil("the training runs", async () => (await agent.status()).training !== null);
     await assert.rejects(operations.evaluateOnDevice(asked), { code: "TRAINING_REFUSED" });
     release();
     assert.ok(isStemmaError(await training, "NOT_A_NUMBER"));

@@ -17,7 +17,7 @@ const lines = (script: string, more: object = {}, schedule: object = {}) => ({
   [testLine]: { trainer: { exec: ["/bin/sh", "-c", script], samples: false, ...more }, schedule },
 });
 
-describe("a line with an external trainer", { timeout: 60_000 }, () => {
+describe("a line with an external trainer", () => {
   it("trains by schedule and by command, and reports what it trained", async (t) => {
     const { server, startAgent } = await startAgentTestEnvironment(t);
     const trainer = { allow: { epochs: { min: 1, max: 5 } } };
@@ -27,7 +27,7 @@ describe("a line with an external trainer", { timeout: 60_000 }, () => {
         rounds: 1,
       }),
     });
-    await log.until("recorded");
+    await log.until("recorded", 1, { line: testLine });
     const { operations } = server.handle;
     const answer = async (body: object): Promise<unknown> => {
       const target = { fleet: testFleet, device: "v1", name: "train" };
@@ -39,7 +39,7 @@ describe("a line with an external trainer", { timeout: 60_000 }, () => {
     assert.equal(await answer({ parameters: "--epochs" }), "RECIPE_PARAMETERS_INVALID");
     assert.equal(await answer({ recipe: "battery-soh" }), "TRAINING_REFUSED");
     assert.equal(await answer({ parameters: { epochs: 3 } }), "");
-    await log.until("recorded", 2);
+    await log.until("recorded", 2, { line: testLine });
     assert.equal(
       log.count("trainer-output", ({ text }) => text === '    "epochs": 3'),
       1,
@@ -50,7 +50,7 @@ describe("a line with an external trainer", { timeout: 60_000 }, () => {
   it("keeps its model when the program fails, and begins again when it was stopped", async (t) => {
     const { home, startAgent } = await startAgentTestEnvironment(t);
     const failing = await startAgent({ lines: lines("echo broken >&2; exit 7", {}, { everySeconds: 0.01 }) });
-    const { fields } = await failing.log.until("training-failed");
+    const { fields } = await failing.log.until("training-failed", 1, { line: testLine });
     assert.match(String(fields["text"]), /broken/);
     const status = (await failing.handle.status()).lines[0];
     assert.match(status?.standstill ?? "", /status 7/);
@@ -59,14 +59,13 @@ describe("a line with an external trainer", { timeout: 60_000 }, () => {
     const started = join(home, "started");
     const slow = lines(`if [ -e ${started} ]; then ${tune}; else touch ${started}; echo go; sleep 60; fi`);
     const first = await startAgent({ lines: slow });
-    await first.log.until("activated", 0);
     const asked = first.handle.train(testLine).catch((error: unknown) => error);
-    await first.log.until("trainer-output");
+    await first.log.until("trainer-output", 1, { text: "go" });
     await first.handle.close();
     assert.ok(isStemmaError(await asked, "TRAINING_STOPPED"));
     await access(started);
     const second = await startAgent({ lines: slow });
-    await second.log.until("recorded");
+    await second.log.until("recorded", 1, { line: testLine });
     const line = (await second.handle.status()).lines[0];
     assert.deepEqual([line?.trainings, line?.versions.at(-1)?.sequence], [2, 1]);
   });

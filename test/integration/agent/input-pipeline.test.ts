@@ -123,7 +123,7 @@ const table = [
   ...rows.map(({ length, colour, kind }) => `${length},${colour},${kind}`),
 ];
 
-describe("the input pipeline of a released model", { timeout: 120_000 }, () => {
+describe("the input pipeline of a released model", () => {
   it("is installed beside it, and an application makes the inputs of the training from it", async (t) => {
     const scene = await Scene.open(t);
     await scene.publish(firstChange(fleet, keys, validity));

@@ -20,13 +20,13 @@ const second = scaffold.replace("version: 1,", "version: 2,");
 const other = scaffold.replace("my-recipe", "other-recipe");
 const device = { fleet, device: "van" };
 
-describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
+describe("recipes of the fleet's own on a device", () => {
   let server: TestServer;
   let operations: ServerOperations;
   let home: string;
   let agent: AgentHandle;
   let enrolment: Enrolment;
-  const released: string[] = [];
+  const released = new Set<string>();
   let onReleased = (): void => undefined;
   const listening = new AbortController();
 
@@ -81,16 +81,15 @@ describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
     await operations.revokeRecipe({ fleet, recipe: "my-recipe", because: "not yet" });
     void (async () => {
       for await (const event of operations.events(listening.signal))
-        // The server confirms the base in its own time.
-        if (event.event === "released" && event.versionId !== base.versionId) {
-          released.push(event.versionId);
+        if (event.event === "released") {
+          released.add(event.versionId);
           onReleased();
         }
     })();
     home = await mkdtemp(join(tmpdir(), "stemma-own-recipes-"));
     enrolment = await server.enroll("van", ["soh"], { soh: "base" });
     log = await start();
-    await log.until("activated");
+    await log.until("activated", 1, { versionId: base.versionId });
   });
   after(async () => {
     listening.abort();
@@ -98,21 +97,22 @@ describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
     await agent.close();
     await rm(home, { recursive: true, force: true });
   });
-  async function nextReleased(): Promise<string> {
-    while (released.length === 0)
+  async function untilReleased(versionId: string): Promise<void> {
+    while (!released.has(versionId))
       await new Promise<void>((resolve) => {
         onReleased = resolve;
       });
-    return released.shift() as string;
   }
+  const ids = [scaffold, second].map((text) => bundleId(Buffer.from(text)));
   const trainNow = (): ReturnType<ServerOperations["trainOnDevice"]> =>
     operations.trainOnDevice({ ...device, line: "soh", parameters: {} });
   const held = async (): Promise<unknown> => (await agent.status()).recipes?.recipes[0]?.recipe;
 
   it("do not train before one is approved, and are brought when it is, no others", async () => {
     await assert.rejects(agent.train("soh"), { code: "RECIPE_NOT_APPROVED" });
+    const received = log.next("recipe-received", { recipe: ids[0] });
     await approve(scaffold);
-    await log.until("recipe-received");
+    await received;
     assert.equal(await held(), bundleId(Buffer.from(scaffold)));
     const [mine, others] = ["my-recipe", "other-recipe"].map(
       async (name) => (await operations.recipes({ fleet })).find((one) => one.name === name)?.devices,
@@ -121,8 +121,10 @@ describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
   });
 
   it("train a model that the server proves", async () => {
+    const trained = log.next("trained", { line: "soh" });
     await trainNow();
-    const versionId = await nextReleased();
+    const versionId = String((await trained).fields["versionId"]);
+    await untilReleased(versionId);
     const { claim, replayed, record } = await operations.model({ fleet, model: versionId });
     assert.equal(record.uses?.recipe, bundleId(Buffer.from(scaffold)));
     assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
@@ -133,7 +135,7 @@ describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
     await agent.close();
     await approve(second);
     log = await start();
-    await log.until("recipe-received");
+    await log.until("recipe-received", 1, { recipe: ids[1] });
     assert.equal(await held(), bundleId(Buffer.from(second)));
     await agent.close();
     log = await start();
@@ -147,21 +149,21 @@ describe("recipes of the fleet's own on a device", { timeout: 120_000 }, () => {
     const { bundle } = JSON.parse(text) as { bundle: string };
     await writeFile(file, text.replace(bundle, base64(other)));
     log = await start();
-    await log.until("recipe-damaged");
-    await log.until("recipe-received");
+    await log.until("recipe-damaged", 1, { recipe: "my-recipe" });
+    await log.until("recipe-received", 1, { recipe: ids[1] });
     assert.equal(await held(), bundleId(Buffer.from(second)));
   });
 
   it("are taken back where their approval is revoked; what they trained is then wanted, not proved", async () => {
     const trained = await agent.train("soh");
-    await nextReleased();
+    await untilReleased(trained.versionId);
     assert.equal((await operations.model({ fleet, model: trained.versionId })).claim?.isProved, true);
     await operations.revokeRecipe({ fleet, recipe: bundleId(Buffer.from(second)), because: "wrong" });
     // The first one is approved still, and is what the line gets.
-    await log.until("recipe-received", 2);
+    await log.until("recipe-received", 1, { recipe: ids[0] });
     assert.equal(await held(), bundleId(Buffer.from(scaffold)));
     await operations.revokeRecipe({ fleet, recipe: "my-recipe", because: "wrong too" });
-    await log.until("recipe-taken-back");
+    await log.until("recipe-taken-back", 1, { recipe: "my-recipe" });
     assert.equal(await held(), null);
     await assert.rejects(agent.train("soh"), { code: "RECIPE_NOT_APPROVED" });
   });

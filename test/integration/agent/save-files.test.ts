@@ -14,13 +14,18 @@ import { silentLog } from "../../../shared/adapters/node-ports.js";
 import { isStemmaError } from "../../../shared/errors.js";
 import { nodeFiles } from "../../../shared/files/node-files.js";
 import { testProfile } from "../../helpers/agent-fixtures.js";
-import { isOfVersion, startAgentTestEnvironment, testLine } from "../../helpers/agent-test-environment.js";
+import {
+  isOfVersion,
+  ofBase,
+  startAgentTestEnvironment,
+  testLine,
+} from "../../helpers/agent-test-environment.js";
 import { testFleet } from "../../helpers/test-server.js";
 
 it("reports and activates a model that a program submits, with the agent running or not", async (t) => {
   const { server, home, startAgent } = await startAgentTestEnvironment(t);
   const first = await startAgent();
-  await first.log.until("activated");
+  await first.log.until("activated", 1, ofBase);
   const model = new Uint8Array(await readFile(join(home, "current", testLine, "model.safetensors")));
   const write = async (name: string): Promise<string> => {
     model[model.length - 1] = (model.at(-1) ?? 0) ^ 1;

@@ -40,7 +40,7 @@ describe("models of tables that devices report as a recipe", () => {
   let agent: AgentHandle;
   const log = new WaitableLog();
   const listening = new AbortController();
-  const released: string[] = [];
+  const released = new Set<string>();
   let onReleased = (): void => undefined;
 
   before(async () => {
@@ -76,11 +76,11 @@ describe("models of tables that devices report as a recipe", () => {
       profile: { ...testProfile() },
       log,
     });
-    await log.until("activated", Object.keys(lines).length);
+    for (const line of Object.keys(lines)) await log.until("activated", 1, { line });
     void (async () => {
       for await (const event of operations.events(listening.signal))
         if (event.event === "released") {
-          released.push(event.versionId);
+          released.add(event.versionId);
           onReleased();
         }
     })();
@@ -92,18 +92,19 @@ describe("models of tables that devices report as a recipe", () => {
     await rm(home, { recursive: true, force: true });
   });
 
-  async function nextReleased(): Promise<string> {
-    while (released.length === 0)
+  async function untilReleased(versionId: string): Promise<void> {
+    while (!released.has(versionId))
       await new Promise<void>((resolve) => {
         onReleased = resolve;
       });
-    return released.shift() as string;
   }
 
   for (const line of Object.keys(lines))
     it(`${line}: proved bit-exact`, async () => {
       await operations.trainOnDevice({ fleet, device: "van", line, parameters: {} });
-      const versionId = await nextReleased();
+      const { fields } = await log.until("trained", 1, { line });
+      const versionId = String(fields["versionId"]);
+      await untilReleased(versionId);
       const { claim, replayed } = await operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
       await operations.verify({ fleet, model: versionId });

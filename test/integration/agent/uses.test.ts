@@ -87,7 +87,7 @@ async function saveBefore(home: string, device: string): Promise<SavedModel> {
   return saved;
 }
 
-it("arrives with all its parts, and survives backup and restore", { timeout: 60_000 }, async (t) => {
+it("arrives with all its parts, and survives backup and restore", async (t) => {
   const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
   const { versionId, record } = await saveBefore(home, enrolment.device);
   const { handle, log } = await startAgent({ profile: { "link.coding": "always" } });
@@ -145,39 +145,35 @@ it("arrives with all its parts, and survives backup and restore", { timeout: 60_
   }
 });
 
-it(
-  "comes with an offered model where the line goes on from the optimizer's state",
-  { timeout: 60_000 },
-  async (t) => {
-    const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
-    const owner = await mkdtemp(join(tmpdir(), "stemma-owner-"));
-    t.after(() => rm(owner, { recursive: true, force: true }));
-    const { versionId, record } = await saveBefore(owner, "v2");
-    const other = await server.enroll("v2", [testLine]);
-    const sender = await startAgent({ home: owner, enrolment: other });
-    await sender.log.until("stored", 1, isOfVersion(versionId));
-    await server.handle.operations.assign({
-      fleet: testFleet,
-      device: enrolment.device,
-      line: testLine,
-      model: versionId,
-    });
-    const lines = {
-      [testLine]: {
-        recipe: "fake",
-        parameters: { resumeOptimizer: true },
-        dataset: { reader: "images-generated" },
-      },
-    };
-    const { log, handle } = await startAgent({ lines });
-    await log.until("fetched", 1, isOfVersion(versionId));
-    await log.until("activated", 1, isOfVersion(versionId));
-    assert.ok((await readdir(join(home, "versions", versionId))).includes("optimizer.safetensors"));
-    await handle.close();
-    const store = await openOutbox(home);
-    assert.ok(record.uses?.optimizer !== undefined && store.objects.has(record.uses.optimizer));
-    for (const { tree } of record.uses.checkpoints ?? []) assert.ok(!store.objects.has(tree));
-    assert.ok(!store.objects.has(record.uses.data?.[0] as Hash));
-    await store.close();
-  },
-);
+it("comes with an offered model where the line goes on from the optimizer's state", async (t) => {
+  const { server, home, startAgent, enrolment } = await startAgentTestEnvironment(t);
+  const owner = await mkdtemp(join(tmpdir(), "stemma-owner-"));
+  t.after(() => rm(owner, { recursive: true, force: true }));
+  const { versionId, record } = await saveBefore(owner, "v2");
+  const other = await server.enroll("v2", [testLine]);
+  const sender = await startAgent({ home: owner, enrolment: other });
+  await sender.log.until("stored", 1, isOfVersion(versionId));
+  await server.handle.operations.assign({
+    fleet: testFleet,
+    device: enrolment.device,
+    line: testLine,
+    model: versionId,
+  });
+  const lines = {
+    [testLine]: {
+      recipe: "fake",
+      parameters: { resumeOptimizer: true },
+      dataset: { reader: "images-generated" },
+    },
+  };
+  const { log, handle } = await startAgent({ lines });
+  await log.until("fetched", 1, isOfVersion(versionId));
+  await log.until("activated", 1, isOfVersion(versionId));
+  assert.ok((await readdir(join(home, "versions", versionId))).includes("optimizer.safetensors"));
+  await handle.close();
+  const store = await openOutbox(home);
+  assert.ok(record.uses?.optimizer !== undefined && store.objects.has(record.uses.optimizer));
+  for (const { tree } of record.uses.checkpoints ?? []) assert.ok(!store.objects.has(tree));
+  assert.ok(!store.objects.has(record.uses.data?.[0] as Hash));
+  await store.close();
+});

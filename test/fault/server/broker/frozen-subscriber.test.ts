@@ -42,7 +42,7 @@ test("a device that stops reading does not delay other devices' messages, and co
     const messages = Array.from({ length: 200 }, () =>
       started.broker.publish(topicOf("v1", "down/words"), Buffer.from("word"), { qos: 1 }),
     );
-    await started.nextEvent("frozen");
+    await started.nextEvent("frozen", "v1");
     const seen: string[] = [];
     const all = new Promise<void>((resolve) => {
       started.broker.onMessage(({ payload }) => {
@@ -91,7 +91,7 @@ test("a device that stops reading is disconnected after the drain timeout", asyn
     const deliveries = Array.from({ length: 100 }, () =>
       started.broker.publish(topicOf("v1", "block/down/0123456789abcdef"), block),
     );
-    await started.nextEvent("disconnected");
+    await started.nextEvent("disconnected", "v1");
     assert.ok((await Promise.all(deliveries)).includes("offline"));
   } finally {
     await started.close();

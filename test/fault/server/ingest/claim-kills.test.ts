@@ -33,7 +33,8 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
     };
     await operations.addDataset(cells);
     const parameters = { epochs: 1 };
-    await operations.train({ fleet, recipe: "battery-soh", data: "cells", name: "base", parameters });
+    const base = { fleet, recipe: "battery-soh", data: "cells", name: "base", parameters };
+    const { summary } = await operations.train(base);
     const enrolment = await operations.enroll({
       fleet,
       device: "van",
@@ -55,7 +56,7 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
       profile: { ...testProfile() },
       log,
     });
-    await log.until("activated");
+    await log.until("activated", 1, { versionId: summary.versionId });
   });
   after(async () => {
     await agent.close();
@@ -64,14 +65,19 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
   });
 
   for (const [index, moment] of moments.entries())
-    it(`at "${moment}"`, { timeout: 60_000 }, async () => {
+    it(`at "${moment}"`, async () => {
       const port = new URL(server.mqttUrl).port;
-      const reached = until(server, moment);
+      const trained = log.next("trained", { line: "soh" });
+      const reached = until(
+        server,
+        moment,
+        trained.then(({ fields }) => String(fields["versionId"])),
+      );
       await server.operations.trainOnDevice({ fleet, device: "van", line: "soh", parameters: {} });
       const versionId = await reached;
       await server.kill("SIGKILL");
       server = await startServerProcess(join(root, "server"), fleet, { options: ["--mqtt-port", port] });
-      await log.until("released", 1, (fields) => fields["versionId"] === versionId);
+      await log.until("released", 1, { versionId });
       const { claim, version, replayed } = await server.operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, version], [true, "proved", index + 1]);
       await server.operations.verify({ fleet, model: versionId });
@@ -83,12 +89,17 @@ describe("a claim whose server is killed", { skip: isFull ? false : "only with S
     });
 });
 
-/** The version of the first event of this kind from now on. */
-async function until({ operations }: ServerProcess, moment: ServerEvent["event"]): Promise<string> {
+/** Resolves with the version when the server reports this of it. */
+async function until(
+  { operations }: ServerProcess,
+  moment: ServerEvent["event"],
+  version: Promise<string>,
+): Promise<string> {
   const stop = new AbortController();
   try {
     for await (const event of operations.events(stop.signal))
-      if (event.event === moment && "versionId" in event) return String(event.versionId);
+      if (event.event === moment && "versionId" in event && event.versionId === (await version))
+        return await version;
   } finally {
     stop.abort();
   }

@@ -5,12 +5,12 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { pollUntil } from "../../../helpers/poll-until.js";
 
 const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
 
-it("ends a benchmark on SIGINT with INTERRUPTED and status 130", { timeout: 60_000 }, async () => {
+it("ends a benchmark on SIGINT with INTERRUPTED and status 130", async () => {
   const temporary = await mkdtemp(join(tmpdir(), "stemma-bench-test-"));
   try {
     const child = spawn(process.execPath, [program, "bench", "save-recover", "--quick"], {
@@ -24,7 +24,7 @@ it("ends a benchmark on SIGINT with INTERRUPTED and status 130", { timeout: 60_0
     const ended = new Promise<number | null>((resolve) => {
       child.on("close", resolve);
     });
-    while ((await readdir(temporary)).length === 0) await pause(20);
+    await pollUntil("the benchmark's folder", async () => (await readdir(temporary)).length > 0);
     // Twice within moments, as npm and a terminal send it.
     child.kill("SIGINT");
     child.kill("SIGINT");

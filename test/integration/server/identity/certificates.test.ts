@@ -223,7 +223,7 @@ describe("certificates of devices", () => {
     const own = await credentialsOf(liar).request();
     for (const lie of [stolen, { ...own, renewal: { ...own.renewal, device: "other" } }, {}, null]) {
       const answered = (async () => {
-        const command = await device.next("command");
+        const command = await device.next("command", { name: "certificate-request" });
         const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
         await device.send({ type: "commandResult", code: "", json: JSON.stringify(lie) }, correlation);
       })();

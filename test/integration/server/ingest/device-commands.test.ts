@@ -14,7 +14,7 @@ describe("commands to a device", () => {
   it("relays a command and its result, and reports when no device answers", async () => {
     const device = await ScriptedDevice.connect(await server.enroll("worker"), { session: 1 });
     await device.birth();
-    const asked = device.next("command");
+    const asked = device.next("command", { name: "report" });
     const answer = server.handle.operations.command({
       fleet: testFleet,
       device: "worker",

@@ -7,7 +7,12 @@ import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { encodeEnvelope } from "../../../../shared/wire/codec.js";
 import type { Body } from "../../../../shared/wire/messages.js";
 import { buildTopic } from "../../../../shared/wire/topics.js";
-import { testLine, isOfVersion, startAgentTestEnvironment } from "../../../helpers/agent-test-environment.js";
+import {
+  isOfVersion,
+  ofBase,
+  startAgentTestEnvironment,
+  testLine,
+} from "../../../helpers/agent-test-environment.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
@@ -22,7 +27,7 @@ async function connectOnline(
   return device;
 }
 
-describe("a server behind an external broker", { timeout: 60_000 }, () => {
+describe("a server behind an external broker", () => {
   it("receives a save of an agent enrolled through it, and recovers it, also after a restart", async (t) => {
     const broker = await plainBroker();
     t.after(() => broker.close());
@@ -30,7 +35,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     const { server } = place;
     assert.deepEqual(place.enrolment.mqtt, [broker.url]);
     const { handle, log } = await place.startAgent();
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const first = await handle.train(testLine);
     await log.until("released", 1, isOfVersion(first.versionId));
     assert.ok(Object.keys(await tensorBytes(server.handle.operations, first.versionId)).length > 0);
@@ -54,7 +59,7 @@ describe("a server behind an external broker", { timeout: 60_000 }, () => {
     attacker.on("message", (_, bytes) => recorded.push(bytes));
     await attacker.subscribeAsync(topic, { qos: 1 });
     const { handle, log } = await place.startAgent();
-    await log.until("activated");
+    await log.until("activated", 1, ofBase);
     const [first, second] = [await handle.train(testLine), await handle.train(testLine)];
     await log.until("released", 1, isOfVersion(second.versionId));
     const { operations } = place.server.handle;

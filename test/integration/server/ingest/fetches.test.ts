@@ -22,7 +22,7 @@ describe("fetches", () => {
     const model = await server.handle.operations.model({ fleet: testFleet, model: versionId });
     const device = await ScriptedDevice.connect(await server.enroll("curious"), { session: 1 });
     await device.birth();
-    const refused = device.next("refusal");
+    const refused = device.next("refusal", { transfer: "cd".repeat(8) });
     await device.send({
       type: "fetch",
       versionId: model.versionId,
@@ -36,7 +36,7 @@ describe("fetches", () => {
     const own = await device.save({ w: [1] }, { sequence: 1 });
     await device.announce(own);
     await device.receipt("recorded", own.versionId);
-    const again = device.next("refusal");
+    const again = device.next("refusal", { transfer: "ef".repeat(8) });
     await device.send({
       type: "fetch",
       versionId: own.versionId,
@@ -71,7 +71,7 @@ describe("fetches", () => {
       references: readonly string[],
       transfer: string,
     ): Promise<BodyOf<"manifest">> => {
-      const manifest = device.next("manifest");
+      const manifest = device.next("manifest", { transfer });
       await device.send({
         type: "fetch",
         versionId: model.versionId,
@@ -148,7 +148,7 @@ describe("fetches", () => {
       const line = { fleet: testFleet, device: name, line: "line" };
       await server.handle.operations.assign({ ...line, model: "shared-step:2" });
       const transfer = "7a".repeat(8);
-      const manifest = device.next("manifest");
+      const manifest = device.next("manifest", { transfer });
       await device.send({
         type: "fetch",
         versionId: update as typeof versionId,
@@ -170,13 +170,13 @@ describe("fetches", () => {
 
   it("serves two devices that request the same under the same transfer id, each its own stream", async () => {
     const bytes = noiseBytes(200_000, 21);
-    await importModel(server, "shared-base", bytes);
+    const sharedId = await importModel(server, "shared-base", bytes);
     const connect = async (name: string): Promise<{ device: ScriptedDevice; offer: BodyOf<"offer"> }> => {
       const device = await ScriptedDevice.connect(
         await server.enroll(name, ["line"], { line: "shared-base" }),
         { session: 1 },
       );
-      const offering = device.next("offer");
+      const offering = device.next("offer", { versionId: sharedId as BodyOf<"offer">["versionId"] });
       await device.birth();
       return { device, offer: await offering };
     };
@@ -192,7 +192,7 @@ describe("fetches", () => {
     }));
     const transfer = "9a".repeat(8);
     // The first device's stream is open and waiting when the second device requests the same.
-    const manifest = first.next("manifest");
+    const manifest = first.next("manifest", { transfer });
     await first.send({
       type: "fetch",
       versionId,
@@ -222,7 +222,7 @@ describe("fetches", () => {
     await device.announce(saved);
     await device.receipt("released", saved.versionId);
     const transfer = "34".repeat(8);
-    const manifest = device.next("manifest");
+    const manifest = device.next("manifest", { transfer });
     await device.send({ type: "blockRequest", transfer, blocks: [], manifestParts: [0] });
     await device.send({
       type: "fetch",

@@ -4,10 +4,10 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { setImmediate } from "node:timers/promises";
 import { parseEnrolment } from "../../../../shared/trust/enrolment.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { streamOf } from "../../../helpers/object-stores.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startServerProcess } from "../../../../server/simulation/server-process.js";
 import { tensorBytes } from "../../../helpers/test-server.js";
@@ -43,7 +43,9 @@ it("resumes a transfer after kill -9 of the server, without sending the written 
   );
   // The state file is written a moment after a block.
   const spool = join(home, "fleets", fleet, "spool");
-  while (!(await readdir(spool)).some((name) => name.endsWith(".state"))) await setImmediate();
+  await pollUntil("the spool's state file", async () =>
+    (await readdir(spool)).some((name) => name.endsWith(".state")),
+  );
   assert.equal(await first.kill("SIGKILL"), "SIGKILL");
   await device.close();
   const second = await startServerProcess(home, fleet);

@@ -22,7 +22,7 @@ describe("offers", () => {
     const versionId = await importModel(server, "base-model", bytes);
     const enrolment = await server.enroll("receiver", ["line"], { line: "base-model" });
     const device = await ScriptedDevice.connect(enrolment, { session: 1 });
-    const offering = device.next("offer");
+    const offering = device.next("offer", { line: "line" });
     await device.birth();
     const offer = await offering;
     assert.equal(offer.versionId, versionId);
@@ -74,7 +74,7 @@ describe("offers", () => {
     const versionId = await importModel(server, "later", noiseBytes(4000, 2));
     const device = await ScriptedDevice.connect(await server.enroll("waiting"), { session: 1 });
     await device.birth();
-    const offer = device.next("offer");
+    const offer = device.next("offer", { line: "line" });
     await server.handle.operations.assign({
       fleet: testFleet,
       device: "waiting",
@@ -102,7 +102,7 @@ describe("offers", () => {
       });
     }
     await device.birth();
-    const offer = device.next("offer");
+    const offer = device.next("offer", { versionId: first.versionId });
     await server.handle.operations.assign({
       fleet: testFleet,
       device: "returning",

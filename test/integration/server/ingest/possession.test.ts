@@ -10,6 +10,7 @@ import { decodeSaveRecord } from "../../../../shared/model/save-record.js";
 import { smallObjectsOf } from "../../../../shared/model/record-objects.js";
 import { decodeTree } from "../../../../shared/model/tree-object.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { ScriptedDevice, type ScriptedDeviceOptions } from "../../../helpers/scripted-device.js";
 import { startTestServer, tensorBytes, testFleet, type TestServer } from "../../../helpers/test-server.js";
 import { fetchObjects, importModel } from "./fetched-models.js";
@@ -55,10 +56,11 @@ describe("what a device need not send", () => {
     device.find(isAnswer(versionId));
   async function offline(device: ScriptedDevice): Promise<void> {
     await device.close();
-    while (
-      (await server.handle.operations.device({ fleet: testFleet, device: device.enrolment.device })).online
-    )
-      await new Promise(setImmediate);
+    const { device: name } = device.enrolment;
+    await pollUntil(
+      `${name} is offline`,
+      async () => !(await server.handle.operations.device({ fleet: testFleet, device: name })).online,
+    );
   }
 
   it("is never a tensor of another device: naming its id records nothing and gives no bytes", async () => {
@@ -70,7 +72,7 @@ describe("what a device need not send", () => {
     const answer = await answerOf(thief, stolen);
     assert.equal(answer.type, "want", "recorded without a byte of it");
     assert.deepEqual(answer.tensorIndices, [0]);
-    const refused = thief.find((message) => message.type === "refusal");
+    const refused = thief.next("refusal", { transfer: "ab".repeat(8) });
     await thief.send({
       type: "fetch",
       versionId: stolen.versionId,
@@ -171,7 +173,7 @@ describe("what a device need not send", () => {
     const again = await server.enroll("succeeded");
     const second = await connect("succeeded", { enrolment: again, store: first.store });
     for (const [id, model] of first.models) second.models.set(id, model);
-    const refused = second.find((message): message is BodyOf<"refusal"> => message.type === "refusal");
+    const refused = second.next("refusal", { transfer: "cd".repeat(8) });
     await second.send({
       type: "fetch",
       versionId: base.versionId,

@@ -20,7 +20,7 @@ const bundle = Buffer.from(scaffold);
 const recipe = bundleId(bundle);
 const isCommand = (message: Body): message is BodyOf<"command"> => message.type === "command";
 
-describe("a recipe that a device names", { timeout: 60_000 }, () => {
+describe("a recipe that a device names", () => {
   let server: TestServer;
   let operations: ServerOperations;
   let device: ScriptedDevice;
@@ -37,10 +37,11 @@ describe("a recipe that a device names", { timeout: 60_000 }, () => {
     await device.close();
   });
 
-  /** The device answers the next command, which is of this name. */
+  /** The device answers the next command of this name. */
   async function answer(name: string, from: number, result: unknown, code = ""): Promise<unknown> {
-    const command = await device.find(isCommand, from);
-    assert.equal(command.name, name);
+    const isMeant = (message: Body): message is BodyOf<"command"> =>
+      isCommand(message) && message.name === name;
+    const command = await device.find(isMeant, from);
     const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
     await device.send({ type: "commandResult", code, json: JSON.stringify(result) }, correlation);
     return JSON.parse(command.json);

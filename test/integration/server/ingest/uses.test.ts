@@ -12,6 +12,7 @@ import { streamObjectOfBytes } from "../../../../shared/wire/transfer/stream.js"
 import { streamOf } from "../../../helpers/object-stores.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { smallProvenance } from "../../../helpers/small-provenance.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { ScriptedDevice, type ScriptedDeviceOptions } from "../../../helpers/scripted-device.js";
 import { startTestServer, type TestServer } from "../../../helpers/test-server.js";
 import { fetchObjects } from "./fetched-models.js";
@@ -55,7 +56,7 @@ function dataId({ record }: SavedModel): Hash {
   return id;
 }
 
-describe("what a record uses", { timeout: 60_000 }, () => {
+describe("what a record uses", () => {
   let server: TestServer;
   let owner: ScriptedDevice;
   let first: SavedModel;
@@ -124,10 +125,7 @@ describe("what a record uses", { timeout: 60_000 }, () => {
       const end = await thief.find(isEnd(saved.versionId));
       assert.equal(end.type, "refusal");
       if (end.type === "refusal") refusals.push(end);
-      const refused = thief.find(
-        (one): one is BodyOf<"refusal"> => one.type === "refusal",
-        thief.messages.length,
-      );
+      const refused = thief.next("refusal", { transfer: "0b".repeat(8) });
       await thief.send({
         type: "fetch",
         versionId: first.versionId,
@@ -164,12 +162,9 @@ describe("what a record uses", { timeout: 60_000 }, () => {
       ["engine", first.record.uses?.engine],
     ] as const;
     for (const [at, [kind, id]] of parts.entries()) {
-      const refused = device.find(
-        (one): one is BodyOf<"refusal"> => one.type === "refusal",
-        device.messages.length,
-      );
       const objects = [{ kind, id: id as Hash, byteLength: 0 }];
       const transfer = `c${at}`.repeat(8);
+      const refused = device.next("refusal", { transfer });
       await device.send({
         type: "fetch",
         versionId: first.versionId,
@@ -205,9 +200,9 @@ describe("what a record uses", { timeout: 60_000 }, () => {
       { sequence: 1, uses: { data: [{ source: streamOf(data) }] } },
     );
     const refusalOf = async (changed: Partial<BodyOf<"announce">>): Promise<string> => {
-      const from = liar.messages.length;
+      const refused = liar.next("refusal", { versionId: saved.versionId });
       await liar.announce(saved, changed);
-      return (await liar.find((one): one is BodyOf<"refusal"> => one.type === "refusal", from)).code;
+      return (await refused).code;
     };
     assert.equal(await refusalOf({ streamedBytes: undefined }), "ANNOUNCE_INVALID");
     assert.equal(await refusalOf({ streamedBytes: [1, 2] }), "ANNOUNCE_INVALID");
@@ -239,7 +234,7 @@ describe("what a record uses", { timeout: 60_000 }, () => {
     const saved = await device.save({ w: noiseBytes(4000, 5) }, { sequence: 1, uses: usesOf(400) });
     await device.announce(saved);
     const want = await device.want(saved.versionId, "tensors");
-    while (count <= 30) await new Promise(setImmediate);
+    await pollUntil("the cut of the stream", () => count > 30);
     await device.close();
     const later = await ScriptedDevice.connect(server.withCurrentAddress(device.enrolment), {
       session: 2,

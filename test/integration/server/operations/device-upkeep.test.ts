@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { CallOutput, ServerOperations } from "../../../../server/api/server-operations.js";
 import { startAgentTestEnvironment, testLine } from "../../../helpers/agent-test-environment.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, testFleet as fleet } from "../../../helpers/test-server.js";
 
@@ -12,11 +13,10 @@ const v1 = { fleet, device: "v1" };
 
 /** Resolves when what the device reports is what was set. */
 async function untilReported(operations: ServerOperations): Promise<CallOutput<"device">["settings"]> {
-  for (;;) {
+  return await pollUntil("the device reports what was set", async () => {
     const { settings } = await operations.device(v1);
-    if (JSON.stringify(settings?.reported) === JSON.stringify(settings?.desired)) return settings;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+    return JSON.stringify(settings?.reported) === JSON.stringify(settings?.desired) ? settings : undefined;
+  });
 }
 
 describe("settings of a device", () => {
@@ -38,10 +38,9 @@ describe("settings of a device", () => {
     assert.deepEqual(reported?.reported, { "report.bytesPerSecond": 65536, training: "off" });
     assert.deepEqual(JSON.parse(await readFile(join(home, "settings.json"), "utf8")), reported?.reported);
     await first.log.until("welcomed");
-    const stood = async (): Promise<string | null | undefined> =>
-      (await first.handle.status()).lines[0]?.standstill;
-    while (!(await stood())?.includes("switched trainings off"))
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    await pollUntil("a standstill because trainings are switched off", async () =>
+      (await first.handle.status()).lines[0]?.standstill?.includes("switched trainings off"),
+    );
     assert.equal((await first.handle.status()).lines[0]?.trainings, 0);
     await first.handle.close();
 
@@ -52,7 +51,7 @@ describe("settings of a device", () => {
     assert.equal((await second.handle.status()).lines[0]?.trainings, 0);
     await set({ training: null });
     assert.deepEqual((await untilReported(operations()))?.reported, { "report.bytesPerSecond": 65536 });
-    await second.log.until("recorded");
+    await second.log.until("recorded", 1, { line: testLine });
   });
 
   it("change what the agent logs, which can be read from the server", async (t) => {
@@ -109,31 +108,33 @@ describe("a device that answers what it likes", () => {
     const device = await ScriptedDevice.connect(await server.enroll("v1"), { session: 1 });
     t.after(() => device.close());
     await device.birth();
-    const answer = async (json: unknown, code = ""): Promise<void> => {
-      const command = await device.next("command");
+    const answer = async (name: string, json: unknown, code = ""): Promise<void> => {
+      const command = await device.next("command", { name });
       const { correlation } = device.envelopes.find(({ body }) => body === command) ?? { correlation: "" };
       await device.send({ type: "commandResult", code, json: JSON.stringify(json) }, correlation);
     };
     const facts = async (): Promise<readonly string[]> =>
       (await operations.deviceEvents(v1)).facts.map(({ type }) => type);
     for (const lie of [{ settings: { root: "/" } }, { settings: [] }, 7, null]) {
-      const answered = answer(lie);
+      const answered = answer("settings", lie);
       await operations.setDevices({ ...v1, settings: { training: "off" } });
       await answered;
     }
-    const answered = answer({ settings: { training: "on" } });
+    const answered = answer("settings", { settings: { training: "on" } });
     await operations.setDevices({ ...v1, settings: { training: "off" } });
     await answered;
     for (const _ of [1, 2, 3])
       await device.send({ type: "commandResult", code: "", json: '{"settings":{}}' }, "ab".repeat(16));
-    while (!(await facts()).includes("settings-reported"))
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    await pollUntil("the settings are in the journal", async () =>
+      (await facts()).includes("settings-reported"),
+    );
     const { settings } = await operations.device(v1);
     assert.deepEqual([settings?.desired, settings?.reported], [{ training: "off" }, { training: "on" }]);
-    assert.equal((await facts()).filter((type) => type === "settings-reported").length, 1);
-    const lied = answer({ events: [{ number: 1 }], hasMore: false, logged: 1 });
+    const lied = answer("logs", { events: [{ number: 1 }], hasMore: false, logged: 1 });
     await assert.rejects(operations.deviceLogs(v1), { code: "ENVELOPE_MALFORMED" });
     await lied;
+    // What a device sends is handled in order, so its answers to no order were handled too.
+    assert.equal((await facts()).filter((type) => type === "settings-reported").length, 1);
   });
 });
 

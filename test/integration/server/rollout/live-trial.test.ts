@@ -15,6 +15,7 @@ import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes } from "../../../helpers/agent-fixtures.js";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, verdicts, type Device, type Fleet } from "./rollout-fleet.js";
 
@@ -80,10 +81,10 @@ const installed = ({ home }: Device, versionId: string) => existsSync(join(home,
 
 /** The trial ends first. */
 async function untilRemoved(device: Device, versionId: string): Promise<void> {
-  while (installed(device, versionId)) await new Promise((again) => setTimeout(again, 20));
+  await pollUntil("the version is removed from the device", () => !installed(device, versionId));
 }
 
-describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
+describe("a rollout with a trial on live inputs", () => {
   it("stops where the device's software finds the version worse, also after a restart, and passes a good one", async (t) => {
     const vehicles = await startFleet(t, []);
     const { operations } = vehicles;
@@ -102,7 +103,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     assert.equal((await operations.planRollout(planned)).gates[0]?.live, "");
 
     await operations.createRollout(rollout("bad", worse));
-    await v1.log.until("trial-began");
+    await v1.log.until("trial-began", 1, { versionId: worse });
     await runSoftware(v1, 40);
     // Nothing but what it compares has changed, and the agent goes on with it when it is started again.
     assert.equal(await v1.runs(), first);
@@ -116,13 +117,13 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const stopped = await vehicles.until("bad", ({ phase }) => phase === "paused");
     assert.match(stopped.because, /v1 worse: on 60 live inputs losses differ by 0\.\d+/u);
     assert.equal(stopped.members[0]?.live?.inputs, 60);
-    await v1.log.until("trial-ended");
+    await v1.log.until("trial-ended", 1, { versionId: worse });
     assert.equal(await v1.runs(), first);
     await untilRemoved(v1, worse);
 
     await operations.setRollout({ fleet, rollout: "bad", phase: "aborted", because: "seen" });
     await operations.createRollout(rollout("good", better));
-    await v1.log.until("trial-began", 2);
+    await v1.log.until("trial-began", 1, { versionId: better });
     await runSoftware(v1, 60);
     const done = await vehicles.until("good", ({ phase }) => phase === "done");
     assert.deepEqual(verdicts(done), { v1: "passed" });
@@ -153,7 +154,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const v1 = await vehicles.add("v1", "lin");
     const second = await train("wide", (row) => 50 + 4 * row);
     await operations.createRollout(rollout("tables", second));
-    await v1.log.until("trial-began");
+    await v1.log.until("trial-began", 1, { versionId: second });
     await runSoftware(
       v1,
       Array.from({ length: 60 }, (_, row) => ({ row: { volt: 60 + 5 * row }, label: [0.6 + 0.05 * row] })),
@@ -177,13 +178,13 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
       const [v1, v2] = [await vehicles.add("v1", "lin"), await vehicles.add("v2", "lin")];
       const better = await importLinear(vehicles, 0);
       await operations.createRollout(rollout("spring", better));
-      for (const { log } of [v1, v2]) await log.until("trial-began");
+      for (const { log } of [v1, v2]) await log.until("trial-began", 1, { versionId: better });
       await v2.agent.close();
       await operations.setRollout({ fleet, rollout: "spring", phase: "aborted", because: "no" });
-      await v1.log.until("trial-ended");
+      await v1.log.until("trial-ended", 1, { versionId: better });
       assert.equal((await ask(v1, { do: "trial" }))["trial"], null);
       v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
-      await v2.log.until("trial-ended");
+      await v2.log.until("trial-ended", 1, { versionId: better });
       for (const device of [v1, v2]) await untilRemoved(device, better);
 
       await operations.createRollout(rollout("summer", better, { live: { ...live, minutes: 0.01 } }));
@@ -205,7 +206,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
       const v1 = await vehicles.add("v1", "lin");
       const better = await importLinear(vehicles, 0);
       await operations.createRollout(rollout("spring", better));
-      await v1.log.until("trial-began");
+      await v1.log.until("trial-began", 1, { versionId: better });
       const observations = [{ losses: { running: 1, trial: 0 } }];
       const told = { do: "observe", trial: better, running: first, observations };
       await assert.rejects(ask(v1, { ...told, trial: first }), { code: "TRIAL_REFUSED" });

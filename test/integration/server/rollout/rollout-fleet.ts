@@ -9,6 +9,7 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import type { Enrolment } from "../../../../shared/trust/enrolment.js";
 import { importBase, testLine as line } from "../../../helpers/agent-test-environment.js";
 import { testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 export interface Device {
@@ -46,7 +47,8 @@ export class Fleet {
       runs: async () => basename(await readlink(join(home, "current", line))),
     };
     this.devices.push(device);
-    await log.until("activated");
+    const { versionId } = await this.operations.model({ fleet, model });
+    await log.until("activated", 1, { line, versionId });
     return device;
   }
 
@@ -60,16 +62,12 @@ export class Fleet {
     return startAgent({ home, config: all, profile: { ...testProfile() }, log });
   }
 
-  /** Until the rollout's state is as asked for; an event of the server brings each look. */
-  async until(
-    rollout: string,
-    isReached: (state: RolloutDetailAnswer) => boolean,
-  ): Promise<RolloutDetailAnswer> {
-    for (;;) {
+  /** Resolves with the rollout's state once it is as asked for. */
+  until(rollout: string, isReached: (state: RolloutDetailAnswer) => boolean): Promise<RolloutDetailAnswer> {
+    return pollUntil(`the rollout ${rollout}: ${String(isReached)}`, async () => {
       const state = await this.operations.rollout({ fleet, rollout });
-      if (isReached(state)) return state;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+      return isReached(state) ? state : undefined;
+    });
   }
 }
 
@@ -101,8 +99,10 @@ export async function takeSamples({ agent }: Device, { isReversed = false } = {}
 export async function train({ operations }: Fleet, { agent, log }: Device): Promise<string> {
   const { versionId } = await agent.train(line);
   await log.until("activated", 1, (fields) => fields["versionId"] === versionId);
-  while ((await operations.model({ fleet, model: versionId })).state === "recorded")
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  await pollUntil(
+    "the trained model is stored",
+    async () => (await operations.model({ fleet, model: versionId })).state !== "recorded",
+  );
   return versionId;
 }
 

@@ -20,7 +20,7 @@ async function twoVehicles(t: TestContext) {
   return { vehicles, operations, v1, v2, good: await train(vehicles, v1) };
 }
 
-describe("a rollout that is held back", { timeout: 240_000 }, () => {
+describe("a rollout that is held back", () => {
   it("of the highest priority goes first, within its limit of bytes, and the other leaves the device to it", async (t) => {
     const { vehicles, operations, v1, v2, good } = await twoVehicles(t);
     const better = await train(vehicles, v1);
@@ -56,8 +56,9 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     const body = { fleet, name: "night", model: good, line, select: "name=v2", policy };
     await operations.createRollout({ ...body, start: true });
     await vehicles.until("night", ({ wave }) => wave === 1);
+    const welcomed = v2.log.next("welcomed");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
-    await v2.log.until("welcomed", 2);
+    await welcomed;
     await vehicles.until("night", ({ members }) => members[0]?.because === "its window is closed");
     // What is offered with a welcome comes right after it.
     await operations.evaluateOnDevice({ fleet, device: "v2", line });
@@ -73,8 +74,9 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     const file = join(v2.home, "conditions.json");
     const conditions = { conditions: { file } };
     await writeFile(file, JSON.stringify({ power: "battery", link: "wifi" }));
+    const welcomed = v2.log.next("welcomed");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
-    await v2.log.until("welcomed", 2);
+    await welcomed;
     const policy = { waves: ["rest"], onlyOnPower: true, links: ["wifi"] };
     const body = { fleet, name: "spring", model: good, line, select: "name=v2", policy };
     const because = "it waits for external power: it runs on battery";
@@ -86,8 +88,9 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     await vehicles.until("spring", ({ members }) => members[0]?.because === because);
     // Nor when it connects again.
     await v2.agent.close();
+    const deferred = v2.log.next("rollout-deferred");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
-    await v2.log.until("rollout-deferred", 3);
+    await deferred;
     assert.equal(
       v2.log.count("offered", ({ versionId }) => versionId === good),
       0,
@@ -116,8 +119,9 @@ describe("a rollout that is held back", { timeout: 240_000 }, () => {
     assert.equal((await operations.device({ fleet, device: "v2" })).active[line]?.versionId, base);
     // It is not tried again when the device connects again.
     await v2.agent.close();
+    const welcomed = v2.log.next("welcomed");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, { hooks });
-    await v2.log.until("welcomed", 3);
+    await welcomed;
     assert.deepEqual(await operations.undoRollout({ fleet, rollout: "spring" }), []);
     assert.equal(await v2.runs(), base);
   });

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
 
@@ -12,7 +13,7 @@ const takesLong = {
   skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
 };
 
-describe("a rollout", { timeout: 240_000 }, () => {
+describe("a rollout", () => {
   it("stops at the device on whose samples the version is worse, and is undone", async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2", "v3", "v4"]);
     const { operations, devices } = vehicles;
@@ -179,14 +180,17 @@ describe("a rollout", { timeout: 240_000 }, () => {
     const undone = await vehicles.until("spring", ({ phase }) => phase === "undone");
     assert.deepEqual(verdicts(undone), { v2: "worse" });
     await v2.agent.close();
+    const connected = v2.log.next("connected");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
-    await v2.log.until("connected", 2);
+    await connected;
     const newest = await train(vehicles, v2);
     assert.notEqual(newest, own);
     assert.equal(await v2.runs(), newest);
 
-    while ((await operations.device({ fleet, device: "v2" })).active[line]?.versionId !== newest)
-      await new Promise((resolve) => setTimeout(resolve, 20));
+    await pollUntil("the server knows what v2 runs", async () => {
+      const { active } = await operations.device({ fleet, device: "v2" });
+      return active[line]?.versionId === newest;
+    });
     const rollback = { fleet, device: "v2", line };
     assert.equal((await operations.rollbackDevice({ ...rollback, dryRun: true })).versionId, own);
     await assert.rejects(operations.rollbackDevice({ ...rollback, to: good }), { code: "NOT_ALLOWED" });
@@ -194,6 +198,6 @@ describe("a rollout", { timeout: 240_000 }, () => {
     await v2.log.until("activated", 2, (fields) => fields["versionId"] === own);
     assert.equal(await v2.runs(), own);
     await operations.rollbackDevice({ ...rollback, to: "base:1" });
-    await v2.log.until("activated", 2, (fields) => fields["name"] === "base");
+    await v2.log.until("activated", 2, { line, name: "base" });
   });
 });

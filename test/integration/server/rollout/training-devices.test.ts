@@ -10,6 +10,7 @@ import { it } from "node:test";
 import { startAgent, type AgentHandle } from "../../../../agent/main.js";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
 import { WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
@@ -48,13 +49,13 @@ async function addDevice(server: TestServer, folder: string, vehicle: number): P
   const lines = { [line]: { recipe: "battery-soh", dataset, schedule: { everySeconds: 1 } } };
   const log = new WaitableLog();
   const agent = await startAgent({ home, config: { format: 1, lines }, log });
-  await log.until("activated", 2);
+  await log.until("activated", 2, { line });
   return agent;
 }
 
 it(
   "devices that train all the time are measured between two trainings",
-  { skip: isFull ? false : "takes long; set STEMMA_TEST_FULL=1", timeout: 300_000 },
+  { skip: isFull ? false : "takes long; set STEMMA_TEST_FULL=1" },
   async (t) => {
     const server = await startTestServer();
     const folder = await mkdtemp(join(tmpdir(), "stemma-busy-"));
@@ -73,11 +74,10 @@ it(
       // How good the version is does not matter here.
       const policy = { waves: ["1", "rest"], margin: 1 };
       await operations.createRollout({ fleet, name, model, line, select: "all", policy, start: true });
-      let state = await operations.rollout({ fleet, rollout: name });
-      while (state.phase === "running") {
-        await new Promise((resolve) => setTimeout(resolve, 100));
-        state = await operations.rollout({ fleet, rollout: name });
-      }
+      const state = await pollUntil(`the end of ${name}`, async () => {
+        const now = await operations.rollout({ fleet, rollout: name });
+        return now.phase === "running" ? undefined : now;
+      });
       assert.equal(state.phase, "done", state.because);
       assert.equal(state.devices.switched, vehicles.length);
     }

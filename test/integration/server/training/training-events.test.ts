@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import type { ServerEvent } from "../../../../server/api/event-schemas.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 type TrainingEvent = Extract<ServerEvent, { event: "training" }>;
 
-it("emits running, done and failed with the id of the job", { timeout: 120_000 }, async () => {
+it("emits running, done and failed with the id of the job", async () => {
   const server = await startTestServer();
   const stop = new AbortController();
   try {
@@ -33,7 +34,7 @@ it("emits running, done and failed with the id of the job", { timeout: 120_000 }
       },
     );
     await assert.rejects(halted, { code: "TRAINING_STOPPED" });
-    while (heard.filter(({ state }) => state !== "running").length < 3) await new Promise(setImmediate);
+    await pollUntil("three ends", () => heard.filter(({ state }) => state !== "running").length >= 3);
     stop.abort();
     await following;
     const ends = heard.filter(({ state }) => state !== "running");

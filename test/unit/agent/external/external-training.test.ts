@@ -7,7 +7,6 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { trainExternally, type TrainedExternally } from "../../../../agent/external/external-training.js";
 import { viewOf } from "../../../../shared/provenance/diff-provenance.js";
 import { openProvenance } from "../../../../shared/provenance/openings.js";
@@ -29,6 +28,7 @@ import { modelSourceOfSafetensors, opaqueModelSource } from "../../../../shared/
 import { fileOfBytes } from "../../../../shared/tensor/safetensors.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { saveBase, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
@@ -121,7 +121,7 @@ const tune =
   'head -c -1 "$STEMMA_INPUT/base/model.safetensors" > model.safetensors; printf x >> model.safetensors; ';
 const hasCode = (code: ErrorCode) => (error: unknown) => isStemmaError(error, code);
 
-describe("a training by a program of the device's own", { timeout: 30_000 }, () => {
+describe("a training by a program of the device's own", () => {
   it("gives it base, samples, seed and parameters, and saves what it leaves", async (t) => {
     const setup = await openTraining(t);
     const { folder, outbox, log, train } = setup;
@@ -232,7 +232,10 @@ describe("a training by a program of the device's own", { timeout: 30_000 }, () 
     assert.equal(setup.log.count("trainer-left-processes"), 2);
     // Once it has ended it has no environment any more, even if its parent has not collected it.
     for (const pid of pids)
-      while ((await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "")) !== "") await nextTurn();
+      await pollUntil(
+        `the end of the process ${pid}`,
+        async () => (await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "")) === "",
+      );
   });
 
   it("leaves attachments out that are links, pipes or folders, and says so", async (t) => {

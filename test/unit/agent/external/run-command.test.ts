@@ -10,6 +10,7 @@ import { describe, it, type TestContext } from "node:test";
 import { endLeftProcess, noteProcess } from "../../../../agent/programs/left-process.js";
 import { runCommand } from "../../../../agent/external/run-command.js";
 import { isStemmaError, type ErrorCode } from "../../../../shared/errors.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { manualClock } from "../../../helpers/manual-clock.js";
 
 interface Run {
@@ -61,10 +62,10 @@ async function isRunning(pid: number): Promise<boolean> {
 }
 
 async function untilGone(pid: number): Promise<void> {
-  while (await isRunning(pid)) await new Promise((resolve) => setImmediate(resolve));
+  await pollUntil(`the end of the process ${pid}`, async () => !(await isRunning(pid)));
 }
 
-describe("the process of an external trainer", { timeout: 20_000 }, () => {
+describe("the process of an external trainer", () => {
   it("reads all that it wrote, though it ended before any of it was read", async (t) => {
     const lines: string[] = [];
     const run = runScript(t, {

@@ -46,7 +46,7 @@ async function hooksOf(t: TestContext, scripts: readonly string[], clock: Clock 
 const note = (text: string): string =>
   `require("node:fs").appendFileSync(process.argv[2] + "/notes", ${text} + "\\n");`;
 
-describe("hooks of a line", { timeout: 60_000 }, () => {
+describe("hooks of a line", () => {
   it("run in order with what they need to know, and nothing of the agent's environment", async (t) => {
     const known = ["HOOK", "LINE", "VERSION", "FOLDER", "PREVIOUS_VERSION", "PREVIOUS_FOLDER"];
     const names = JSON.stringify(known.map((name) => `STEMMA_${name}`));
@@ -116,7 +116,7 @@ describe("hooks of a line", { timeout: 60_000 }, () => {
   it("are ended with the agent, and their switch is not refused", async (t) => {
     const { hooks, log } = await hooksOf(t, ['console.log("ready"); setInterval(() => 0, 1000)']);
     const running = assert.rejects(hooks.run("beforeSwitch", change), { code: "INTERRUPTED" });
-    await log.until("hook-output");
+    await log.until("hook-output", 1, { text: "ready" });
     hooks.stop();
     await running;
     await assert.rejects(hooks.run("beforeSwitch", change), { code: "INTERRUPTED" });

@@ -16,8 +16,8 @@ import { Trainer } from "../../../../agent/trainer/trainer.js";
 import { nodeClock, nodeRandom } from "../../../../shared/adapters/node-ports.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import { nextEventLoopTurn } from "../../../helpers/agent-test-environment.js";
 import { fakeTraining, testProfile, tinySource, WaitableLog } from "../../../helpers/agent-fixtures.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { freeDisk } from "../../../helpers/free-disk.js";
 
 const line = "cam";
@@ -136,7 +136,7 @@ async function callerOf(outbox: Outbox, versionId: Hash | undefined): Promise<un
   return openings["by"]?.value;
 }
 
-describe("a scheduled training", { timeout: 60_000 }, () => {
+describe("a scheduled training", () => {
   it("starts from a model whose receipt is here and that is not active yet", async (t) => {
     const { outbox, activator, trainer, jobs, log } = await openTrainer(t);
     const first = await saveRecorded(outbox, "1", undefined);
@@ -144,7 +144,7 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     const second = await saveRecorded(outbox, "2", first);
     assert.equal(activeVersion(outbox.state, line), first);
     await trainer.start();
-    await log.until("trained");
+    await log.until("trained", 1, { line });
     assert.equal(jobs[0]?.base?.versionId, second);
     assert.equal(activeVersion(outbox.state, line), second);
   });
@@ -179,7 +179,7 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     damaged[damaged.length - 1] = (damaged.at(-1) ?? 0) ^ 1;
     await writeFile(path, damaged);
     await trainer.start();
-    await log.until("trained");
+    await log.until("trained", 1, { line });
     assert.deepEqual(await readFile(path), installed);
     assert.equal(log.count("slot-damaged"), 1);
   });
@@ -189,7 +189,7 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);
     await trainer.start();
-    await log.until("trained");
+    await log.until("trained", 1, { line });
     assert.equal(await callerOf(outbox, outbox.state.lines.get(line)?.versions.at(-1)), null);
     const by = { who: "ann@van", through: "socket" } as const;
     const { versionId } = await trainer.request(line, { parameters: { epochs: 2 }, by });
@@ -205,7 +205,7 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);
     await trainer.start();
-    await log.until("training-failed");
+    await log.until("training-failed", 1, ({ text }) => String(text).includes("as the test demands"));
     assert.match(trainer.standstill(line) ?? "", /last training failed/);
     isFailing = false;
     await trainer.request(line, {});
@@ -219,21 +219,23 @@ describe("a scheduled training", { timeout: 60_000 }, () => {
     await saveRecorded(outbox, "1", undefined);
     await activator.activateNewest(line);
     await trainer.start();
-    await log.until("training");
-    while (trainer.running === undefined) await nextEventLoopTurn();
+    await log.until("training", 1, { line, invocation: 1 });
+    await pollUntil("the training runs", () => trainer.running !== undefined);
     await assert.rejects(
       trainer.between(() => Promise.resolve()),
       { code: "TRAINING_REFUSED" },
     );
     end();
-    await log.until("trained");
+    await log.until("trained", 1, { line });
     const versionId = outbox.state.lines.get(line)?.versions.at(-1);
     await outbox.append({ ...receiptOf("2"), versionId: versionId ?? assert.fail() });
     await activator.activateNewest(line);
     trainer.wake();
-    while (!/is expected/.test(trainer.standstill(line) ?? "")) await nextEventLoopTurn();
+    await pollUntil("time is left for an evaluation", () =>
+      /is expected/.test(trainer.standstill(line) ?? ""),
+    );
     assert.equal(await trainer.between(() => Promise.resolve(log.count("training"))), 1);
-    await log.until("training", 2);
+    await log.until("training", 1, { line, invocation: 2 });
   });
 
   it("waits while that model cannot be installed, and reports why", async (t) => {

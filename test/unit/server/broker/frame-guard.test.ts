@@ -15,7 +15,7 @@ test("frames that are too long, unexpected or late close the connection with an 
   const closed = closing(huge);
   huge.publish(topicOf("v1", "up/words"), Buffer.alloc(20_000), { qos: 0 });
   await closed;
-  const event = await started.nextEvent("frame-refused");
+  const event = await started.nextEvent("frame-refused", "v1");
   assert.deepEqual(event.type === "frame-refused" && event.identity, { fleet, device: "v1" });
   for (const bytes of [
     Buffer.of(0x10, 0xff, 0xff, 0xff, 0x7f),
@@ -40,10 +40,10 @@ test("a known device that starts a frame and does not finish it is disconnected"
   const closed = closing(socket);
   socket.resume();
   socket.write(connectPacket("v1"));
-  await started.nextEvent("connected");
+  await started.nextEvent("connected", "v1");
   socket.write(Buffer.of(0x30, 100, 0, 5));
   await closed;
-  const event = await started.nextEvent("frame-refused");
+  const event = await started.nextEvent("frame-refused", "v1");
   assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
 });
 

@@ -145,10 +145,7 @@ test("mqtts: the same broker behind TLS", async (context) => {
   const closed = closing(oversize);
   oversize.publish(topicOf("v2", "up/words"), Buffer.alloc(900_000), { qos: 0 });
   await closed;
-  assert.equal(
-    started.events.some(({ type }) => type === "frame-refused"),
-    true,
-  );
+  await started.nextEvent("frame-refused", "v2");
 });
 
 test("an envelope travels through the broker as it is", async () => {

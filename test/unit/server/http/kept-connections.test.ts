@@ -7,8 +7,8 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, it } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { connect, type Connection } from "../../../../server/http/request.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 
 const folder = await mkdtemp(join(tmpdir(), "stemma-kept-"));
@@ -90,5 +90,5 @@ it("closes a kept connection before the server does", async () => {
       });
     });
   assert.equal(await open(), 1);
-  while ((await open()) > 0) await pause(100);
+  await pollUntil("the connection is closed", async () => (await open()) === 0);
 });
