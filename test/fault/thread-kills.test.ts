@@ -128,91 +128,87 @@ class SystemUnderTest {
   }
 }
 
-it(
-  `keeps every acknowledged model through ${kills} kills of server and agents (seed ${seed})`,
-  { timeout: 60_000 + kills * 15_000 },
-  async () => {
-    const choose = chooser(seed);
-    const reports = new AgentReports();
-    const system = new SystemUnderTest(await mkdtemp(join(tmpdir(), "stemma-thread-")), reports);
-    try {
-      let server = await system.startServer();
-      const { bytes, architecture } = await tinyImport("1", 6_000);
-      await server.operations.import(
-        {
-          byteLength: bytes.length,
-          chunks: (async function* () {
-            yield bytes;
-          })(),
-        },
-        { fleet, name: "base", architecture },
+it(`keeps every acknowledged model through ${kills} kills of server and agents (seed ${seed})`, async () => {
+  const choose = chooser(seed);
+  const reports = new AgentReports();
+  const system = new SystemUnderTest(await mkdtemp(join(tmpdir(), "stemma-thread-")), reports);
+  try {
+    let server = await system.startServer();
+    const { bytes, architecture } = await tinyImport("1", 6_000);
+    await server.operations.import(
+      {
+        byteLength: bytes.length,
+        chunks: (async function* () {
+          yield bytes;
+        })(),
+      },
+      { fleet, name: "base", architecture },
+    );
+    const enrolments = new Map<string, Enrolment>();
+    for (const { device, lines } of devices)
+      enrolments.set(
+        device,
+        parseEnrolment(
+          await server.operations.enroll({
+            fleet,
+            device,
+            lines,
+            profile: "generic",
+            initial: Object.fromEntries(lines.map((line) => [line, "base"])),
+          }),
+        ),
       );
-      const enrolments = new Map<string, Enrolment>();
-      for (const { device, lines } of devices)
-        enrolments.set(
-          device,
-          parseEnrolment(
-            await server.operations.enroll({
-              fleet,
-              device,
-              lines,
-              profile: "generic",
-              initial: Object.fromEntries(lines.map((line) => [line, "base"])),
-            }),
-          ),
-        );
-      const start = async (device: string): Promise<void> => {
-        const found = devices.find((one) => one.device === device);
-        await system.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment);
-      };
-      for (const { device } of devices) await start(device);
-      await reports.acknowledgedAbove(devices.length);
+    const start = async (device: string): Promise<void> => {
+      const found = devices.find((one) => one.device === device);
+      await system.startAgent(device, found?.lines ?? [], enrolments.get(device) as Enrolment);
+    };
+    for (const { device } of devices) await start(device);
+    await reports.acknowledgedAbove(devices.length);
 
-      const verified = new Set<string>();
-      const verify = async (versions: Iterable<string>): Promise<void> => {
-        for (const version of versions) {
-          const report = await server.operations.verify({ fleet, model: version });
-          assert.equal(report.versionId, version);
-          verified.add(version);
-        }
-      };
-      for (let kill = 0; kill < kills; kill++) {
-        // Kills after a random number of events and of turns of the event loop, so that it interrupts any
-        // kind of work.
-        await reports.nextEvents(1 + choose(12));
-        for (let turns = choose(200); turns > 0; turns--) await setImmediate();
-        const victim = choose(2) === 0 ? "server" : (devices[choose(devices.length)]?.device ?? "car");
-        const before = new Set(reports.acknowledged);
-        if (victim === "server") {
-          await server.kill("SIGKILL");
-          for (const { device } of devices)
-            await system.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
-          server = await system.startServer();
-          for (const { device } of devices) await start(device);
-        } else {
-          await system.stopAgent(victim, "SIGKILL");
-          await start(victim);
-        }
-        // Everything that was acknowledged since the last check, and a few older versions.
-        await verify([...before].filter((version) => !verified.has(version)));
-        await verify([...verified].filter(() => choose(verified.size) < 5));
-        await reports.acknowledgedAbove(reports.acknowledged.size);
+    const verified = new Set<string>();
+    const verify = async (versions: Iterable<string>): Promise<void> => {
+      for (const version of versions) {
+        const report = await server.operations.verify({ fleet, model: version });
+        assert.equal(report.versionId, version);
+        verified.add(version);
       }
-      await verify(reports.acknowledged);
-      assert.deepEqual((await server.operations.check({ fleet })).problems, []);
-      assert.deepEqual(reports.complaints, [], "nothing was refused, damaged or lost on the way");
-      for (const { device, lines } of devices)
-        for (const line of lines) {
-          const sequences = (await server.operations.models({ fleet, device, line, all: true })).map(
-            ({ record }) => record.sequence,
-          );
-          assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);
-        }
-      console.log(
-        `thread-kills: ${reports.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`,
-      );
-    } finally {
-      await system.end();
+    };
+    for (let kill = 0; kill < kills; kill++) {
+      // Kills after a random number of events and of turns of the event loop, so that it interrupts any
+      // kind of work.
+      await reports.nextEvents(1 + choose(12));
+      for (let turns = choose(200); turns > 0; turns--) await setImmediate();
+      const victim = choose(2) === 0 ? "server" : (devices[choose(devices.length)]?.device ?? "car");
+      const before = new Set(reports.acknowledged);
+      if (victim === "server") {
+        await server.kill("SIGKILL");
+        for (const { device } of devices)
+          await system.stopAgent(device, choose(2) === 0 ? "SIGKILL" : "SIGTERM");
+        server = await system.startServer();
+        for (const { device } of devices) await start(device);
+      } else {
+        await system.stopAgent(victim, "SIGKILL");
+        await start(victim);
+      }
+      // Everything that was acknowledged since the last check, and a few older versions.
+      await verify([...before].filter((version) => !verified.has(version)));
+      await verify([...verified].filter(() => choose(verified.size) < 5));
+      await reports.acknowledgedAbove(reports.acknowledged.size);
     }
-  },
-);
+    await verify(reports.acknowledged);
+    assert.deepEqual((await server.operations.check({ fleet })).problems, []);
+    assert.deepEqual(reports.complaints, [], "nothing was refused, damaged or lost on the way");
+    for (const { device, lines } of devices)
+      for (const line of lines) {
+        const sequences = (await server.operations.models({ fleet, device, line, all: true })).map(
+          ({ record }) => record.sequence,
+        );
+        assert.equal(new Set(sequences).size, sequences.length, `${device}/${line} has a number twice`);
+      }
+    console.log(
+      `thread-kills: ${reports.acknowledged.size} acknowledged models exact after ${kills} kills, seed ${seed}`,
+    );
+  } finally {
+    await system.end();
+  }
+});

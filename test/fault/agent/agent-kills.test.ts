@@ -48,7 +48,7 @@ function start(
   return { child, ended };
 }
 
-it("loses nothing it saved, whenever it is killed", { timeout: 600_000 }, async (t) => {
+it("loses nothing it saved, whenever it is killed", async (t) => {
   const seed = testSeed();
   console.log(`# ${kills} kills of the agent, STEMMA_TEST_SEED=${seed}`);
   const random = seededNumbers(seed);

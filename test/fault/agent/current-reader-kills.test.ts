@@ -37,7 +37,7 @@ async function writeAndKill(home: string, from: number, switches: number): Promi
   return last;
 }
 
-it("never mixes two versions, whenever the writer is killed", { timeout: 300_000 }, async (t) => {
+it("never mixes two versions, whenever the writer is killed", async (t) => {
   const seed = testSeed();
   console.log(`# ${kills} kills of the writer, STEMMA_TEST_SEED=${seed}`);
   const random = seededNumbers(seed);

@@ -45,45 +45,41 @@ async function found(files: Files): Promise<Map<string, number>> {
   return counts;
 }
 
-it(
-  "keeps every acknowledged sample and no removed one after a crash at any moment",
-  { timeout: 600_000 },
-  async () => {
-    await checkCrashStates<string>({
-      name: "intake",
-      async run(files, mark) {
-        await files.makeFolder(folder);
-        for (const parent of ["/home/agent/samples", "/home/agent", "/home", "/"])
-          await files.syncFolder(parent);
-        for (let life = 0; life < 3; life++) {
-          const intake = await open(files);
-          for (let number = life * 4; number < life * 4 + 4; number++) {
-            await intake.append(batch(number));
-            for (const one of batch(number)) mark((one as { id: string }).id);
-            if (number !== 6) continue;
-            mark("removing");
-            await intake.remove({ ids: removedIds });
-            mark("removed");
-          }
-          await intake.close();
-        }
-      },
-      async check(files, marks) {
+it("keeps every acknowledged sample and no removed one after a crash at any moment", async () => {
+  await checkCrashStates<string>({
+    name: "intake",
+    async run(files, mark) {
+      await files.makeFolder(folder);
+      for (const parent of ["/home/agent/samples", "/home/agent", "/home", "/"])
+        await files.syncFolder(parent);
+      for (let life = 0; life < 3; life++) {
         const intake = await open(files);
-        const before = await found(files);
-        for (const id of marks.filter((mark) => !mark.startsWith("remov"))) {
-          const count = before.get(id) ?? 0;
-          if (!removedIds.includes(id) || !marks.includes("removing"))
-            assert.equal(count, 1, `${id} is there ${count} times`);
-          else assert.ok(count <= (marks.includes("removed") ? 0 : 1), `${id} is there ${count} times`);
+        for (let number = life * 4; number < life * 4 + 4; number++) {
+          await intake.append(batch(number));
+          for (const one of batch(number)) mark((one as { id: string }).id);
+          if (number !== 6) continue;
+          mark("removing");
+          await intake.remove({ ids: removedIds });
+          mark("removed");
         }
-        // Appending the same batches again, as a sender without a response does, adds only what is missing.
-        for (let number = 0; number < 14; number++) await intake.append(kept(number));
         await intake.close();
-        const after = await found(files);
-        for (let number = 0; number < 14; number++)
-          for (const one of kept(number)) assert.equal(after.get((one as { id: string }).id), 1);
-      },
-    });
-  },
-);
+      }
+    },
+    async check(files, marks) {
+      const intake = await open(files);
+      const before = await found(files);
+      for (const id of marks.filter((mark) => !mark.startsWith("remov"))) {
+        const count = before.get(id) ?? 0;
+        if (!removedIds.includes(id) || !marks.includes("removing"))
+          assert.equal(count, 1, `${id} is there ${count} times`);
+        else assert.ok(count <= (marks.includes("removed") ? 0 : 1), `${id} is there ${count} times`);
+      }
+      // Appending the same batches again, as a sender without a response does, adds only what is missing.
+      for (let number = 0; number < 14; number++) await intake.append(kept(number));
+      await intake.close();
+      const after = await found(files);
+      for (let number = 0; number < 14; number++)
+        for (const one of kept(number)) assert.equal(after.get((one as { id: string }).id), 1);
+    },
+  });
+});

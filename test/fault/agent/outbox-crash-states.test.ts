@@ -152,6 +152,6 @@ async function check(files: Files, marks: readonly Mark[]): Promise<void> {
   await close();
 }
 
-it("keeps every acknowledged model after a crash at any moment", { timeout: 600_000 }, async () => {
+it("keeps every acknowledged model after a crash at any moment", async () => {
   await checkCrashStates<Mark>({ name: "outbox, slots and links", run: work, check });
 });

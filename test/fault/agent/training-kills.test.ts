@@ -124,46 +124,42 @@ async function finish(server: TestServer, home: string, device: string, versions
   assert.equal(await agent.ended, 0);
 }
 
-it(
-  "makes up every training that was cut short, with the roots of an undisturbed device",
-  { timeout: 600_000 },
-  async (t) => {
-    const seed = testSeed();
-    console.log(`# ${kills} cuts, STEMMA_TEST_SEED=${seed}`);
-    const random = seededNumbers(seed);
-    const server = await startTestServer();
-    const homes: string[] = [];
-    t.after(async () => {
-      await server.remove();
-      for (const home of homes) await rm(home, { recursive: true, force: true });
-    });
-    await server.handle.operations.addDataset({
-      fleet: testFleet,
-      name: "cells",
-      kind: "battery-simulated",
-      location: "",
-    });
-    await server.handle.operations.train({
-      fleet: testFleet,
-      recipe: "battery-soh",
-      data: "cells",
-      name: "base",
-      seed: "1",
-      parameters: { epochs: 1, units: 16 },
-    });
-    const calm = await prepareDevice(server, "calm");
-    const cut = await prepareDevice(server, "cut");
-    homes.push(calm, cut);
-    await finish(server, calm, "calm", rounds);
-    for (let round = 1; round <= rounds; round++) {
-      for (let kill = 0; kill < killsPerTraining; kill++) {
-        const agent = run(cut);
-        await untilIteration(agent, cut, Math.floor(random() * 4) * 8);
-        agent.child.kill(signals[Math.floor(random() * signals.length)]);
-        await agent.ended;
-      }
-      await finish(server, cut, "cut", round);
+it("makes up every training that was cut short, with the roots of an undisturbed device", async (t) => {
+  const seed = testSeed();
+  console.log(`# ${kills} cuts, STEMMA_TEST_SEED=${seed}`);
+  const random = seededNumbers(seed);
+  const server = await startTestServer();
+  const homes: string[] = [];
+  t.after(async () => {
+    await server.remove();
+    for (const home of homes) await rm(home, { recursive: true, force: true });
+  });
+  await server.handle.operations.addDataset({
+    fleet: testFleet,
+    name: "cells",
+    kind: "battery-simulated",
+    location: "",
+  });
+  await server.handle.operations.train({
+    fleet: testFleet,
+    recipe: "battery-soh",
+    data: "cells",
+    name: "base",
+    seed: "1",
+    parameters: { epochs: 1, units: 16 },
+  });
+  const calm = await prepareDevice(server, "calm");
+  const cut = await prepareDevice(server, "cut");
+  homes.push(calm, cut);
+  await finish(server, calm, "calm", rounds);
+  for (let round = 1; round <= rounds; round++) {
+    for (let kill = 0; kill < killsPerTraining; kill++) {
+      const agent = run(cut);
+      await untilIteration(agent, cut, Math.floor(random() * 4) * 8);
+      agent.child.kill(signals[Math.floor(random() * signals.length)]);
+      await agent.ended;
     }
-    assert.deepEqual(await rootsOf(server, "cut"), await rootsOf(server, "calm"));
-  },
-);
+    await finish(server, cut, "cut", round);
+  }
+  assert.deepEqual(await rootsOf(server, "cut"), await rootsOf(server, "calm"));
+});

@@ -57,55 +57,51 @@ async function fill(path: string): Promise<void> {
 }
 
 for (const isServed of [false, true])
-  it(
-    `lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`,
-    { timeout: 180_000 },
-    async (context) => {
-      const disk = await mountSmallDisk(96);
-      if (typeof disk === "string") {
-        context.skip(disk);
-        return;
+  it(`lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`, async (context) => {
+    const disk = await mountSmallDisk(96);
+    if (typeof disk === "string") {
+      context.skip(disk);
+      return;
+    }
+    const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
+    let server: ServerProcess | undefined;
+    try {
+      await nodeFiles().makeFolder(disk.folder);
+      const home = join(disk.folder, "home");
+      for (const salt of [1, 2]) {
+        await writeModel(model, salt);
+        const imported = stemma(home, "model", "import", model, "--name", "m");
+        assert.equal(imported.status, 0, imported.stderr);
       }
-      const model = join(tmpdir(), `stemma-full-${process.pid}.safetensors`);
-      let server: ServerProcess | undefined;
-      try {
-        await nodeFiles().makeFolder(disk.folder);
-        const home = join(disk.folder, "home");
-        for (const salt of [1, 2]) {
-          await writeModel(model, salt);
-          const imported = stemma(home, "model", "import", model, "--name", "m");
-          assert.equal(imported.status, 0, imported.stderr);
-        }
-        if (isServed) server = await startServerProcess(home, "local");
-        await fill(join(disk.folder, "filler"));
-        await writeModel(model, 3);
-        const refused = stemma(home, "model", "import", model, "--name", "m");
-        assert.equal(refused.status, 1);
-        assert.match(refused.stderr, /DISK_FULL/);
-        assert.deepEqual(
-          (stemma(home, "model", "list").value as readonly { version: number }[])
-            .map(({ version }) => version)
-            .sort(),
-          [1, 2],
-        );
-        // Space that the refused import gave back must not help the commands that follow.
-        if (isServed) await fill(join(disk.folder, "filler-2"));
-        const retired = stemma(home, "model", "rm", "m:1");
-        assert.equal(retired.status, 0, retired.stderr);
-        if (isServed) await fill(join(disk.folder, "filler-3"));
-        if (server !== undefined)
-          assert.equal((await server.operations.health()).pid, server.pid, "the server serves the commands");
-        const freed = stemma(home, "storage", "gc");
-        assert.equal(freed.status, 0, freed.stderr);
-        assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
-        await rm(join(disk.folder, "filler"));
-        assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
-        assert.equal(stemma(home, "storage", "check").status, 0);
-      } finally {
-        await server?.operations.close();
-        await server?.kill("SIGTERM");
-        await rm(model, { force: true });
-        await disk.release();
-      }
-    },
-  );
+      if (isServed) server = await startServerProcess(home, "local");
+      await fill(join(disk.folder, "filler"));
+      await writeModel(model, 3);
+      const refused = stemma(home, "model", "import", model, "--name", "m");
+      assert.equal(refused.status, 1);
+      assert.match(refused.stderr, /DISK_FULL/);
+      assert.deepEqual(
+        (stemma(home, "model", "list").value as readonly { version: number }[])
+          .map(({ version }) => version)
+          .sort(),
+        [1, 2],
+      );
+      // Space that the refused import gave back must not help the commands that follow.
+      if (isServed) await fill(join(disk.folder, "filler-2"));
+      const retired = stemma(home, "model", "rm", "m:1");
+      assert.equal(retired.status, 0, retired.stderr);
+      if (isServed) await fill(join(disk.folder, "filler-3"));
+      if (server !== undefined)
+        assert.equal((await server.operations.health()).pid, server.pid, "the server serves the commands");
+      const freed = stemma(home, "storage", "gc");
+      assert.equal(freed.status, 0, freed.stderr);
+      assert.ok((freed.value as { freedBytes: number }).freedBytes > 3_000_000);
+      await rm(join(disk.folder, "filler"));
+      assert.equal(stemma(home, "model", "import", model, "--name", "m").status, 0, "there is room again");
+      assert.equal(stemma(home, "storage", "check").status, 0);
+    } finally {
+      await server?.operations.close();
+      await server?.kill("SIGTERM");
+      await rm(model, { force: true });
+      await disk.release();
+    }
+  });

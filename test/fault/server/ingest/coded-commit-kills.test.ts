@@ -82,7 +82,7 @@ async function run(at: number): Promise<{ readonly killed: boolean; readonly cod
   return { killed, coded: device.codedVersions.length };
 }
 
-it("records a coded model exactly, whenever the server is killed", { timeout: 300_000 }, async () => {
+it("records a coded model exactly, whenever the server is killed", async () => {
   let at = 0;
   for (; ; at++) {
     const { killed, coded } = await run(at);

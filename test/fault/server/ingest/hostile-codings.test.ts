@@ -46,7 +46,7 @@ interface Case {
   readonly previous?: Hash;
 }
 
-it(`survives ${mutations} altered codings (seed ${seed})`, { timeout: 600_000 }, async () => {
+it(`survives ${mutations} altered codings (seed ${seed})`, async () => {
   const codec = await loadDeltaCodec();
   const random = seededNumbers(seed);
   const coder = openTensorCoder(0);

@@ -41,7 +41,7 @@ function mutated(payload: Uint8Array, choose: (below: number) => number): Uint8A
   }
 }
 
-it(`survives ${count} altered messages (seed ${seed})`, { timeout: 60_000 + count * 20 }, async () => {
+it(`survives ${count} altered messages (seed ${seed})`, async () => {
   const choose = seededChooser(seed);
   const simulation: Simulation = new Simulation({
     seed,

@@ -44,11 +44,9 @@ const filesOf = async (outcome: TrainingOutcome): Promise<readonly string[]> =>
     ].map(async (file) => (await readFile(file)).toString("base64")),
   );
 
-it("continues over processes that are killed", { timeout: 300_000 }, (t) => isContinued(single, t));
+it("continues over processes that are killed", (t) => isContinued(single, t));
 
-it("continues in the middle of a member of an ensemble", { timeout: 300_000 }, (t) =>
-  isContinued(ensemble, t),
-);
+it("continues in the middle of a member of an ensemble", (t) => isContinued(ensemble, t));
 
 async function isContinued(job: TrainingJob, t: TestContext): Promise<void> {
   const seed = testSeed();

@@ -82,73 +82,69 @@ async function assertFixed({ objects }: FleetRepository): Promise<void> {
   assert.ok(fixed >= 13 && inPlanes >= 4, `${fixed} in fixed planes, ${inPlanes} in byte planes`);
 }
 
-it(
-  "is planned, applied, checked, backed up, collected and converted back, and changes no model",
-  { timeout: 120_000 },
-  async (context) => {
-    const { home, ports, path } = await diskHome(context);
-    const all = models();
-    let repository = await openRepository(home, "fleet-a");
-    const ids = await saveModels(repository, all);
-    const unaltered = async (): Promise<void> => {
-      assert.deepEqual(await alteredModels(repository, all, ids), []);
-      assert.deepEqual((await repository.check()).problems, []);
-    };
-    const plan = readArchivePlan(
-      JSON.parse(JSON.stringify(await planFleet(repository, { ratio: null, layout: "fixed" }))),
-    );
-    assert.ok(
-      plan.summary.kinds.some(({ kind, tensors }) => kind === "fixed" && tensors >= 15),
-      JSON.stringify(plan.summary.kinds),
-    );
-    const report = await applyToFleet(repository, plan);
-    assert.deepEqual(
-      [report.stopped, report.left, report.failed, report.stale, report.notSmaller],
-      [null, 0, [], [], 0],
-    );
-    assert.ok(
-      report.bytesReached < report.bytesBefore &&
-        Math.abs(report.bytesReached - report.bytesPredicted) < 0.02 * report.bytesBefore,
-      `${report.bytesReached} where ${report.bytesPredicted} was predicted`,
-    );
-    await assertFixed(repository);
-    await unaltered();
-    // The same plan again has nothing to do.
-    assert.equal((await planFleet(repository, { ratio: null, layout: "fixed" })).summary.rewrittenTensors, 0);
-    assert.equal((await applyToFleet(repository, plan)).rewritten, 0);
-
-    // New saves, a retired version, a collection, a backup, another opening.
-    await repository.retire(ids.get("b3")!, "test");
-    ports.clock.advance(120_000);
-    await repository.collect(await repository.planCollection());
-    const kept = all.filter(({ name }) => name !== "b3");
-    const folder = join(path, "..", "backup");
-    await repository.backup(folder);
-    await repository.close();
-    repository = await openRepository(home, "fleet-a");
-    await assertFixed(repository);
-    assert.deepEqual(await alteredModels(repository, kept, ids), []);
-    const target = join(path, "..", "restored");
-    await restoreBackup(folder, target, ports);
-    const restoredHome = await openHome(target, ports);
-    const restored = await openRepository(restoredHome, "fleet-a");
-    await assertFixed(restored);
-    assert.deepEqual(await alteredModels(restored, kept, ids), []);
-    await restored.close();
-    await restoredHome.close();
-
-    // Applying another layout converts it back.
-    for (const layout of ["planes", "fixed", "packed"] as const) {
-      const { failed, left } = await applyToFleet(
-        repository,
-        await planFleet(repository, { ratio: null, layout }),
-      );
-      assert.deepEqual([failed, left], [[], 0]);
-      assert.equal([...codesOf(repository).values()].includes(fixedPlanes), layout === "fixed", layout);
-      assert.deepEqual(await alteredModels(repository, kept, ids), [], layout);
-    }
+it("is planned, applied, checked, backed up, collected and converted back, and changes no model", async (context) => {
+  const { home, ports, path } = await diskHome(context);
+  const all = models();
+  let repository = await openRepository(home, "fleet-a");
+  const ids = await saveModels(repository, all);
+  const unaltered = async (): Promise<void> => {
+    assert.deepEqual(await alteredModels(repository, all, ids), []);
     assert.deepEqual((await repository.check()).problems, []);
-    await repository.close();
-    await home.close();
-  },
-);
+  };
+  const plan = readArchivePlan(
+    JSON.parse(JSON.stringify(await planFleet(repository, { ratio: null, layout: "fixed" }))),
+  );
+  assert.ok(
+    plan.summary.kinds.some(({ kind, tensors }) => kind === "fixed" && tensors >= 15),
+    JSON.stringify(plan.summary.kinds),
+  );
+  const report = await applyToFleet(repository, plan);
+  assert.deepEqual(
+    [report.stopped, report.left, report.failed, report.stale, report.notSmaller],
+    [null, 0, [], [], 0],
+  );
+  assert.ok(
+    report.bytesReached < report.bytesBefore &&
+      Math.abs(report.bytesReached - report.bytesPredicted) < 0.02 * report.bytesBefore,
+    `${report.bytesReached} where ${report.bytesPredicted} was predicted`,
+  );
+  await assertFixed(repository);
+  await unaltered();
+  // The same plan again has nothing to do.
+  assert.equal((await planFleet(repository, { ratio: null, layout: "fixed" })).summary.rewrittenTensors, 0);
+  assert.equal((await applyToFleet(repository, plan)).rewritten, 0);
+
+  // New saves, a retired version, a collection, a backup, another opening.
+  await repository.retire(ids.get("b3")!, "test");
+  ports.clock.advance(120_000);
+  await repository.collect(await repository.planCollection());
+  const kept = all.filter(({ name }) => name !== "b3");
+  const folder = join(path, "..", "backup");
+  await repository.backup(folder);
+  await repository.close();
+  repository = await openRepository(home, "fleet-a");
+  await assertFixed(repository);
+  assert.deepEqual(await alteredModels(repository, kept, ids), []);
+  const target = join(path, "..", "restored");
+  await restoreBackup(folder, target, ports);
+  const restoredHome = await openHome(target, ports);
+  const restored = await openRepository(restoredHome, "fleet-a");
+  await assertFixed(restored);
+  assert.deepEqual(await alteredModels(restored, kept, ids), []);
+  await restored.close();
+  await restoredHome.close();
+
+  // Applying another layout converts it back.
+  for (const layout of ["planes", "fixed", "packed"] as const) {
+    const { failed, left } = await applyToFleet(
+      repository,
+      await planFleet(repository, { ratio: null, layout }),
+    );
+    assert.deepEqual([failed, left], [[], 0]);
+    assert.equal([...codesOf(repository).values()].includes(fixedPlanes), layout === "fixed", layout);
+    assert.deepEqual(await alteredModels(repository, kept, ids), [], layout);
+  }
+  assert.deepEqual((await repository.check()).problems, []);
+  await repository.close();
+  await home.close();
+});

@@ -10,7 +10,7 @@ import { startTestServer, testFleet, type TestServer } from "../../../helpers/te
 
 const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
 
-describe("contexts", { timeout: 60_000 }, () => {
+describe("contexts", () => {
   let folder: string;
   let server: TestServer;
   const run = (

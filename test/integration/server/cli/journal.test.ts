@@ -13,7 +13,7 @@ interface Head {
   readonly publicKey: string;
 }
 
-describe("the journal on the command line", { timeout: 120_000 }, () => {
+describe("the journal on the command line", () => {
   let folder: string;
   let key: string;
   const at = (name: string): string => join(folder, name);

@@ -24,7 +24,7 @@ async function tensorsIn(path: string): Promise<readonly TensorBytes[]> {
   );
 }
 
-describe("relatives on the command line", { timeout: 120_000 }, () => {
+describe("relatives on the command line", () => {
   let folder: string;
   const at = (name: string): string => join(folder, name);
   const run = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home: at("home") });

@@ -18,7 +18,7 @@ import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
 import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
 
-describe("models on the command line", { timeout: 120_000 }, () => {
+describe("models on the command line", () => {
   let folder: string;
   let home: string;
   /** Has a version with checkpoints and an optimizer's state. */

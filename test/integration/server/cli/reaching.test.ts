@@ -23,7 +23,7 @@ describe("reaching a server", () => {
     parseEnrolment(JSON.parse(await readFile(file, "utf8")));
   const newHome = (): Promise<string> => mkdtemp(join(folder, "home-"));
 
-  it("by its public addresses, which enrolment files then contain", { timeout: 60_000 }, async () => {
+  it("by its public addresses, which enrolment files then contain", async () => {
     const home = await newHome();
     const urls = ["mqtts://a.example:8883", "mqtt://b.example:1883", "https://a.example"];
     const server = await startServerProcess(home, "local", {
@@ -46,7 +46,7 @@ describe("reaching a server", () => {
     assert.deepEqual([refused.status, refused.stderr.includes("[USAGE]")], [2, true]);
   });
 
-  it("by new addresses in the same enrolment", { timeout: 60_000 }, async () => {
+  it("by new addresses in the same enrolment", async () => {
     const home = await newHome();
     const file = join(folder, "car.json");
     const listen = { tls: "none" };
@@ -80,7 +80,7 @@ describe("reaching a server", () => {
     }
   });
 
-  it("not on a port that another program has", { timeout: 60_000 }, async () => {
+  it("not on a port that another program has", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
     const taken = String((other.address() as AddressInfo).port);
@@ -98,7 +98,7 @@ describe("reaching a server", () => {
     }
   });
 
-  it("while it starts, by waiting for it", { timeout: 60_000 }, async () => {
+  it("while it starts, by waiting for it", async () => {
     const server = await startTestServer();
     try {
       const runFile = join(

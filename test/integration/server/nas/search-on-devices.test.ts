@@ -132,7 +132,7 @@ const takesLong = {
   skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
 };
 
-describe("a search on devices", { timeout: 120_000 }, () => {
+describe("a search on devices", () => {
   it("trains every candidate on a device, and measures it on the server", async (t) => {
     const { server, addAgent, search, lost } = await startFleet(t);
     await Promise.all([addAgent("v1"), addAgent("v2")]);

@@ -8,7 +8,7 @@ import { openLocalOperations } from "../../../../server/operations/local-operati
 
 const fleet = "local";
 
-it("continues a training from the optimizer's state that its base kept", { timeout: 120_000 }, async (t) => {
+it("continues a training from the optimizer's state that its base kept", async (t) => {
   const home = await mkdtemp(join(tmpdir(), "stemma-optimizer-"));
   const operations = await openLocalOperations({ home });
   t.after(async () => {

@@ -47,7 +47,7 @@ function factsOf(number: number): readonly AgentFact[] {
   ];
 }
 
-it("keeps the journal of 20,000 versions as short as that of a few days", { timeout: 300_000 }, async () => {
+it("keeps the journal of 20,000 versions as short as that of a few days", async () => {
   const files = memoryFiles();
   let outbox = await open(files);
   const journalBytes: number[] = [];

@@ -259,7 +259,7 @@ describe("a file of another program", () => {
     assert.ok(refused > 10, `refused at ${refused} places`);
   });
 
-  it("is refused where it is not a model file that can be read", { timeout: 20_000 }, async (t) => {
+  it("is refused where it is not a model file that can be read", async (t) => {
     const { folder, home, outbox, saver } = await openSaver(t, { "disk.budgetBytes": 4 * 2 ** 20 });
     const model = await writeModel(join(folder, "m.safetensors"), opaque(1), opaqueNames);
     const bytes = await collectBytes(
