@@ -61,11 +61,12 @@ describe("fetches", () => {
     );
     await device.birth();
     const model = await server.handle.operations.model({ fleet: testFleet, model: childId });
-    const leaf = decodeTree(
-      (await device.find((message): message is BodyOf<"offer"> => message.type === "offer")).objects.find(
-        ({ kind }) => kind === "tree",
-      )?.data ?? new Uint8Array(0),
-    ).leaves[0];
+    const { objects } = await device.find(
+      (message): message is BodyOf<"offer"> =>
+        message.type === "offer" && message.versionId === model.versionId,
+    );
+    const tree = objects.find(({ kind }) => kind === "tree");
+    const leaf = decodeTree(tree?.data ?? new Uint8Array(0)).leaves[0];
     assert.ok(leaf);
     const manifestOf = async (
       references: readonly string[],

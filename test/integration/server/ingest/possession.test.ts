@@ -203,7 +203,9 @@ describe("what a device need not send", () => {
       enrolment: await server.enroll("receiver", ["line"], { line: "given-base" }),
       answerWants: false,
     });
-    const offer = await device.find((message): message is BodyOf<"offer"> => message.type === "offer");
+    const offer = await device.find(
+      (message): message is BodyOf<"offer"> => message.type === "offer" && message.versionId === versionId,
+    );
     const claim = await device.save({ w: bytes }, { sequence: 1 });
     await device.announce(claim);
     assert.equal((await answerOf(device, claim)).type, "want", "it was offered, and nothing was fetched");

@@ -150,7 +150,10 @@ describe("what a record uses", () => {
     const enrolment = await server.enroll("given", ["line"], { line: "owner-model:1" });
     const device = await ScriptedDevice.connect(enrolment, { answerWants: false });
     await device.birth();
-    const offer = await device.find((message): message is BodyOf<"offer"> => message.type === "offer");
+    const offer = await device.find(
+      (message): message is BodyOf<"offer"> =>
+        message.type === "offer" && message.versionId === first.versionId,
+    );
     const kinds = offer.objects.map(({ kind }) => kind).sort();
     assert.deepEqual(kinds, ["environment", "names", "owner-map", "provenance", "tree"]);
     const [leaf] = decodeTree(offer.objects.find(({ kind }) => kind === "tree")?.data as Uint8Array).leaves;
@@ -266,9 +269,15 @@ describe("what a record uses", () => {
         { sequence, uses: { data: [{ source: streamOf(noiseBytes(900_000, 20 + sequence)) }] } },
       );
       await hoarder.announce(saved);
+      const isItsTransfer = (transfer: string): boolean =>
+        hoarder.messages.some(
+          (one) => one.type === "want" && one.versionId === saved.versionId && one.transfer === transfer,
+        );
       await hoarder.find(
         (one): one is BodyOf<"blockRequest" | "refusal"> =>
-          (one.type === "blockRequest" && one.blocks.some((block) => block >= 8)) ||
+          (one.type === "blockRequest" &&
+            isItsTransfer(one.transfer) &&
+            one.blocks.some((block) => block >= 8)) ||
           (one.type === "refusal" && one.versionId === saved.versionId),
       );
     }

@@ -4,12 +4,15 @@ import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { isWebhookGenuine } from "../../../helpers/genuine-webhook.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { startTestServer, testFleet as fleet, type TestServer } from "../../../helpers/test-server.js";
 
 interface Sent {
   readonly from: number;
   readonly next: number;
   readonly facts: readonly { readonly position: number; readonly type: string }[];
+  /** What the receiver answered. */
+  readonly status: number;
 }
 
 describe("webhooks", () => {
@@ -17,14 +20,18 @@ describe("webhooks", () => {
   let receiver: Server;
   let url: string;
   let status = 200;
-  const requests: { readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
+  const requests: {
+    readonly headers: IncomingHttpHeaders;
+    readonly body: string;
+    readonly status: number;
+  }[] = [];
   let arrived: () => void = () => undefined;
   before(async () => {
     receiver = createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on("data", (chunk: Buffer) => chunks.push(chunk));
       request.on("end", () => {
-        requests.push({ headers: request.headers, body: Buffer.concat(chunks).toString("utf8") });
+        requests.push({ headers: request.headers, body: Buffer.concat(chunks).toString("utf8"), status });
         response
           .writeHead(status, status === 302 ? { location: "/elsewhere" } : {})
           .end("thanks".repeat(1000));
@@ -43,8 +50,8 @@ describe("webhooks", () => {
   /** Resolves when a request arrives that has this condition. */
   async function request(matches: (sent: Sent) => boolean): Promise<Sent> {
     for (;;) {
-      for (const { body } of requests.splice(0)) {
-        const sent = JSON.parse(body) as Sent;
+      for (const { body, status: answered } of requests.splice(0)) {
+        const sent = { ...(JSON.parse(body) as Sent), status: answered };
         if (matches(sent)) return sent;
       }
       await new Promise<void>((resolve) => {
@@ -57,9 +64,7 @@ describe("webhooks", () => {
     const { operations } = server.handle;
     await operations.addWebhook({ name: "ops", fleet, url, types: ["enrolled", "labelled"] });
     await server.enroll("van-1");
-    await new Promise<void>((resolve) => {
-      arrived = resolve;
-    });
+    await pollUntil("the first request", () => requests.length > 0);
     const [{ headers, body } = { headers: {}, body: "" }] = requests;
     const { publicKey } = await operations.health();
     assert.ok(isWebhookGenuine(publicKey ?? "", headers as Record<string, string>, body, Date.now()));
@@ -82,7 +87,7 @@ describe("webhooks", () => {
     await operations.labelDevices({ fleet, device: "van-1", labels: { depot: "kiel" } });
     await server.restart();
     status = 200;
-    const { facts } = await request(({ facts }) => facts.length === 2);
+    const { facts } = await request((sent) => sent.status === 200 && sent.facts.length === 2);
     assert.deepEqual(
       facts.map(({ type }) => type),
       ["labelled", "labelled"],

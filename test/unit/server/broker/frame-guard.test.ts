@@ -5,12 +5,24 @@ import { connect } from "node:net";
 import { test } from "node:test";
 import { connect as connectTls } from "node:tls";
 import { closing, connectPacket, fleet, testBrokers, topicOf } from "../../../helpers/test-broker.js";
+import { manualClock, type ManualClock } from "../../../helpers/manual-clock.js";
 import { makeCertificate } from "../../../helpers/test-certificate.js";
 
 const start = testBrokers();
 
+/** Advances the broker's clock, a tenth of a second at a time, until this is so. */
+async function advanceUntil(clock: ManualClock, ended: Promise<void>): Promise<void> {
+  let hasEnded = false;
+  void ended.then(() => (hasEnded = true));
+  while (!hasEnded) {
+    clock.advance(100);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 test("frames that are too long, unexpected or late close the connection with an event", async () => {
-  const started = await start({ maxFrameBytes: 10_000, connectDeadlineMs: 300 });
+  const clock = manualClock();
+  const started = await start({ maxFrameBytes: 10_000, connectDeadlineMs: 300 }, { clock });
   const huge = await started.client("v1");
   const closed = closing(huge);
   huge.publish(topicOf("v1", "up/words"), Buffer.alloc(20_000), { qos: 0 });
@@ -30,19 +42,20 @@ test("frames that are too long, unexpected or late close the connection with an 
     await end;
   }
   const silent = await started.raw();
-  await closing(silent);
+  await advanceUntil(clock, closing(silent));
   assert.equal(started.events.filter(({ type }) => type === "frame-refused").length >= 6, true);
 });
 
 test("a known device that starts a frame and does not finish it is disconnected", async () => {
-  const started = await start({ frameDeadlineMs: 100 });
+  const clock = manualClock();
+  const started = await start({ frameDeadlineMs: 100 }, { clock });
   const socket = await started.raw();
   const closed = closing(socket);
   socket.resume();
   socket.write(connectPacket("v1"));
   await started.nextEvent("connected", "v1");
   socket.write(Buffer.of(0x30, 100, 0, 5));
-  await closed;
+  await advanceUntil(clock, closed);
   const event = await started.nextEvent("frame-refused", "v1");
   assert.match(event.type === "frame-refused" ? event.reason : "", /did not end in time/);
 });
