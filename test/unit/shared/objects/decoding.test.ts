@@ -281,7 +281,10 @@ describe("a store with large coded tensors", () => {
     await store.close();
     const again = await open();
     const reading = readBack(again, last);
-    for (let i = 0; i < 20 && decodingThreads().running === 0; i++)
+    let isRead = false;
+    const end = (): void => void (isRead = true);
+    void reading.then(end, end);
+    while (decodingThreads().running === 0 && !isRead)
       await new Promise((resolve) => {
         setImmediate(resolve);
       });
