@@ -162,7 +162,7 @@ export interface LoggedEvent {
 }
 
 /** Which event is meant: the fields that it has, each with its value, or what decides. */
-export type EventMatch = LogFields | ((fields: LogFields) => boolean);
+type EventMatch = LogFields | ((fields: LogFields) => boolean);
 
 /** Events that come once for each version, line, recipe or program: a wait has to state which one it means. */
 type EventOfMany =
