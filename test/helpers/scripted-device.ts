@@ -62,7 +62,9 @@ type Meant<Type extends BodyType> = Type extends MessageOfMany
 
 export class ScriptedDevice {
   readonly messages: Body[] = [];
-  readonly envelopes: { readonly correlation: string; readonly body: Body }[] = [];
+  /** With the transfer that a block belongs to, which its topic names. */
+  readonly envelopes: { readonly correlation: string; readonly body: Body; readonly transfer?: string }[] =
+    [];
   readonly store: ObjectPruner;
   readonly models = new Map<Hash, SavedModel & { readonly leaves: readonly Leaf[] }>();
   readonly senders = new Map<string, RunningSender>();
@@ -352,7 +354,7 @@ export class ScriptedDevice {
     if (parsed?.kind !== "down" && parsed?.kind !== "block-down") return;
     const { body, correlation } = decodeEnvelope(payload, { maxBytes: maxBlockBytes + blockOverheadBytes });
     this.messages.push(body);
-    this.envelopes.push({ correlation, body });
+    this.envelopes.push({ correlation, body, ...("transfer" in parsed && { transfer: parsed.transfer }) });
     if (this.options.answerWants !== false) this.#answer(body);
     this.#wake();
   }

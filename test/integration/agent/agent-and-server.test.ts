@@ -311,8 +311,9 @@ describe("an agent and its server", () => {
     await log.until("activated", 1, ofBase);
     const { fields: first } = await log.until("trained", 1, { line: testLine, invocation: 1 });
     await log.until("released", 1, isOfVersion(first["versionId"] as Hash));
+    const disconnected = log.next("disconnected");
     await server.handle.close();
-    await log.until("disconnected");
+    await disconnected;
     for (let half = 1; half <= 6; half++) {
       clock.advance(12 * 3_600_000);
       // Small steps until the trainer has checked its schedule; then time stands still while it trains.

@@ -7,6 +7,7 @@ import { maxBlockBytes } from "../../../../shared/wire/limits.js";
 import type { BodyOf, ObjectRef } from "../../../../shared/wire/messages.js";
 import { runReceiver, slowLinkBudget } from "../../../../shared/wire/transfer/run-receiver.js";
 import { WindowBudget } from "../../../../shared/wire/transfer/window-budget.js";
+import { awaiting } from "../../../helpers/awaiting.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { testFleet, type TestServer } from "../../../helpers/test-server.js";
 
@@ -54,10 +55,10 @@ export async function fetchObjects(
   );
   let seen = 0;
   const feed = (): void => {
-    for (; seen < device.messages.length; seen++) {
-      const message = device.messages[seen];
-      if (message?.type === "manifest") receiver.onManifest(message);
-      if (message?.type === "block") receiver.onBlock(message);
+    for (; seen < device.envelopes.length; seen++) {
+      const { body, transfer: of } = device.envelopes[seen] ?? {};
+      if (body?.type === "manifest" && body.transfer === transfer) receiver.onManifest(body);
+      if (body?.type === "block" && of === transfer) receiver.onBlock(body);
     }
   };
   device.client.on("message", () => {
@@ -72,7 +73,7 @@ export async function fetchObjects(
     part: 0,
     parts: 1,
   });
-  await receiver.finished;
+  await awaiting(() => `the objects of the transfer ${transfer}`, receiver.finished);
   await device.send({ type: "transferDone", transfer });
   return Buffer.concat([...pieces].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
 }
