@@ -23,7 +23,7 @@ export interface CrashTest<Mark> {
   run(files: Files, mark: (mark: Mark) => void): Promise<void>;
   /** Opens what the crash left. Throws unless everything marked is present and complete. */
   check(files: Files, marks: readonly Mark[]): Promise<void>;
-  /** Default: STEMMA_TEST_STATES, else 10,000 with STEMMA_TEST_FULL=1, else 300. */
+  /** Default: STEMMA_TEST_STATES, else 10,000 with STEMMA_TEST_FULL=1, else 60. */
   readonly states?: number;
   /** Default: STEMMA_TEST_SEED, else random and printed. */
   readonly seed?: number;
@@ -39,7 +39,7 @@ export interface CrashTestResult {
 /** How many crash states the long tests check. */
 export function crashStateCount(): number {
   return Number(
-    process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 300),
+    process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 60),
   );
 }
 
