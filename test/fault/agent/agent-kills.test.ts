@@ -19,7 +19,7 @@ import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
 import { startTestServer, testFleet } from "../../helpers/test-server.js";
 
-const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 2;
+const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 1;
 const program = fileURLToPath(new URL("./agent-child.js", import.meta.url));
 const lines = ["cam", "pack"];
 
@@ -58,18 +58,17 @@ it("loses nothing it saved, whenever it is killed", async (t) => {
     await server.remove();
     await rm(home, { recursive: true, force: true });
   });
-  const { bytes, architecture } = await tinyImport("1", 1500);
-  await server.handle.operations.import(
-    {
-      byteLength: bytes.length,
-      chunks: Readable.from([bytes]),
-    },
-    { fleet: testFleet, name: "base", architecture },
-  );
+  for (const [at, line] of lines.entries()) {
+    const { bytes, architecture } = await tinyImport(String(at + 1), 1500);
+    await server.handle.operations.import(
+      { byteLength: bytes.length, chunks: Readable.from([bytes]) },
+      { fleet: testFleet, name: `base-${line}`, architecture },
+    );
+  }
   const enrolment = await server.enroll("v1", lines);
   await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
   for (const line of lines)
-    await server.handle.operations.assign({ fleet: testFleet, device: "v1", line, model: "base" });
+    await server.handle.operations.assign({ fleet: testFleet, device: "v1", line, model: `base-${line}` });
   const settings = join(home, "test-settings.json");
   const lineSettings = (rounds: number): object => ({
     recipe: "fake",

@@ -13,7 +13,7 @@ import { readCurrent } from "../../../agent/current/read-current.js";
 import { testSeed } from "../../helpers/crash-states.js";
 import { seededNumbers } from "../../helpers/manual-clock.js";
 
-const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 10;
+const kills = process.env["STEMMA_TEST_FULL"] === "1" ? 100 : 4;
 const program = fileURLToPath(new URL("./current-writer-child.js", import.meta.url));
 
 /**
