@@ -27,7 +27,7 @@ import {
 const seed = testSeed();
 /** Flipped bits per file. */
 const flipsPerFile = Number(
-  process.env["STEMMA_TEST_FLIPS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 25),
+  process.env["STEMMA_TEST_FLIPS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 5),
 );
 
 const models = new Map([

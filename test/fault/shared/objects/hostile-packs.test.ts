@@ -22,6 +22,7 @@ import { openPackStore, type PackStore } from "../../../../shared/objects/pack-s
 import type { Files } from "../../../../shared/ports.js";
 import { sha256, tensorId } from "../../../../shared/tensor/hash.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
+import { depth } from "../../../helpers/test-depth.js";
 import { hasCode } from "../../../helpers/object-stores.js";
 import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
 import { testSeed } from "../../../helpers/crash-states.js";
@@ -121,7 +122,7 @@ it("answers reference cycles of any length with a typed error", async () => {
 it("answers chains that are too long, and graphs with many paths, without delay", async () => {
   const raw: Tensor = { ...header, bytes: new Uint8Array(16) };
   const id = tensorId(header, raw.bytes);
-  for (const length of [maxChainDepth + 1, 100_000]) {
+  for (const length of [maxChainDepth + 1, depth(20_000, 100_000)]) {
     const files = memoryFiles();
     // Every tensor against the two before it: the number of paths grows like the Fibonacci numbers.
     const entries = [
@@ -180,7 +181,7 @@ it("allocates nothing for what a tiny pack claims to hold", async () => {
 });
 
 it("survives any change of an index with recomputed hashes", async () => {
-  const rounds = process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 600;
+  const rounds = depth(600, 10_000);
   const seed = testSeed();
   const random = seededNumbers(seed);
   console.log(`# ${rounds} changed indexes, STEMMA_TEST_SEED=${seed}`);

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import fc from "fast-check";
+import "../../../helpers/property-seed.js";
 import { isErrorCode, isStemmaError } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { generateKey } from "../../../../shared/trust/keys.js";
@@ -20,6 +21,7 @@ import {
   type ConversationUnderTest,
 } from "../../../helpers/conversation-under-test.js";
 import { orderEnvelope, signedEnvelope } from "../../../helpers/signed-messages.js";
+import { depth } from "../../../helpers/test-depth.js";
 import { envelopes } from "../../shared/wire/envelope-arbitraries.js";
 
 const strangerKey = generateKey(random);
@@ -220,6 +222,6 @@ test("what is written to a device's topics between the server's messages changes
         }
       }
     }),
-    { numRuns: 200 },
+    { numRuns: depth(40, 1_000) },
   );
 });

@@ -22,10 +22,11 @@ import {
   uniform,
   weights,
 } from "../../../helpers/related-tensors.js";
+import { depth } from "../../../helpers/test-depth.js";
 
 const wasm = createDeltaCodec(await loadDeltaKernels());
 const plain = createDeltaCodec(plainKernels());
-const runs = { numRuns: process.env["STEMMA_TEST_FULL"] === "1" ? 5_000 : 150 };
+const runs = { numRuns: depth(40, 5_000) };
 
 /** Encodes with both kernels, compares what they write, decodes with both; returns bytes and code. */
 function roundTrip(

@@ -12,7 +12,9 @@ import { reduceTensor } from "../../../../shared/schemes/reduce.js";
 import { parseScheme, schemeCodes } from "../../../../shared/schemes/scheme.js";
 import type { TensorHeader } from "../../../../shared/tensor/tensor.js";
 import { tensorByteLength } from "../../../../shared/tensor/dtype.js";
+import { testSeed } from "../../../helpers/crash-states.js";
 import { noiseTensor, uniform, weights } from "../../../helpers/related-tensors.js";
+import { depth } from "../../../helpers/test-depth.js";
 
 const schemes = [
   "float16",
@@ -80,7 +82,7 @@ describe("reduced tensors", () => {
           else assert.ok((after[i]! & 0x7fffffff) > 0x7f800000);
         });
       }),
-      { numRuns: 1500 },
+      { numRuns: depth(300, 1_500) },
     );
   });
 
@@ -94,7 +96,7 @@ describe("reduced tensors", () => {
           if (code !== 0) assert.deepEqual(reduceTensor(scheme, header, reduced).reduced, reduced);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: depth(100, 500) },
     );
   });
 
@@ -178,7 +180,7 @@ describe("reduced tensors", () => {
 
   test("a codec with wasm kernels writes and reads the same bytes", async () => {
     const codec = await loadDeltaCodec();
-    const { bytes, ...header } = weights([300, 70], 11);
+    const { bytes, ...header } = weights([80, 70], 11);
     for (const scheme of schemes) {
       const plain = reduceTensor(scheme, header, bytes);
       const fast = reduceTensor(scheme, header, bytes, { codec });
@@ -190,9 +192,10 @@ describe("reduced tensors", () => {
 });
 
 describe("hostile compact bytes", () => {
-  const mutations = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 4_000;
+  const mutations = depth(800, 100_000);
   test(`${mutations} mutations: the right length, or a typed error`, () => {
-    const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20261121);
+    const seed = testSeed();
+    console.log(`# STEMMA_TEST_SEED=${seed}`);
     const draw = uniform(seed);
     const integerBelow = (below: number): number => Math.floor(draw() * below);
     const victims = schemes.flatMap((scheme) =>

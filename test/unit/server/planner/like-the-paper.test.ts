@@ -1,6 +1,6 @@
 /**
  * Plans of repositories like the paper's: never more storage than LAST, and within 2 % of the cheapest tree
- * at α ≥ 2 on SD. Storage is counted, not timed.
+ * at α ≥ 2 on SD (like-the-paper.slow.test.ts: of a lower bound at smaller α). Storage is counted, not timed.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,9 +11,8 @@ import { shortestPathTree } from "../../../../server/planner/shortest-path-tree.
 import { checkPlan } from "../../../../server/planner/storage-plan.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
 import { generateRepository, rdLike, sdLike } from "../../../helpers/generated-repository.js";
-import { storageBound } from "../../../helpers/storage-bound.js";
+import { drawn, isFull } from "../../../helpers/test-depth.js";
 
-const isFull = process.env.STEMMA_TEST_FULL === "1";
 const everyRatio = Array.from({ length: 13 }, (_, at) => 1 + at / 4);
 const mean = (values: Float64Array): number => values.reduce((a, b) => a + b, 0) / values.length;
 
@@ -43,9 +42,9 @@ test("the generated SD is like the paper's: counts, tens of MB a snapshot, stora
 });
 
 for (const scheme of ["independent", "parallel"] as const) {
-  test(`on SD no more storage than LAST, and within 2 % of the cheapest tree from α = 2 on, of a lower bound before (${scheme})`, () => {
+  test(`on SD no more storage than LAST, and within 2 % of the cheapest tree from α = 2 on (${scheme})`, () => {
     const graph = generateRepository(sdLike);
-    for (const ratio of isFull ? everyRatio : [1, 1.25, 1.75, 2, 3, 4]) {
+    for (const ratio of isFull ? everyRatio : drawn([1, 1.25, 1.75, 2, 3, 4], 1)) {
       const plan = planStorage(graph, { ratio }, { scheme, effort: isFull ? undefined : 4e6 });
       checkPlan(graph, plan);
       const last = plan.candidates.find(({ algorithm }) => algorithm === "last")!;
@@ -58,14 +57,6 @@ for (const scheme of ["independent", "parallel"] as const) {
           plan.storageCost <= 1.02 * plan.leastStorageCost,
           `α = ${ratio}: ${plan.storageCost / plan.leastStorageCost} of the cheapest tree`,
         );
-      else if (isFull || ratio === 1.25) {
-        const budgets = Float64Array.from(plan.snapshots, ({ budget }) => budget!);
-        const bound = storageBound(graph, { budgets, scheme, planned: plan.storageCost, steps: 12 });
-        assert.ok(
-          plan.storageCost <= 1.02 * bound,
-          `α = ${ratio}: ${plan.storageCost / bound} of what no plan within the budgets is below`,
-        );
-      }
     }
   });
 }

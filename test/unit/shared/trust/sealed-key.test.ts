@@ -6,6 +6,7 @@ import { generateKey } from "../../../../shared/trust/keys.js";
 import { openSealedKey, publicKeyOfSealed, saveSealedKey } from "../../../../shared/trust/sealed-key.js";
 import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { seededRandom } from "../../../helpers/manual-clock.js";
+import { drawn } from "../../../helpers/test-depth.js";
 
 const path = "/key.json";
 const passphrase = "a long enough passphrase";
@@ -38,7 +39,13 @@ it("is refused with another passphrase, with any part changed, and where it asks
       (_, head: string, last: string) => `${head}${other(last)}"`,
     ),
   );
-  for (const altered of [...changed, text.replace("131072", "1073741824"), text.slice(0, -20), "", "{}"]) {
+  for (const altered of [
+    ...drawn(changed, 1),
+    text.replace("131072", "1073741824"),
+    text.slice(0, -20),
+    "",
+    "{}",
+  ]) {
     assert.notEqual(altered, text);
     await writeDurably(files, "/changed.json", Buffer.from(altered));
     await assert.rejects(openSealedKey(files, "/changed.json", passphrase), { code: "KEY_INVALID" });
