@@ -10,7 +10,7 @@ import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { fineTuned, continueTuning, weights } from "../../helpers/related-tensors.js";
 import { assertAllExact, runSeeds, runUntilReleased, sumOf, type RunCounts } from "./run-until-released.js";
 
-const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 8));
+const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 200 : 4));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
 
 /**

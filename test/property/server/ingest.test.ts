@@ -7,7 +7,7 @@ import { noiseBytes } from "../../helpers/noise-bytes.js";
 import { Simulation } from "../../helpers/ingest-simulation.js";
 import { assertAllExact, runSeeds, runUntilReleased, sumOf, type RunCounts } from "./run-until-released.js";
 
-const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 300 : 12));
+const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 300 : 5));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
 
 async function run(seed: number): Promise<RunCounts> {

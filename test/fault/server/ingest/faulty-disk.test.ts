@@ -9,7 +9,7 @@ import { memoryFiles } from "../../../helpers/files/memory-files.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
 import { seededChooser, Simulation } from "../../../helpers/ingest-simulation.js";
 
-const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 400 : 30));
+const runs = Number(process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 400 : 10));
 const first = Number(process.env["STEMMA_TEST_SEED"] ?? 1);
 const faults: readonly Fault[] = [
   { code: "ENOSPC", writtenShare: 0.5 },

@@ -19,8 +19,9 @@ import {
   type StorageGraphInput,
 } from "../../../../server/planner/storage-graph.js";
 import { StorageTree } from "../../../../server/planner/storage-tree.js";
+import { depth } from "../../../helpers/test-depth.js";
 
-const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 5000 : 300;
+const runs = depth(80, 5_000);
 const manual = { now: () => 0, monotonic: () => 0, after: () => () => undefined };
 
 /**

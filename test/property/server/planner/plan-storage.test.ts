@@ -18,8 +18,8 @@ import { TreeEditor } from "../../../../server/planner/tree-editor.js";
 import { seededNumbers } from "../../../helpers/manual-clock.js";
 import { storageBound } from "../../../helpers/storage-bound.js";
 import { costsOfPlan, exhaustiveOptimum, randomStorageGraph } from "../../../helpers/storage-graphs.js";
+import { depth, isFull } from "../../../helpers/test-depth.js";
 
-const isFull = process.env.STEMMA_TEST_FULL === "1";
 const seeds = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 const schemes = fc.constantFrom<PlanningScheme>(...planningSchemes);
 
@@ -78,7 +78,7 @@ test("a plan stores every vertex once, has the costs that it states, keeps budge
         }
       },
     ),
-    { numRuns: isFull ? 2000 : 100 },
+    { numRuns: depth(30, 2_000) },
   );
 });
 
@@ -104,7 +104,7 @@ test("on tiny graphs the plan is the best of all trees", () => {
         assert.ok(storageCost <= optimum * 1.1, `seed ${seed}: ${storageCost}, the optimum is ${optimum}`);
       },
     ),
-    { numRuns: isFull ? 2000 : 150, seed: 20_260 },
+    { numRuns: depth(60, 2_000), seed: 20_260 },
   );
   // The sample is fixed and so are the plans; in the full count the search misses a few (measured: 4 of
   // 2,000, at this effort).
@@ -127,7 +127,7 @@ test("non-integer costs keep budgets and add up too", () => {
           .sort((a, b) => graph.storage[a]! - graph.storage[b]!);
       checkPlan(graph, planStorage(graph, { ratio }, { scheme, effort: 2e4, seed }));
     }),
-    { numRuns: isFull ? 1000 : 60 },
+    { numRuns: depth(20, 1_000) },
   );
 });
 
@@ -160,7 +160,7 @@ test("the bookkeeping of limits stays correct under any moves, and moves are und
       editor.undoTo(0);
       assert.deepEqual([tree.parentEdge, meter.cost, meter.exceeded], [before.edges, before.cost, 0]);
     }),
-    { numRuns: isFull ? 2000 : 150 },
+    { numRuns: depth(50, 2_000) },
   );
 });
 

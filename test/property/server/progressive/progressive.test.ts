@@ -27,9 +27,9 @@ import {
   floatTensor,
   type DrawnNetwork,
 } from "../../../helpers/random-network.js";
+import { depth } from "../../../helpers/test-depth.js";
 
-const full = process.env["STEMMA_TEST_FULL"] === "1";
-const numRuns = full ? 5_000 : 150;
+const numRuns = depth(50, 5_000);
 const seeds = fc.integer({ min: 0, max: 2 ** 31 - 1 });
 
 let backend: StartedBackend;

@@ -15,6 +15,7 @@ import { openPackStore } from "../../../../shared/objects/pack-store.js";
 import type { Hash, Tensor } from "../../../../shared/tensor/tensor.js";
 import { codedAgainst, idOfTensor, memberOf, readBack, writePack } from "../../../helpers/coded-tensors.js";
 import { manualClock, seededRandom } from "../../../helpers/manual-clock.js";
+import { depth } from "../../../helpers/test-depth.js";
 
 const count = 9;
 
@@ -178,13 +179,12 @@ async function run(
 
 const small = [5, 20];
 const inThreads = [180, 100];
-const full = process.env["STEMMA_TEST_FULL"] === "1";
 for (const [name, shape, onFiles, cacheBytes, runs] of [
-  ["packs", small, true, 1000, full ? 3000 : 200],
-  ["packs without room for decoded tensors", small, true, 0, full ? 3000 : 200],
-  ["memory", small, false, 0, full ? 3000 : 200],
+  ["packs", small, true, 1000, depth(50, 3_000)],
+  ["packs without room for decoded tensors", small, true, 0, depth(50, 3_000)],
+  ["memory", small, false, 0, depth(50, 3_000)],
   // Large enough to be decoded in a worker thread.
-  ["packs, decoded in threads", inThreads, true, 300_000, full ? 400 : 20],
+  ["packs, decoded in threads", inThreads, true, 300_000, depth(20, 400)],
 ] as const)
   it(`every live tensor stays exact: ${name}`, async () => {
     const related = new Related(shape);

@@ -7,6 +7,8 @@ import { test } from "node:test";
 import { isErrorCode } from "../../../../shared/errors.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
+import { depth } from "../../../helpers/test-depth.js";
+import { testSeed } from "../../../helpers/crash-states.js";
 import { TransferNetwork, type Faults } from "./transfer-network.js";
 
 const blockBytes = 4096;
@@ -21,8 +23,8 @@ const calm: Faults = {
   restartReceiver: 0,
   secondSession: 0,
 };
-const runs = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 1_500;
-const firstSeed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
+const runs = depth(400, 20_000);
+const firstSeed = testSeed();
 
 function sourceOf(random: () => number, byteLength: number): Uint8Array {
   const bytes = new Uint8Array(byteLength);

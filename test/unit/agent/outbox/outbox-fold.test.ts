@@ -7,6 +7,7 @@ import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
 import { compactedFacts } from "../../../../agent/outbox/compacted-facts.js";
 import { lostByRestore, type OutboxState } from "../../../../agent/outbox/outbox-state.js";
 import { nextActivation } from "../../../../agent/lines/activation.js";
+import { depth } from "../../../helpers/test-depth.js";
 import { foldFacts, id, receipt, saved } from "./facts.js";
 
 const activated = (number: number, line = "cam"): AgentFact => ({
@@ -107,13 +108,14 @@ describe("the compaction of the outbox's journal", () => {
     );
   });
 
-  it("keeps of 20,000 versions what is here, and the receipts that no backup covers", () => {
-    const backed = foldFacts(lifeOf(20_000, true));
+  it("keeps of thousands of versions what is here, and the receipts that no backup covers", () => {
+    const versions = depth(5_000, 20_000);
+    const backed = foldFacts(lifeOf(versions, true));
     assert.ok(backed.entries.size <= 4 && backed.receipts.size <= 24, `${backed.receipts.size} receipts`);
     assert.ok(compactedFacts(backed, 0).length < 16);
-    const bare = foldFacts(lifeOf(20_000, false));
-    assert.equal(bare.receipts.size, 20_000 - 3);
-    assert.equal(lostByRestore(bare, 3 * 19_000).length, 1001 - 3, "every loss can be named");
+    const bare = foldFacts(lifeOf(versions, false));
+    assert.equal(bare.receipts.size, versions - 3);
+    assert.equal(lostByRestore(bare, 3 * (versions - 1_000)).length, 1001 - 3, "every loss can be named");
     assert.ok(compactedFacts(bare, 0).length < 40);
     assert.ok((bare.lines.get("cam")?.activations.length ?? 0) <= 2048);
     assert.deepEqual(compacted(bare), bare);

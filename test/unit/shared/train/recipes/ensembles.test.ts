@@ -1,125 +1,51 @@
 /**
  * Ensembles learn, are repeated to the same bytes by any number of workers, and their members are the inner recipe's
- * own trainings with contiguous invocation counts (ME9), whatever else uses that recipe meanwhile.
+ * own trainings with contiguous invocation counts (ME9), whatever else uses that recipe meanwhile. By workers:
+ * ensembles.slow.test.ts.
  */
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { nodeFiles } from "../../../../../shared/files/node-files.js";
 import { defaultNames } from "../../../../../shared/model/model-json-export.js";
 import { Streams } from "../../../../../shared/random/streams.js";
 import type { Hash, Tensor } from "../../../../../shared/tensor/tensor.js";
-import { startWasmBackend, type StartedBackend } from "../../../../../shared/train/backends/wasm.js";
 import { canonicalSamples } from "../../../../../shared/train/datasets/canonical-samples.js";
 import { loadDataset } from "../../../../../shared/train/datasets/registry.js";
-import { readModelFiles } from "../../../../../shared/train/engine/model-files.js";
 import { columnsOf, membersOf } from "../../../../../shared/train/ensembles/ensemble-model.js";
 import { memberSamples } from "../../../../../shared/train/ensembles/train-member.js";
-import {
-  runTraining,
-  type TrainedModel,
-  type TrainingPorts,
-} from "../../../../../shared/train/run-training.js";
-import { trainInChild } from "../../../../../shared/train/train-in-child.js";
-import { jobFormat, type DatasetReference, type TrainingJob } from "../../../../../shared/train/training.js";
-import { exampleTable } from "../../../../helpers/example-table.js";
+import { runTraining, type TrainedModel } from "../../../../../shared/train/run-training.js";
+import type { TrainingJob } from "../../../../../shared/train/training.js";
+import { drawn } from "../../../../helpers/test-depth.js";
 import { refusal } from "../datasets/dataset-fixtures.js";
+import { ensembleTrainings, hashOf, job } from "./ensemble-trainings.js";
 
-let backend: StartedBackend;
-let folder: string;
-before(async () => {
-  backend = await startWasmBackend();
-  folder = await mkdtemp(join(tmpdir(), "stemma-ensembles-"));
-  await writeFile(join(folder, "table.csv"), exampleTable());
-});
-after(async () => {
-  backend.close();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const tableData = (parameters: DatasetReference["parameters"]): DatasetReference => ({
-  reader: "csv",
-  location: join(folder, "table.csv"),
-  parameters: { scaling: "standard", ...parameters },
-});
-const classes = (): DatasetReference => tableData({ task: "classification", ignored: "sum,odd,large" });
-const numbers = (): DatasetReference => tableData({ targets: "sum", ignored: "class,odd,large" });
-const labels = (): DatasetReference =>
-  tableData({ task: "multi-label", targets: "odd,large", ignored: "sum,class" });
-
-const job = (recipe: string, dataset: DatasetReference, change: Partial<TrainingJob> = {}): TrainingJob => ({
-  format: jobFormat,
-  recipe,
-  parameters: {},
-  dataset,
-  seed: "12345",
-  invocation: 4,
-  ...change,
-});
+const { tf, folder, tables, trainHere, isRepeated } = ensembleTrainings();
+const { classes, numbers, labels } = tables;
+/** The ensemble that also trains in the engine's process: one that the run's seed draws, or each. */
+const inChild = new Set(drawn(["regression", "subspaces", "chain", "sequences", "columns"], 1));
 const small = { members: 3, epochs: 4 };
 
-const trainHere = (training: TrainingJob, ports: Partial<TrainingPorts> = {}): Promise<TrainedModel> =>
-  runTraining(training, undefined, {
-    tf: backend.tf,
-    files: nodeFiles(),
-    monotonic: () => performance.now(),
-    engine: "0".repeat(64) as Hash,
-    backend: { backend: "wasm", reason: "test" },
-    environment: {},
-    ...ports,
-  });
-const hashOf = (tensors: readonly Tensor[]): string => {
-  const hash = createHash("sha256");
-  for (const { bytes } of tensors) hash.update(bytes);
-  return hash.digest("hex").slice(0, 16);
-};
-
-/** Trains here, one member after the other, and in the engine's process with other threads. */
-async function isRepeated(training: TrainingJob, expected: string): Promise<TrainedModel> {
-  const here = await trainHere(training);
-  const workFolder = await mkdtemp(join(folder, "work-"));
-  const child = await trainInChild({ ...training, threads: 2 }, { workFolder });
-  const there = await readModelFiles(
-    await readFile(child.modelFile),
-    await readFile(child.architectureFile),
-    workFolder,
-  );
-  assert.equal(hashOf(there.tensors), hashOf(here.model.tensors), "another process");
-  assert.deepEqual(child.result.measurements, here.result.measurements);
-  assert.deepEqual(child.result.provenance["random"], here.result.provenance["random"]);
-  assert.equal(hashOf(here.model.tensors), expected, "another machine or time");
-  const { metric } = here.result;
-  assert.ok(metric !== null && metric.after < metric.before === metric.lowerIsBetter, JSON.stringify(metric));
-  return here;
-}
-
 describe("ensembles", () => {
-  it("are trained by workers to the bytes of one member after the other", async () => {
-    // Enough steps that the engine starts workers for them.
-    const parameters = { members: 10, epochs: 7 };
-    const { result } = await isRepeated(job("bagging", classes(), { parameters }), "669bdd35b91fb698");
-    assert.equal(result.provenance["iterations"], 10 * 7 * 72);
-    assert.ok(result.measurements.length <= 130, `${result.measurements.length} measurements`);
-  });
-
   it("predict numbers, labels and sequences", async () => {
     const regression = { ...small, inner: "linear-regression" };
     const { result } = await isRepeated(
+      inChild.has("regression"),
       job("bagging", numbers(), { parameters: { ...regression, epochs: 20, learningRate: 1 } }),
       "cb51cb7c8b86bd33",
     );
     assert.deepEqual([result.metric?.name, result.metric?.unit], ["mean absolute error", ""]);
     assert.ok(result.metric!.after < 1, `${result.metric!.after} in the target's unit`);
     await isRepeated(
+      inChild.has("subspaces"),
       job("random-subspaces", numbers(), {
         parameters: { ...regression, inner: "factorization-regression", shareThousandths: 700 },
       }),
       "f73060d9eb51edc8",
     );
     const { result: chain } = await isRepeated(
+      inChild.has("chain"),
       job("bagging", labels(), { parameters: { ...small, inner: "classifier-chain", epochs: 10 } }),
       "bfaba4e8198f892e",
     );
@@ -127,6 +53,7 @@ describe("ensembles", () => {
     assert.ok(output?.evaluation.task === "multi-label" && output.evaluation.labels.length === 2);
     const cells = { reader: "battery-simulated", parameters: { vehicle: 1, cycles: 100, cells: 1 } };
     await isRepeated(
+      inChild.has("sequences"),
       job("bagging", cells, {
         parameters: { members: 2, epochs: 8, inner: "sequence-regression", units: 4 },
       }),
@@ -157,7 +84,7 @@ describe("ensembles", () => {
         { columns: undefined, drawn: set.train.count },
         new Streams(training.seed, invocation),
       );
-      const location = join(folder, `member-${index}.samples`);
+      const location = join(folder(), `member-${index}.samples`);
       await writeFile(location, canonicalSamples(drawn));
       const alone = await trainHere({
         ...inner,
@@ -177,7 +104,7 @@ describe("ensembles", () => {
     const training = job("random-subspaces", classes(), {
       parameters: { ...small, members: 6, shareThousandths: 667 },
     });
-    const { model, result } = await isRepeated(training, "2860e1a87c48e34d");
+    const { model, result } = await isRepeated(inChild.has("columns"), training, "2860e1a87c48e34d");
     const seen = membersOf(model.architecture).map(({ selection }) =>
       columnsOf(model.tensors[selection as number] as Tensor),
     );
@@ -215,7 +142,7 @@ describe("ensembles", () => {
         training,
         { model: base.model },
         {
-          tf: backend.tf,
+          tf: tf(),
           files: nodeFiles(),
           monotonic: () => performance.now(),
           engine: "0".repeat(64) as Hash,
@@ -233,7 +160,7 @@ describe("ensembles", () => {
         job("bagging", classes()),
         { model: single.model },
         {
-          tf: backend.tf,
+          tf: tf(),
           files: nodeFiles(),
           monotonic: () => 0,
           engine: "0".repeat(64) as Hash,
