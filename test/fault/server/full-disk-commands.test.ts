@@ -11,6 +11,7 @@ import { nodeFiles } from "../../../shared/files/node-files.js";
 import { sourceOfTensor } from "../../../shared/tensor/tensor.js";
 import { writeSafetensors } from "../../../shared/tensor/safetensors-writer.js";
 import { mountSmallDisk } from "../../helpers/small-disk.js";
+import { drawn } from "../../helpers/test-depth.js";
 
 const commandLine = fileURLToPath(new URL("../../helpers/bundled-program.mjs", import.meta.url));
 
@@ -56,7 +57,7 @@ async function fill(path: string): Promise<void> {
   }
 }
 
-for (const isServed of [false, true])
+for (const isServed of drawn([false, true], 1))
   it(`lists, retires and frees on a full disk, ${isServed ? "through a server" : "without a server"}`, async (context) => {
     const disk = await mountSmallDisk(96);
     if (typeof disk === "string") {

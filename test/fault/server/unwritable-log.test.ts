@@ -10,10 +10,11 @@ import { fileURLToPath } from "node:url";
 import { connectOperations } from "../../../server/http/client.js";
 import { readHttpToken } from "../../../server/http/token.js";
 import type { ReadyServer } from "../../../server/run-server.js";
+import { drawn } from "../../helpers/test-depth.js";
 
 const program = fileURLToPath(new URL("../../../server/cli/main.js", import.meta.url));
 
-for (const form of ["plain", "json"])
+for (const form of drawn(["plain", "json"], 1))
   it(`a ${form} log on a full device does not stop the server`, async (context) => {
     if (!existsSync("/dev/full")) {
       context.skip("this system has no /dev/full");

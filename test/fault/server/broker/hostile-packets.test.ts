@@ -11,10 +11,12 @@ import { clientIdOf } from "../../../../shared/wire/topics.js";
 import { closing, connectPacket, fleet, remainingLength, topicOf } from "../../../helpers/test-broker.js";
 import { seededNumbers } from "../../../../shared/random/seeded-numbers.js";
 import { mutate } from "../../shared/wire/mutate.js";
+import { depth } from "../../../helpers/test-depth.js";
+import { testSeed } from "../../../helpers/crash-states.js";
 import { brokerProcess, type BrokerProcess } from "./broker-process.js";
 
-const count = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
-const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
+const count = depth(600, 100_000);
+const seed = testSeed();
 const mib = 2 ** 20;
 
 function packet(type: number, body: Uint8Array): Buffer {

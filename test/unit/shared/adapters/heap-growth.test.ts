@@ -7,7 +7,7 @@ const heapGrowth = new URL("../../../../shared/adapters/heap-growth.js", import.
 const work = `
   const kept = [];
   let most = 0;
-  for (let round = 0; round < 150; round++) {
+  for (let round = 0; round < 60; round++) {
     for (let n = 0; n < 20000; n++) {
       const item = { n, next: { n }, text: [n, n, n] };
       if (round < 15) kept.push(item);
