@@ -29,7 +29,7 @@ import { withOverrides } from "../../../helpers/with-overrides.js";
 import { mutate } from "../../shared/wire/mutate.js";
 
 const mutations = Number(
-  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
+  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 600),
 );
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_261_121);
 

@@ -8,7 +8,7 @@ import { seededChooser, Simulation } from "../../../helpers/ingest-simulation.js
 import type { SimulatedMessage } from "../../../helpers/simulated-device.js";
 
 const count = Number(
-  process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
+  process.env["STEMMA_TEST_RUNS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 600),
 );
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 5);
 

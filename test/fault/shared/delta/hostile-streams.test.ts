@@ -34,7 +34,7 @@ import {
 } from "../../../helpers/related-tensors.js";
 
 const mutations = Number(
-  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000),
+  process.env["STEMMA_TEST_MUTATIONS"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 500),
 );
 const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_260_801);
 const wasm = createDeltaCodec(await loadDeltaKernels());

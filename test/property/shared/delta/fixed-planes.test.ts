@@ -14,10 +14,11 @@ import { loadDeltaKernels } from "../../../../shared/delta/load.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { fineTuned, uniform, weights } from "../../../helpers/related-tensors.js";
+import { depth } from "../../../helpers/test-depth.js";
 
 const wasm = createDeltaCodec(await loadDeltaKernels());
 const plain = createDeltaCodec(plainKernels());
-const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 20_000 : 600;
+const numRuns = depth(160, 20_000);
 const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 const shapes = fc.oneof(

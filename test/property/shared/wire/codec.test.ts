@@ -9,9 +9,10 @@ import "../../../helpers/property-seed.js";
 import { isStemmaError } from "../../../../shared/errors.js";
 import { decodeEnvelope, encodeEnvelope, maxEnvelopeBytes } from "../../../../shared/wire/codec.js";
 import { envelopes } from "./envelope-arbitraries.js";
+import { depth } from "../../../helpers/test-depth.js";
+import { testSeed } from "../../../helpers/crash-states.js";
 
-const isFull = process.env["STEMMA_TEST_FULL"] === "1";
-const seed = Number(process.env["STEMMA_TEST_SEED"] ?? 20_251_121);
+const seed = testSeed();
 
 /** Converts Buffers to Uint8Arrays, so that they compare equal. */
 function plain(value: unknown): unknown {
@@ -42,7 +43,7 @@ test(`every envelope is decoded as it was encoded (seed ${seed})`, () => {
       assert.deepEqual(plain(decodeEnvelope(bytes, limits)), plain(envelope));
       assert.deepEqual(Buffer.from(encodeEnvelope(decodeEnvelope(bytes, limits))), Buffer.from(bytes));
     }),
-    { seed, numRuns: isFull ? 50_000 : 2_000 },
+    { seed, numRuns: depth(500, 50_000) },
   );
 });
 
@@ -54,7 +55,7 @@ test(`fields of later versions are ignored, at both levels (seed ${seed})`, () =
       const bytes = Buffer.concat([encodeEnvelope(envelope), unknown]);
       assert.deepEqual(plain(decodeEnvelope(bytes)), plain(envelope));
     }),
-    { seed, numRuns: 300 },
+    { seed, numRuns: depth(100, 300) },
   );
 });
 
@@ -72,6 +73,6 @@ test(`every truncation gives an envelope or a typed error (seed ${seed})`, () =>
         );
       }
     }),
-    { seed, numRuns: isFull ? 50_000 : 1_000 },
+    { seed, numRuns: depth(250, 50_000) },
   );
 });

@@ -26,8 +26,9 @@ import type { Architecture, LeafLayer } from "../../../../shared/model/model.js"
 import type { Tensor } from "../../../../shared/tensor/tensor.js";
 import { startWasmBackend, type StartedBackend } from "../../../../shared/train/backends/wasm.js";
 import { keepHighestPlanes, floatTensor } from "../../../helpers/random-network.js";
+import { depth } from "../../../helpers/test-depth.js";
 
-const numRuns = process.env["STEMMA_TEST_FULL"] === "1" ? 100_000 : 2_000;
+const numRuns = depth(400, 100_000);
 const every: Readonly<Record<string, Activation>> = {
   ...activations,
   clipped: clippedRelu(2.5),

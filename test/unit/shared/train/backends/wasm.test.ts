@@ -12,6 +12,7 @@ import type { Rank } from "@tensorflow/tfjs";
 import { build } from "esbuild";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import { startWasmBackend, wasmFiles } from "../../../../../shared/train/backends/wasm.js";
+import { drawn } from "../../../../helpers/test-depth.js";
 
 const run = promisify(execFile);
 const installed = createRequire(import.meta.url).resolve(
@@ -131,7 +132,7 @@ test("the same training gives the same bytes in two processes, with other flags,
   try {
     const expected = (await run(process.execPath, [trainer])).stdout;
     assert.equal(expected.trim(), goldenTraining);
-    for (const flag of ["--no-liftoff", "--no-wasm-tier-up"])
+    for (const flag of drawn(["--no-liftoff", "--no-wasm-tier-up"], 1))
       assert.equal((await run(process.execPath, [flag, trainer])).stdout, expected, `V8 with ${flag}`);
     const banner =
       'import { createRequire as makeRequire } from "node:module"; import { dirname as folderOf } from "node:path"; import { fileURLToPath as pathOf } from "node:url"; const require = makeRequire(import.meta.url), __filename = pathOf(import.meta.url), __dirname = folderOf(__filename);';
