@@ -13,6 +13,7 @@ import {
   recipeCommand,
   whyUnconfined,
 } from "../../../../../shared/train/own-recipes/confinement.js";
+import { namespacesFor, probeNamespaces } from "../../../../helpers/namespaces-probe.js";
 
 /**
  * What hostile code tries that got out of the interpreter, past Node's permission model too. Each line that it prints
@@ -42,8 +43,7 @@ const socket = net.connect(${port}, "127.0.0.1", () => { could("reach a server o
 
 describe("confinement", () => {
   it("leaves hostile code nothing of the host: files, network, processes, environment, memory", async (test) => {
-    if ((await whyUnconfined()) !== undefined)
-      return test.skip("this machine cannot confine with namespaces");
+    if (!(await namespacesFor(test))) return;
     const folder = await mkdtemp(join(tmpdir(), "stemma-hostile-"));
     const server = createServer((socket) => socket.end()).listen(0, "127.0.0.1");
     try {
@@ -63,20 +63,142 @@ describe("confinement", () => {
   });
 
   it("ends hostile code that never ends, by its processor time", async (test) => {
-    if ((await whyUnconfined()) !== undefined)
-      return test.skip("this machine cannot confine with namespaces");
+    if (!(await namespacesFor(test))) return;
     const [program, ...parameters] = await confinedScript("for (;;);", 1);
     const ended = promisify(execFile)(program, parameters, { timeout: 120_000 });
     // Not by this test's own time-out. What unshare makes of the signal differs between its releases.
     await assert.rejects(ended, ({ killed }: { killed: boolean }) => !killed);
   });
 
-  it("leaves a process neither network nor files, or says why not", async (test) => {
+  it("is by namespaces exactly where a probe of the test's own finds them", async (test) => {
+    const probe = await probeNamespaces();
+    test.diagnostic(probe.works ? "namespaces: there" : `namespaces: not there: ${probe.why}`);
     const why = await whyUnconfined();
-    if (why === undefined) return;
-    // The attempt itself looks around and lists what is within reach.
-    test.diagnostic(`not confined on this machine: ${why}`);
-    assert.ok(why.length > 0);
-    await assert.rejects(recipeCommand("namespaces"), { code: "CONFINEMENT_FAILED" });
+    assert.equal(why === undefined, probe.works, why);
+    const [program] = await recipeCommand("interpreter");
+    if (!probe.works) {
+      assert.equal(program, process.execPath);
+      await assert.rejects(recipeCommand("namespaces"), { code: "CONFINEMENT_FAILED" });
+      return;
+    }
+    // Who accepts the interpreter alone gets namespaces all the same where they are.
+    assert.equal(program, "/usr/bin/env");
+    const command = await recipeCommand("namespaces");
+    assert.ok(command.some((each) => each.endsWith("/unshare")));
+    assert.ok(command.includes("/stemma/engine.mjs"));
+  });
+});
+
+const confinementModule = new URL("../../../../../shared/train/own-recipes/confinement.js", import.meta.url)
+  .href;
+
+/** What another process answers, since a process tries its machine once. */
+interface Answers {
+  readonly isConfined: boolean;
+  /** The program that runs a recipe, or the code of the refusal. */
+  readonly namespaces: string;
+  readonly interpreter: string;
+}
+
+/**
+ * @param prelude a module that changes the process before it loads anything
+ * @param within a program and its parameters that start the process
+ */
+async function answersOf(prelude: string, within: readonly string[] = []): Promise<Answers> {
+  const script = `const { recipeCommand, whyUnconfined } = await import(${JSON.stringify(confinementModule)});
+    const programOf = (required) => recipeCommand(required).then(([program]) => program, ({ code }) => code);
+    console.log(JSON.stringify({ isConfined: (await whyUnconfined()) === undefined,
+      namespaces: await programOf("namespaces"), interpreter: await programOf("interpreter") }));`;
+  const imported = `data:text/javascript,${encodeURIComponent(prelude)}`;
+  const [program = "", ...parameters] = [
+    ...within,
+    ...[process.execPath, "--import", imported, "--input-type=module", "-e", script],
+  ];
+  const { stdout } = await promisify(execFile)(program, parameters, { timeout: 60_000 });
+  return JSON.parse(stdout) as Answers;
+}
+
+/** A prelude in which programs that are run print a text, whatever they are. */
+const programsPrint = (text: string): string => `
+  import child from "node:child_process";
+  import { syncBuiltinESMExports } from "node:module";
+  import { promisify } from "node:util";
+  child.execFile = () => { throw new Error("only as a promise"); };
+  child.execFile[promisify.custom] = async () => ({ stdout: ${JSON.stringify(text)}, stderr: "" });
+  syncBuiltinESMExports();`;
+
+/** Starts a program where no further user namespace can be made. */
+const withoutNamespaces = [
+  ..."unshare --user --map-root-user -- /bin/sh -c".split(" "),
+  'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"',
+];
+
+const refused: Answers = {
+  isConfined: false,
+  namespaces: "CONFINEMENT_FAILED",
+  interpreter: process.execPath,
+};
+
+describe("a machine that cannot confine", () => {
+  it("refuses own recipes, unless its owner accepts the interpreter: its limit of namespaces is 0", async (test) => {
+    if (!(await namespacesFor(test))) return;
+    const [unshare = "", ...parameters] = withoutNamespaces;
+    const probe = await probeNamespaces(async (program, attempt) => {
+      const { stdout } = await promisify(execFile)(unshare, [...parameters, program, ...attempt]);
+      return stdout;
+    });
+    assert.equal(probe.works, false, "the probe finds namespaces that are not there");
+    assert.deepEqual(await answersOf("", withoutNamespaces), refused);
+  });
+
+  it("refuses them where it is not Linux", async () => {
+    const prelude = 'Object.defineProperty(process, "platform", { value: "darwin" });';
+    assert.deepEqual(await answersOf(prelude), refused);
+  });
+
+  for (const [what, printed] of [
+    ["finds something within reach", '["reads /etc"]'],
+    ["finds the network within reach", '["network ECONNREFUSED"]'],
+    ["prints nothing", ""],
+  ] as const)
+    it(`refuses them where the confined process ${what}`, async () => {
+      assert.deepEqual(await answersOf(programsPrint(printed)), refused);
+    });
+
+  it("runs them where the confined process finds nothing within reach", async (test) => {
+    if (!(await namespacesFor(test))) return;
+    const answers = await answersOf(programsPrint("[]"));
+    assert.deepEqual(answers, { isConfined: true, namespaces: "/usr/bin/env", interpreter: "/usr/bin/env" });
+  });
+});
+
+describe("the probe of namespaces", () => {
+  const there = { works: true } as const;
+  const absent = { works: false, why: "no unshare" } as const;
+
+  /** What a test of confinement does, and what it prints. */
+  async function outcomeOf(probe: typeof there | typeof absent, isCi: boolean): Promise<readonly unknown[]> {
+    const told: string[] = [];
+    const context = {
+      diagnostic: (text: string) => void told.push(text),
+      skip: () => void told.push("skipped"),
+    };
+    const runs = await namespacesFor(context, { probe: Promise.resolve(probe), isCi }).catch(() => "fails");
+    return [runs, told.filter((text) => text === "skipped").length, told.length > 0];
+  }
+
+  it("lets a test run where namespaces are, skips it elsewhere, and fails it in CI; it prints which", async () => {
+    assert.deepEqual(await outcomeOf(there, false), [true, 0, true]);
+    assert.deepEqual(await outcomeOf(there, true), [true, 0, true]);
+    assert.deepEqual(await outcomeOf(absent, false), [false, 1, true]);
+    assert.deepEqual(await outcomeOf(absent, true), ["fails", 0, true]);
+  });
+
+  it("takes only the confined program's own word", async () => {
+    const run = (output: string | Error) => () =>
+      output instanceof Error ? Promise.reject(output) : Promise.resolve(output);
+    assert.equal((await probeNamespaces(run("confined\n"))).works, true);
+    assert.equal((await probeNamespaces(run(""))).works, false);
+    assert.equal((await probeNamespaces(run(new Error("unshare failed")))).works, false);
   });
 });
