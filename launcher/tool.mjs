@@ -1,5 +1,5 @@
-// npm run build, typecheck, lint, format, kernels, proto, http-api: installs the packages when they are missing, then
-// runs the tool's programs. Every program runs, even after one failed.
+// npm run build, typecheck, lint, format, kernels, proto, http-api, mutants: installs the packages when they are
+// missing, then runs the tool's programs. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { install, root } from "./prepare.mjs";
@@ -19,6 +19,7 @@ const tools = {
   kernels: [["launcher/kernels.mjs"]],
   proto: [["launcher/proto.mjs"]],
   "http-api": [["launcher/build.mjs"], ["dist/server/api/write-api-page-file.js"]],
+  mutants: [["launcher/build.mjs"], ["launcher/mutants.mjs"]],
 };
 /** Tools whose programs only read, so that they run at the same time. */
 const readOnly = new Set(["lint"]);

@@ -1,0 +1,80 @@
+// What `npm run mutants` prints: survivors by file, counts, and what was left out.
+import { longestTestMs, nearestTests } from "./try-mutants.mjs";
+
+const countOf = (results, outcome) => results.filter((each) => each.outcome === outcome).length;
+const placeOf = ({ file, line, column }) => `${file}:${line}:${column}`;
+
+const unusableBecause = {
+  failed: "fails without a mutant",
+  hung: `takes longer than ${longestTestMs / 1000} s`,
+  empty: "runs no test here",
+};
+
+function byFile(results) {
+  const files = new Map();
+  for (const result of results) files.set(result.file, [...(files.get(result.file) ?? []), result]);
+  return files;
+}
+
+/** One room, or one file by itself, as data. */
+export function summaryOf({ name, made, results, unusable, furtherTests }) {
+  return {
+    room: name,
+    mutants: made,
+    tried: results.length,
+    killed: countOf(results, "killed"),
+    survived: countOf(results, "survived"),
+    invalid: countOf(results, "invalid"),
+    files: [...byFile(results)].map(([file, own]) => ({
+      file,
+      killed: countOf(own, "killed"),
+      survived: countOf(own, "survived"),
+      survivors: own
+        .filter(({ outcome }) => outcome === "survived")
+        .map(({ line, column, kind, original, mutated, tests }) => ({
+          line,
+          column,
+          kind,
+          original,
+          mutated,
+          tests,
+        })),
+    })),
+    unusable,
+    furtherTests,
+  };
+}
+
+/** What a run did not do, in sentences. */
+export function leftOutOf(summaries) {
+  const sum = (key) => summaries.reduce((total, summary) => total + summary[key], 0);
+  const invalid = sum("invalid");
+  const unusable = new Map(
+    summaries.flatMap((each) => each.unusable).map((each) => [each.test, each.because]),
+  );
+  return [
+    `${sum("mutants") - sum("tried")} mutants that the sample did not choose (--count, --seed).`,
+    `Tests beyond the ${nearestTests} nearest of a file (${sum("furtherTests")} in all), and integration, fault and fleet tests.`,
+    "Texts of errors, types, and files of a room's folder that carry decisions out (launcher/mutants/rooms.mjs).",
+    ...(invalid === 0 ? [] : [`${invalid} mutants that give no program, or the same one.`]),
+    ...[...unusable].map(([test, because]) => `${test}, which ${unusableBecause[because]}.`),
+  ];
+}
+
+export function textOf(summaries, seed) {
+  const lines = [];
+  for (const { room, mutants, tried, killed, survived, files } of summaries) {
+    lines.push(
+      `${room}: ${killed} killed, ${survived} survived; ${tried} of ${mutants} mutants, seed ${seed}`,
+    );
+    for (const { file, killed: ofFile, survivors } of files) {
+      lines.push(`  ${file}: ${ofFile} killed, ${survivors.length} survived`);
+      for (const { line, column, kind, original, mutated } of survivors)
+        lines.push(
+          `    ${placeOf({ file, line, column })} ${kind}: ${original} → ${mutated.replaceAll(/\s+/g, " ")}`,
+        );
+    }
+  }
+  lines.push("Left out:", ...leftOutOf(summaries).map((each) => `  ${each}`));
+  return `${lines.join("\n")}\n`;
+}

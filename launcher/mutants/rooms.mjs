@@ -1,0 +1,79 @@
+// The rooms of `npm run mutants`: parts whose files decide by their arguments alone, so that tests in one process can
+// hold them. What carries decisions out (files, sockets, timers) is left to integration and fault tests.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+
+const inFolder = (folder, names) => names.map((name) => `${folder}/${name}.ts`);
+
+/** Each room's folder with all of its files, or those files of a folder that decide. */
+const rooms = {
+  rollout: {
+    files: inFolder("server/rollout", [
+      "choose-devices",
+      "evidence",
+      "family",
+      "gates",
+      "judge-device",
+      "live-trial",
+      "next-answer",
+      "next-step",
+      "places",
+      "plan-transfers",
+      "policy",
+      "rollout-report",
+      "switch-refused",
+      "transfer-times",
+      "undo",
+      "windows",
+    ]),
+  },
+  planner: { folder: "server/planner" },
+  journal: { folder: "shared/journal" },
+  trust: { folder: "shared/trust" },
+  ingest: {
+    files: inFolder("server/ingest", [
+      "activation-reports",
+      "announced-objects",
+      "announcement",
+      "announcement-answers",
+      "claims",
+      "coding-choice",
+      "commands",
+      "confirmations",
+      "device-doubts",
+      "device-quota",
+      "earlier-tensors",
+      "fetch-lists",
+      "held-versions",
+      "history-proofs",
+      "history-warning",
+      "limits",
+      "line-index",
+      "needs",
+      "offers",
+      "parking",
+      "receipts",
+      "running-uploads",
+      "saved-transfer",
+      "send-rates",
+      "session-judge",
+      "shared-rate",
+      "spool-shares",
+      "upload-scheduler",
+      "waiting-uploads",
+      "want-messages",
+    ]),
+  },
+};
+
+export const roomNames = Object.keys(rooms);
+
+/** The sources of a room, as paths in the checkout. */
+export function filesOfRoom(root, room) {
+  const { folder, files } = rooms[room];
+  if (files !== undefined) return files;
+  return readdirSync(join(root, folder), { recursive: true })
+    .map((name) => `${folder}/${name.replaceAll("\\", "/")}`)
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".d.ts"))
+    .sort();
+}
