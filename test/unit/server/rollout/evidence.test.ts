@@ -80,6 +80,19 @@ describe("evidence", () => {
       assert.ok(evidenceOnDevice(compared, 0) < deviceThreshold(level, 1));
   });
 
+  it("counts one device in the evidence of several for at most 5 standard errors, in either direction", () => {
+    const of = (z: number): ComparedLosses => ({ samples: 1e9, meanDifference: z, standardError: 1 });
+    const same = of(0);
+    assert.ok(evidenceOnFleet([of(4.9), same], 0) < evidenceOnFleet([of(4.99), same], 0));
+    for (const z of [5, 5.5, 8, 1e6])
+      for (const sign of [1, -1])
+        assert.ok(
+          Math.abs(evidenceOnFleet([of(sign * z), same], 0) - evidenceOnFleet([of(sign * 5), same], 0)) <
+            1e-6,
+          `${sign * z}`,
+        );
+  });
+
   it("lets no device that lies outweigh the others, or make the evidence no number", () => {
     const worse = comparedOf([...Array<number>(30).fill(1), ...Array<number>(70).fill(0)]);
     for (const lie of [

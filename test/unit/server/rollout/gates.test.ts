@@ -31,6 +31,17 @@ describe("gates", () => {
     );
   });
 
+  it("take the limits for passed, and count memory in MiB", () => {
+    const failed = (policy: Parameters<typeof throughGates>[0], trial: Parameters<typeof throughGates>[1]) =>
+      throughGates(policy, trial) !== undefined;
+    assert.equal(failed({ maxSlowdown: 2 }, { slowdown: 2 }), false);
+    assert.equal(failed({ maxChange: 0.1 }, { change: 0.1 }), false);
+    assert.equal(failed({ maxMoreMemoryMb: 3 }, { moreBytes: 3 * 1024 * 1024 }), false);
+    assert.equal(failed({ maxMoreMemoryMb: 3 }, { moreBytes: 3 * 1024 * 1024 + 1 }), true);
+    // One gate does not stand for another one.
+    assert.equal(failed({ maxSlowdown: 2 }, { slowdown: 1, change: 100, moreBytes: 2 ** 40 }), false);
+  });
+
   it("compare what both versions cost, in whatever order the device names them", () => {
     const [next, last] = [sha256("next"), sha256("last")];
     const metric = { name: "accuracy", unit: "%", lowerIsBetter: false, value: 1 };
@@ -50,5 +61,6 @@ describe("gates", () => {
     assert.deepEqual(trialOf({ versions: [version(last, 0, 1), version(next, 3, 1)] }, next, last), {
       moreBytes: 0,
     });
+    assert.equal(trialOf({ versions: [version(last, 0.5, 1), version(next, 1, 1)] }, next, last).slowdown, 2);
   });
 });

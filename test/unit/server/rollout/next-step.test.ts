@@ -113,6 +113,28 @@ describe("a rollout's next step", () => {
     assert.deepEqual(rollout.next(), { do: "choose" });
   });
 
+  it("is its first wave at once, however long it waits after one", () => {
+    assert.deepEqual(new Rollout({ soakMinutes: 10, timeoutMinutes: 10 }).next(), { do: "choose" });
+  });
+
+  it("is not to wait after its last wave", () => {
+    const rollout = new Rollout({ waves: ["rest"], soakMinutes: 10 });
+    rollout.wave("a");
+    rollout.judged("passed", "a");
+    assert.deepEqual(rollout.next(), { do: "end" });
+  });
+
+  it("is to judge one silent device, also of an earlier wave", () => {
+    const rollout = new Rollout({ waves: ["2", "1", "rest"], timeoutMinutes: 10, minAnswered: 0.5 });
+    rollout.wave("a", "b");
+    rollout.judged("passed", "a");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["b"] });
+    rollout.minutes = 11;
+    assert.deepEqual(rollout.next(), { do: "choose" });
+    rollout.wave("c");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["b", "c"] });
+  });
+
   it("is to fail where more devices failed than may, at once; what a person accepted does not count", () => {
     const rollout = new Rollout({ waves: ["4", "rest"], maxFailed: 0.25 });
     rollout.wave("a", "b", "c", "d");

@@ -77,6 +77,9 @@ describe("rollouts of a line with a priority", () => {
     const excluded = () => choose(rollout.state, given).excluded.map(({ because }) => because);
     const first = ["got the version of the rollout other, which went first"];
     assert.deepEqual(excluded(), first);
+    // Not where something else was given since: by a person, or another version.
+    for (const since of [{ versionId: other }, { versionId: sha256("x"), rollout: "other" }, undefined])
+      assert.deepEqual(choose(rollout.state, car(since)).excluded, []);
     rollout.minutes = 2;
     rollout.apply({ type: "rollout-phase", rollout: "other", phase: "done", because: "" });
     assert.deepEqual(excluded(), first);

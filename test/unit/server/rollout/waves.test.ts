@@ -66,6 +66,9 @@ describe("the waves of a rollout", () => {
   it("are refused where they cannot be read", () => {
     for (const waves of [["0"], ["rest", "1"], ["101%"], ["x"], ["-1"], ["1.5"]])
       assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
-    assert.throws(() => policyOf({ level: 1 }), { code: "ROLLOUT_INVALID" });
+    for (const level of [1, 0, -0.5, NaN])
+      assert.throws(() => policyOf({ level }), { code: "ROLLOUT_INVALID" }, `${level}`);
+    for (const waves of [["1", "100%"], ["9%"], ["rest"], ["1000000"]])
+      assert.deepEqual(policyOf({ waves }).waves, waves);
   });
 });
