@@ -5,7 +5,7 @@ import { before, describe, it } from "node:test";
 import { readCertificateFields } from "../../../../../shared/trust/certificates/certificate-fields.js";
 import { importPair } from "../../../../../shared/trust/certificates/certificate-request.js";
 import { certificatesOfPem } from "../../../../../shared/trust/certificates/pem-chain.js";
-import { verifyChain } from "../../../../../shared/trust/certificates/verify-chain.js";
+import { verifyChain, whyNotIssuingChain } from "../../../../../shared/trust/certificates/verify-chain.js";
 import { loadX509 } from "../../../../../shared/trust/certificates/x509-library.js";
 import { isStemmaError } from "../../../../../shared/errors.js";
 import {
@@ -132,6 +132,24 @@ describe("a chain of an owner's authority", () => {
     const renewed = await makeAuthority("ended", undefined, { sameKeyAs: ended });
     assert.equal(judge(last.certificate, [ended, renewed], endsMs + 1), "trusted");
     assert.match(judge(device.certificate, [root], nowMs - 2 * dayMs), /valid only from/);
+  });
+
+  it("may issue from its beginning to its end, and by an authority that is trusted", async () => {
+    const fromMs = Math.floor(nowMs / 1000) * 1000;
+    const issuing = await makeAuthority("issuing", root, { fromMs, untilMs: fromMs + dayMs });
+    const other = await makeAuthority("root");
+    const whyNot = (atMs: number, trusted = root, between: readonly TestAuthority[] = []): unknown =>
+      whyNotIssuingChain(
+        [issuing, ...between].flatMap(({ certificate }) => certificatesOfPem(certificate)),
+        { authorities: [new X509Certificate(trusted.certificate)], atMs, purpose: "device" },
+      );
+    assert.equal(whyNot(fromMs), undefined);
+    assert.equal(whyNot(fromMs + dayMs - 1), undefined);
+    assert.notEqual(whyNot(fromMs - 1), undefined);
+    assert.notEqual(whyNot(fromMs + dayMs), undefined);
+    assert.notEqual(whyNot(fromMs, other), undefined, "of the same name");
+    assert.equal(whyNot(fromMs, root, [root, root, root]), undefined);
+    assert.notEqual(whyNot(fromMs, root, [root, root, root, root]), undefined);
   });
 
   it("is read without a crash whatever its bytes are", async () => {

@@ -213,6 +213,49 @@ describe("releases", () => {
     assert.equal(codeOf(error), "RELEASE_METADATA_INVALID");
   });
 
+  it("a change of keys says of whom and how many from then on, of each role that changes and of no other", () => {
+    const owner = fleetOwner();
+    const keys = keysFor({ root: ["a", "c"], targets: ["b"], online: ["e"] }, 2);
+    const lines = describeChange(rotateKeys("plant", owner.published(), keys, validity));
+    const [a, c, d, e] = ["a", "c", "d", "e"].map((seed) => `${key(seed).publicKey.slice(0, 16)}…`);
+    assert.deepEqual(lines.slice(0, 3), [
+      `root is signed by 2 of ${a}, ${c}, before by 1 of ${a}`,
+      `timestamp is signed by 1 of ${e}, before by 1 of ${d}`,
+      `snapshot is signed by 1 of ${e}, before by 1 of ${d}`,
+    ]);
+    assert.ok(lines.every((line) => !line.startsWith("targets ")));
+  });
+
+  it("a change says of each revocation that is new or taken back, and of no other", () => {
+    const owner = fleetOwner();
+    owner.release("winter", manifestFor("1"));
+    owner.release("spring", manifestFor("2"));
+    owner.publish(
+      revokeRelease("plant", owner.published(), { name: "winter", because: "poisoned" }, validity),
+    );
+    const revoked = describeChange(
+      revokeRelease("plant", owner.published(), { name: "spring", because: "late" }, validity),
+    );
+    assert.deepEqual(
+      revoked.map((line) => line.split(" ")[0]),
+      ["removes", "revokes"],
+    );
+    const published = owner.published();
+    const { "x-stemma-revoked": _, ...signed } = published.targets.signed;
+    const back = describeChange({
+      fleet: "plant",
+      ...published,
+      before: published,
+      root: undefined,
+      manifests: {},
+      targets: { ...published.targets, signed },
+    });
+    assert.deepEqual(
+      back.map((line) => line.split(" ").slice(0, 2).join(" ")),
+      ["TAKES BACK"],
+    );
+  });
+
   it("a change says what it does, whatever its file claims", () => {
     const owner = fleetOwner();
     owner.release("winter", manifestFor("1"));
