@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -71,7 +71,9 @@ it("gives the lock to one of many concurrent attempts", async () => {
   await (await lockHome(home)).release();
 });
 
+/** In place of an earlier one, the claim of a process. */
 async function claim(home: string, change: Partial<LockHolder>): Promise<void> {
+  await rm(join(home, "lock", "0.claim"), { force: true });
   const lock = await lockHome(home);
   await lock.release();
   await mkdir(join(home, "lock"), { recursive: true });
@@ -99,6 +101,70 @@ it("is held by a claim of another machine, and the message states what to remove
     () => lockHome(home),
     (error) => isLocked(error) && (error as Error).message.includes(join(home, "lock", "0.claim")),
   );
+});
+
+it("is held by a living process without a socket, and not by one that ended", async () => {
+  const home = join(folder, "without socket");
+  await claim(home, {});
+  await assert.rejects(lockHome(home), isLocked, "this process lives");
+  const ended = spawn(process.execPath, ["-e", ""]);
+  await once(ended, "exit");
+  await claim(home, { pid: ended.pid as number });
+  await (await lockHome(home)).release();
+});
+
+it("is held where it cannot be told whether its process lives", async () => {
+  const home = join(folder, "unknown");
+  const elsewhere = `not-${hostname()}`;
+  await claim(home, { processNamespace: "a container", host: elsewhere });
+  await assert.rejects(lockHome(home), isLocked, "a container with a name of its own");
+  await claim(home, { boot: "another boot", host: elsewhere });
+  await assert.rejects(lockHome(home), isLocked, "another machine");
+  // A socket that is neither there nor refuses: here one that cannot be resolved.
+  await claim(home, { socket: "loop.sock" });
+  await symlink("loop.sock", join(home, "lock", "loop.sock"));
+  await assert.rejects(lockHome(home), isLocked, "a socket that cannot be asked");
+});
+
+it("is not held by a socket that is gone, or that nobody listens on, and both are removed", async () => {
+  const home = join(folder, "silent");
+  await claim(home, { socket: "gone.sock" });
+  await (await lockHome(home)).release();
+  await claim(home, { socket: "left.sock" });
+  await writeFile(join(home, "lock", "left.sock"), "");
+  await (await lockHome(home)).release();
+  assert.deepEqual(await readdir(join(home, "lock")), ["reserve"]);
+});
+
+it("is not held by what is no claim: other files, and one that is too long or lacks a member", async () => {
+  const home = join(folder, "no claim");
+  await claim(home, {});
+  const path = join(home, "lock", "0.claim");
+  const text = await readFile(path, "utf8");
+  await writeFile(path, text.padEnd(64 * 1024));
+  await assert.rejects(lockHome(home), isLocked, "as long as it may be");
+  await writeFile(path, text.padEnd(64 * 1024 + 1));
+  await (await lockHome(home)).release();
+  const holder = JSON.parse(text) as Record<string, unknown>;
+  for (const change of [
+    { started: undefined },
+    { host: 1 },
+    { boot: null },
+    { processNamespace: undefined },
+    { command: [] },
+    { socket: undefined },
+    { pid: 1.5 },
+    { pid: 0 },
+    { pid: "1" },
+    { sinceMs: "1" },
+    { socket: "a/b" },
+  ]) {
+    await writeFile(path, JSON.stringify({ ...holder, ...change }));
+    await (await lockHome(home)).release();
+  }
+  await writeFile(join(home, "lock", "0.other"), text);
+  await (await lockHome(home)).release();
+  assert.deepEqual((await readdir(join(home, "lock"))).sort(), ["0.other", "reserve"]);
 });
 
 it("stays held while its process lives, whichever bit of its claim is flipped", async () => {
