@@ -1,13 +1,13 @@
 // npm run mutants -- [ROOM…]: changes the sources of pure rooms in one place at a time, and runs the nearest tests of
 // each change in a copy of dist/. A mutant that no test notices survives and is listed with its place. Survivors are
-// for people to judge, so they do not change the exit status.
+// for people to judge, so they do not change the exit status; a test that fails without any mutant does.
 import { existsSync, readFileSync } from "node:fs";
 import { randomInt } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { mutantsOf, sampleOf } from "./mutants/generate.mjs";
-import { leftOutOf, summaryOf, textOf } from "./mutants/report.mjs";
+import { failingTests, leftOutOf, summaryOf, textOf } from "./mutants/report.mjs";
 import { filesOfRoom, roomNames } from "./mutants/rooms.mjs";
 import { endTests } from "./mutants/run-test.mjs";
 import { tryMutants } from "./mutants/try-mutants.mjs";
@@ -113,3 +113,4 @@ for (const part of parts) summaries.push(await runPart(part, options));
 const { seed } = options;
 if (values.output === "text") process.stdout.write(textOf(summaries, seed));
 else console.log(JSON.stringify({ seed, parts: summaries, leftOut: leftOutOf(summaries) }, undefined, 2));
+if (failingTests(summaries).length > 0) process.exitCode = 1;

@@ -182,6 +182,13 @@ function returnedType(declaration) {
   return isPromise ? type.typeArguments?.[0] : type;
 }
 
+const emptyCollections = new Map([
+  ["Set", "new Set()"],
+  ["ReadonlySet", "new Set()"],
+  ["Map", "new Map()"],
+  ["ReadonlyMap", "new Map()"],
+]);
+
 const isUndefinedType = ({ kind }) => kind === SyntaxKind.UndefinedKeyword;
 
 /** The opposite of a returned value, or an empty one of its type; undefined: there is none that a program could give. */
@@ -199,6 +206,7 @@ function otherValue(type, value) {
     return ts.isNumericLiteral(value) ? undefined : `((${text}) + 1)`;
   if (type.kind === SyntaxKind.StringKeyword) return text === '""' ? undefined : '""';
   if (ts.isUnionTypeNode(type) && type.types.some(isUndefinedType)) return "undefined";
+  if (ts.isTypeReferenceNode(type)) return emptyCollections.get(type.typeName.getText());
   return undefined;
 }
 

@@ -61,6 +61,11 @@ export function leftOutOf(summaries) {
   ];
 }
 
+/** Tests that fail without a mutant, so that what survived may only have been judged by others. */
+export function failingTests(summaries) {
+  return summaries.flatMap(({ unusable }) => unusable).filter(({ because }) => because === "failed");
+}
+
 export function textOf(summaries, seed) {
   const lines = [];
   for (const { room, mutants, tried, killed, survived, files } of summaries) {
@@ -69,10 +74,11 @@ export function textOf(summaries, seed) {
     );
     for (const { file, killed: ofFile, survivors } of files) {
       lines.push(`  ${file}: ${ofFile} killed, ${survivors.length} survived`);
-      for (const { line, column, kind, original, mutated } of survivors)
-        lines.push(
-          `    ${placeOf({ file, line, column })} ${kind}: ${original} → ${mutated.replaceAll(/\s+/g, " ")}`,
-        );
+      for (const { line, column, kind, original, mutated, tests } of survivors) {
+        const change = `${original} → ${mutated.replaceAll(/\s+/g, " ")}`;
+        const untested = tests === 0 ? " (no test judges this file)" : "";
+        lines.push(`    ${placeOf({ file, line, column })} ${kind}: ${change}${untested}`);
+      }
     }
   }
   lines.push("Left out:", ...leftOutOf(summaries).map((each) => `  ${each}`));

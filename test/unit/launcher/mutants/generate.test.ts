@@ -64,6 +64,11 @@ describe("mutants", () => {
       "function f(): boolean { return g; }",
       ["return: function f(): boolean { return !(g); }"],
     ],
+    [
+      "a returned set",
+      "function f(): ReadonlySet<A> { return g; }",
+      ["return: function f(): ReadonlySet<A> { return new Set(); }"],
+    ],
     ["a returned list", "const f = (): string[] => g;", ["return: const f = (): string[] => [];"]],
     [
       "a promised value that may be absent",

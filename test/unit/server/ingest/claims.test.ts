@@ -1,4 +1,4 @@
-/** Which claims are taken, so that their tensors need not be sent: within limits, and with a base that is provably here. */
+/** Which claims are taken, so that their tensors need not be sent: within limits, and with a base that is here. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { claimedBy, Claims, isKnown, type ClaimOffer } from "../../../../server/ingest/claims.js";

@@ -55,6 +55,29 @@ test("a memory bound costs repeated steps", () => {
   assert.ok(shared.peakBytes <= 30);
 });
 
+test("a branching point is kept only where its branch fits beside it: whatever is made below, too", () => {
+  const edge = (from: string | undefined, to: string, recreationCost: number): EdgeInput => ({
+    ...(from === undefined ? {} : { from }),
+    ...{ to, kind: "delta", storageCost: 1, recreationCost },
+  });
+  const graph = buildStorageGraph({
+    vertices: ["base", "mid", "v", "below v", "w", "below w"].map((id) => ({ id, byteLength: 10 })),
+    edges: [
+      edge(undefined, "base", 100),
+      edge("base", "mid", 10),
+      ...["v", "w"].flatMap((id) => [edge("mid", id, 1), edge(id, `below ${id}`, 1)]),
+    ],
+    snapshots: [{ id: "s", members: ["below v", "below w"] }],
+  });
+  const tree = minimumStorageTree(graph);
+  const bounded = (limit: number): readonly number[] => {
+    const { cost, peakBytes } = retrieveShared(graph, tree, 0, limit);
+    return [cost, peakBytes];
+  };
+  assert.deepEqual(bounded(30), [114, 30]);
+  assert.deepEqual(bounded(29), [224, 20]);
+});
+
 /**
  * Replays a schedule: the source of every step must have been rebuilt before, and every member must be
  * rebuilt in the end.

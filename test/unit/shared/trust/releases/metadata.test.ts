@@ -72,7 +72,7 @@ describe("metadata that is read", () => {
     for (const unknown of [null, true, 1, "é", ["x"], { y: null }])
       assert.doesNotThrow(() => targetsWith({ x: unknown }), JSON.stringify(unknown));
     for (const unknown of [1.5, -0, 2 ** 53, "\u0000", "\ud800", ["\n"], { "\t": 1 }, { y: 0.1 }, undefined])
-      assert.throws(() => targetsWith({ x: unknown }), invalid, String(unknown));
+      assert.throws(() => targetsWith({ x: unknown }), invalid, JSON.stringify(unknown));
   });
 
   it("is of its role, with the bytes that were written", () => {
