@@ -270,3 +270,15 @@ for (const [fault, tamper, problem] of tampered) {
     assert.throws(() => checkPlan(graph, plan), { code: "PLAN_INVALID", details: { problem } });
   });
 }
+
+test("a plan that has any one of its vertices twice is not used", () => {
+  const graph = toyOfFigure5();
+  const plan = planStorage(graph, { costs: [3, 6] });
+  for (const planned of plan.vertices) {
+    const twice = { ...plan, vertices: [...plan.vertices, planned] };
+    assert.throws(() => checkPlan(graph, twice), {
+      code: "PLAN_INVALID",
+      details: { problem: "vertex-repeated" },
+    });
+  }
+});
