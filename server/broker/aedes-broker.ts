@@ -13,6 +13,7 @@ import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { protocolVersion } from "../../shared/wire/limits.js";
 import { keepNoMqttNumbers } from "../../shared/wire/mqtt-numbers.js";
 import { buildTopic, clientIdOf, parseTopic, type Topic } from "../../shared/wire/topics.js";
+import { aedesSettings, keepNoSession } from "./aedes-settings.js";
 import { maySubscribe, mayRetain, publishable, subscribedFilter } from "./access.js";
 import type { BrokerLimits } from "./broker-limits.js";
 import type {
@@ -61,7 +62,6 @@ const handledTopic = "$stemma/handled";
 const refusalIntervalMs = 10_000;
 /** Max events about refused topics per interval: of a flood, only the first ones are reported. */
 const maxRefusalEvents = 20;
-const maxInflightQos2 = 16;
 const keyOf = ({ fleet, device }: DeviceIdentity): string => `${fleet}/${device}`;
 
 export class AedesBroker {
@@ -91,12 +91,7 @@ export class AedesBroker {
     keepNoMqttNumbers();
     const broker = new AedesBroker(options);
     const aedes = await Aedes.createBroker({
-      // No `id`: aedes then picks a random one. With a fixed id it overwrote queued messages after crashes.
-      // The timeout is longer than the deadline of Connections, which reports why it closes a socket.
-      connectTimeout: options.limits.connectDeadlineMs * 2,
-      drainTimeout: options.limits.drainTimeoutMs,
-      maxInflightInbound: maxInflightQos2,
-      maxTopicLevels: 8,
+      ...aedesSettings(options.limits),
       preConnect: (client, packet, done) => {
         broker.#preConnect(client, packet as unknown as ConnectPacket);
         done(null, true);
@@ -152,8 +147,7 @@ export class AedesBroker {
   }
 
   #preConnect(client: Client, packet: ConnectPacket): void {
-    // No session is kept, so no offline queue can grow: a device that reconnects reports its state itself.
-    packet.clean = true;
+    keepNoSession(packet);
     const { will } = packet;
     if (will !== undefined)
       this.#wills.set(client, {
