@@ -141,6 +141,22 @@ export function verifyManifest(targets: Targets, name: string, bytes: Uint8Array
  * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
  */
 export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Array): AnyManifest {
+  const target = requireTarget(targets, name, bytes);
+  const parsed = anyManifestSchema.safeParse(readManifest(name, bytes));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw mismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
+  }
+  if (subjectOf(parsed.data) !== target.custom.versionId)
+    throw mismatch(name, "it names another version or recipe than the targets");
+  return parsed.data;
+}
+
+/**
+ * The target of this name, whose length and hash these bytes have, whatever they contain.
+ * @throws RELEASE_MISMATCH, RELEASE_UNKNOWN
+ */
+export function requireTarget(targets: Targets, name: string, bytes: Uint8Array): Targets["targets"][string] {
   const target = Object.hasOwn(targets.targets, name) ? targets.targets[name] : undefined;
   if (target === undefined)
     throw new StemmaError(
@@ -156,14 +172,7 @@ export function verifyAnyManifest(targets: Targets, name: string, bytes: Uint8Ar
       name,
       `its hash is ${actual.slice(0, 12)}…, and ${target.hashes.sha256.slice(0, 12)}… is signed`,
     );
-  const parsed = anyManifestSchema.safeParse(readManifest(name, bytes));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw mismatch(name, `${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}`);
-  }
-  if (subjectOf(parsed.data) !== target.custom.versionId)
-    throw mismatch(name, "it names another version or recipe than the targets");
-  return parsed.data;
+  return target;
 }
 
 /** A manifest that the server made, to be released; it counts only once it is signed. */
