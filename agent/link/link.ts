@@ -38,6 +38,12 @@ export interface LinkOptions {
   readonly identity: LinkIdentity;
 }
 
+/** What the link uses of an MQTT client. */
+export type LinkClient = Pick<
+  MqttClient,
+  "on" | "once" | "end" | "endAsync" | "subscribeAsync" | "publish" | "publishAsync"
+>;
+
 /** How the link proves who this device is, and judges whom it talks to. */
 export interface LinkIdentity {
   /** Whether connections to this address are made by `dial`. */
@@ -46,6 +52,8 @@ export interface LinkIdentity {
   dial(address: string): Promise<Duplex>;
   /** Before each connection. @param wasRefused whether the server did not admit the device last */
   renewIfDue(wasRefused: boolean): Promise<void>;
+  /** A client of another network than this machine's, which needs no sockets; absent: `judges` and `dial` decide. */
+  connect?(address: string, options: IClientOptions): LinkClient;
 }
 
 export interface SendOptions {
@@ -61,7 +69,7 @@ function isReported(count: number): boolean {
 
 export class Link {
   #phase: Phase = "stopped";
-  #client: MqttClient | undefined;
+  #client: LinkClient | undefined;
   #session = 0;
   #previousSession = 0;
   /** What this session states, signed before it begins: a key that is elsewhere may take its time. */
@@ -218,9 +226,10 @@ export class Link {
   }
 
   /** The client sends its CONNECT into a connection whose server was judged already. */
-  async #dial(address: string, options: IClientOptions): Promise<MqttClient> {
+  async #dial(address: string, options: IClientOptions): Promise<LinkClient> {
     keepNoMqttNumbers();
     const { identity } = this.options;
+    if (identity.connect !== undefined) return identity.connect(address, options);
     if (!identity.judges(address)) return mqtt.connect(address, options);
     const socket = await identity.dial(address);
     return new MqttClient(() => socket, options);
@@ -262,7 +271,7 @@ export class Link {
     };
   }
 
-  async #opened(client: MqttClient, session: number): Promise<void> {
+  async #opened(client: LinkClient, session: number): Promise<void> {
     const { enrolment, counter } = this.options;
     const online = this.#states?.online;
     if (online === undefined) return;
@@ -334,7 +343,7 @@ export class Link {
   }
 
   async #publish(
-    client: MqttClient,
+    client: LinkClient,
     channel: { kind: "state" | "birth" | "up" },
     body: Body,
     { retain = false, ...options }: SendOptions & { readonly retain?: boolean },
