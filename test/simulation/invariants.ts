@@ -109,7 +109,7 @@ export class Invariants {
   }
 
   /**
-   * Every minute: a server whose journal or store takes nothing more ends, so that its supervisor starts it again.
+   * Now and then: a server whose journal or store takes nothing more ends, so that its supervisor starts it again.
    * @returns whether it goes on all the same
    */
   async checkUsable({ repository, process }: RunningServer): Promise<boolean> {

@@ -12,6 +12,8 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 /** In which everything has to converge once all is mended: longer than a device that was refused waits. */
 const calmMs = hourMs;
+/** How often a person looks after the server. */
+const watchMs = 5 * minuteMs;
 
 export interface RunResult {
   readonly seed: number;
@@ -41,7 +43,7 @@ function planOf(choice: Choice, { devices, days }: RunOptions): WorldPlan {
   const upTo = (most: number): number => (isBad && choice.chance(0.6) ? choice.number() * most : 0);
   return {
     devices: devices ?? 2 + choice.below(6),
-    days: days ?? 1 + choice.below(3),
+    days: days ?? 1 + choice.below(2),
     quality: {
       latencyMs: choice.between(10, 800),
       loss: upTo(0.1),
@@ -53,95 +55,136 @@ function planOf(choice: Choice, { devices, days }: RunOptions): WorldPlan {
     },
     activation: choice.chance(0.5) ? "after-receipt" : "after-outbox",
     keepLast: 1 + choice.below(3),
+    releaseAfter: choice.chance(0.7) ? "stored" : "backed-up",
+    releasedWhen: choice.chance(0.7) ? "stored" : "backed-up",
   };
 }
 
 /** @throws SimulationFailure with all that is needed to find out why */
 export async function runSimulation(seed: number, options: RunOptions = {}): Promise<RunResult> {
-  const choice = new Choice(seed, "plan");
-  const plan = planOf(choice, options);
-  const known = new Map<string, number>();
-  const violations: Violation[] = [];
-  const world = new World(seed, plan, {
-    serverStarted: (server) => {
-      invariants.serverStarted(server);
-    },
-    serverLogged: (event, fields) => {
-      invariants.serverLogged(event, fields);
-    },
-    vehicleLogged: (vehicle, event, fields) => {
-      invariants.vehicleLogged(vehicle, event, fields);
-    },
-    notStarted: (name, error) => {
-      invariants.notStarted(name, error);
-    },
-  });
-  const invariants: Invariants = new Invariants(world, (violation) => {
-    const fault = knownFaults.find((each) => each.isOf(violation, world));
-    world.events.note(
-      "people",
-      fault === undefined ? "violation" : "known-fault",
-      fault?.name ?? violation.text,
-    );
-    if (fault === undefined) violations.push(violation);
-    else known.set(fault.name, (known.get(fault.name) ?? 0) + 1);
-  });
-  const steps = { count: 0 };
-  const refuse = (): void => {
-    const [violation] = violations;
-    if (violation !== undefined) throw new SimulationFailure(failureText(world, steps.count, violation));
-  };
-  const pass = async (untilMs: number): Promise<void> => {
-    while (await world.time.step(untilMs)) {
-      steps.count++;
-      invariants.afterStep();
-      refuse();
-    }
-  };
-  await world.begin();
-  const workload = new Workload(world, {
-    parkedMs: choice.between(4, 14) * hourMs,
-    actionMs: choice.between(10, 60) * minuteMs,
-    onUnexpected: (what, error) => {
-      invariants.unexpected(what, error);
-    },
-  });
-  const faults = new Faults(world, choice.of([0, 0.4, 0.8]) ?? 0);
-  const watchServer = (): void => {
-    const { server } = world;
+  return await new Simulation(seed, options).run();
+}
+
+class Simulation {
+  readonly #choice: Choice;
+  readonly #plan: WorldPlan;
+  readonly #world: World;
+  readonly #invariants: Invariants;
+  readonly #known = new Map<string, number>();
+  readonly #violations: Violation[] = [];
+  #steps = 0;
+
+  constructor(seed: number, options: RunOptions) {
+    this.#choice = new Choice(seed, "plan");
+    this.#plan = planOf(this.#choice, options);
+    this.#world = new World(seed, this.#plan, {
+      serverStarted: (server) => {
+        this.#invariants.serverStarted(server);
+      },
+      serverLogged: (event, fields) => {
+        this.#invariants.serverLogged(event, fields);
+      },
+      vehicleLogged: (vehicle, event, fields) => {
+        this.#invariants.vehicleLogged(vehicle, event, fields);
+      },
+      notStarted: (name, error) => {
+        this.#invariants.notStarted(name, error);
+      },
+    });
+    this.#invariants = new Invariants(this.#world, (violation) => {
+      this.#violated(violation);
+    });
+  }
+
+  async run(): Promise<RunResult> {
+    const { days } = this.#plan;
+    await this.#world.begin();
+    this.#watchServer();
+    const calm = this.#disturb();
+    await this.#pass(days * dayMs);
+    calm();
+    await this.#pass(days * dayMs + calmMs);
+    const { running } = this.#world.server;
+    if (running === undefined) throw new SimulationFailure("the server does not run at the end");
+    await this.#invariants.atEnd(running);
+    this.#refuse();
+    return this.#result();
+  }
+
+  /** People act and things go wrong, until the returned function is called. */
+  #disturb(): () => void {
+    const world = this.#world;
+    const workload = new Workload(world, {
+      parkedMs: this.#choice.between(4, 14) * hourMs,
+      actionMs: this.#choice.between(10, 60) * minuteMs,
+      onUnexpected: (what, error) => {
+        this.#invariants.unexpected(what, error);
+      },
+    });
+    const faults = new Faults(world, this.#choice.of([0, 0.4, 0.8]) ?? 0);
+    workload.start();
+    faults.start();
+    return () => {
+      workload.stop();
+      faults.stop();
+      world.calmLinks();
+      for (const vehicle of world.vehicles) {
+        vehicle.connection?.cut();
+        vehicle.switchOn();
+      }
+    };
+  }
+
+  /** Starts a server again that goes on without being of use, as a person would who was called. */
+  #watchServer(): void {
+    const { server, time } = this.#world;
     if (server.running !== undefined)
-      void invariants.checkUsable(server.running).then((isKept) => {
-        if (!isKept) return;
-        // As a person would who was called.
+      void this.#invariants.checkUsable(server.running).then((isUseless) => {
+        if (!isUseless) return;
         server.end("killed");
         server.startLater();
       });
-    world.time.after(minuteMs, watchServer);
-  };
-  watchServer();
-  workload.start();
-  faults.start();
-  await pass(plan.days * dayMs);
-  workload.stop();
-  faults.stop();
-  world.calmLinks();
-  for (const vehicle of world.vehicles) {
-    vehicle.connection?.cut();
-    vehicle.switchOn();
+    time.after(watchMs, () => {
+      this.#watchServer();
+    });
   }
-  await pass(plan.days * dayMs + calmMs);
-  const { running } = world.server;
-  if (running === undefined) throw new SimulationFailure(`seed ${seed}: the server does not run at the end`);
-  await invariants.atEnd(running);
-  refuse();
-  return {
-    ...{ seed, steps: steps.count, known, checked: invariants.checked },
-    digest: world.events.digest(),
-    lines: world.events.lines,
-    devices: plan.devices,
-    days: plan.days,
-    drivenHours: world.vehicles.reduce((sum, { drivenMs }) => sum + drivenMs, 0) / hourMs,
-  };
+
+  async #pass(untilMs: number): Promise<void> {
+    while (await this.#world.time.step(untilMs)) {
+      this.#steps++;
+      this.#invariants.afterStep();
+      this.#refuse();
+    }
+  }
+
+  #violated(violation: Violation): void {
+    const { events } = this.#world;
+    const fault = knownFaults.find((each) => each.isOf(violation, this.#world));
+    if (fault === undefined) {
+      events.note("people", "violation", violation.text);
+      this.#violations.push(violation);
+    } else {
+      events.note("people", "known-fault", fault.name);
+      this.#known.set(fault.name, (this.#known.get(fault.name) ?? 0) + 1);
+    }
+  }
+
+  #refuse(): void {
+    const [violation] = this.#violations;
+    if (violation !== undefined)
+      throw new SimulationFailure(failureText(this.#world, this.#steps, violation));
+  }
+
+  #result(): RunResult {
+    const { seed, events, vehicles } = this.#world;
+    const { devices, days } = this.#plan;
+    return {
+      ...{ seed, devices, days, steps: this.#steps, lines: events.lines, known: this.#known },
+      checked: this.#invariants.checked,
+      digest: events.digest(),
+      drivenHours: vehicles.reduce((sum, { drivenMs }) => sum + drivenMs, 0) / hourMs,
+    };
+  }
 }
 
 function failureText({ seed, events, plan }: World, steps: number, violation: Violation): string {

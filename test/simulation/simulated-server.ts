@@ -56,7 +56,7 @@ export class SimulatedServer {
   #broker: MemoryBroker | undefined;
 
   constructor(
-    private readonly parts: MachineParts,
+    private readonly parts: MachineParts & { readonly releaseAfter: "stored" | "backed-up" },
     private readonly watcher: ServerWatcher,
   ) {
     this.machine = new Machine("server", parts);
@@ -106,7 +106,9 @@ export class SimulatedServer {
 
   async #open(process: Process): Promise<RunningServer> {
     const { files, clock, random, log } = process;
-    const config = serverConfig({ home, fleets: [fleet], tls: "none", limits: { coding: false } });
+    const { releaseAfter } = this.parts;
+    const limits = { coding: false };
+    const config = serverConfig({ home, fleets: [fleet], tls: "none", limits, releaseAfter });
     const opened = await openHome(home, { files, clock, random, log });
     const fleets = openFleets(opened);
     const repository = await fleets.get(fleet, { create: true });

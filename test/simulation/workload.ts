@@ -46,7 +46,7 @@ const online = ({ vehicles }: World): readonly Vehicle[] => vehicles.filter(({ i
 const actions: readonly Action[] = [
   { name: "import", weight: 2, run: (world, server) => world.saveModel(server) },
   { name: "assign", weight: 6, run: assign },
-  { name: "rollback", weight: 3, run: rollBack },
+  { name: "rollback", weight: 4, run: rollBack },
   { name: "rollout", weight: 2, run: rollOut },
   { name: "undo-rollout", weight: 1, run: undoRollout },
   { name: "abort-rollout", weight: 1, run: abortRollout },
@@ -95,7 +95,7 @@ async function rollOut(world: World, { operations, repository }: RunningServer):
       unmeasured: chosen("switch" as const, "fail" as const),
       own: chosen("replace" as const, "keep" as const),
       onFailure: chosen("pause" as const, "undo" as const),
-      timeoutMinutes: 20 + choice.below(120),
+      timeoutMinutes: 10 + choice.below(90),
       soakMinutes: choice.below(20),
     },
   });

@@ -22,6 +22,9 @@ export interface WorldPlan {
   /** Whether devices may run their own models before the server has them. */
   readonly activation: "after-receipt" | "after-outbox";
   readonly keepLast: number;
+  /** When the server releases versions, and when devices take them for released. */
+  readonly releaseAfter: "stored" | "backed-up";
+  readonly releasedWhen: "stored" | "backed-up";
 }
 
 export interface WorldWatcher {
@@ -49,7 +52,7 @@ export class World {
     const { time, events, truth } = this;
     this.choice = new Choice(seed, "world");
     this.server = new SimulatedServer(
-      { seed, time, events },
+      { seed, time, events, releaseAfter: plan.releaseAfter },
       {
         started: (server) => {
           watcher.serverStarted(server);
@@ -66,6 +69,7 @@ export class World {
       "link.coding": "never",
       activation: plan.activation,
       "disk.keepLast": plan.keepLast,
+      "save.releasedWhen": plan.releasedWhen,
     });
     this.vehicles = Array.from(
       { length: plan.devices },
