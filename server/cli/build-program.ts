@@ -1,8 +1,14 @@
-/** The program `stemma` with all its commands, of which the named one is loaded. */
-import { Command } from "commander";
+/**
+ * The program `stemma` with all its commands, of which the named one is loaded and runs; errors become text and an
+ * exit status.
+ */
+import { Command, CommanderError } from "commander";
 import { programVersion } from "../../shared/adapters/program-version.js";
+import { reportError } from "../../shared/cli/command-line.js";
+import { exitStatus } from "../../shared/errors.js";
 import { addNamedCommands, isGroup } from "./command-modules.js";
 import { addGlobalOptions } from "./context.js";
+import { splitLeadingOptions, withLeadingOptions } from "./leading-options.js";
 
 const overview = `
 When something looks wrong:
@@ -14,6 +20,20 @@ Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 verification failed, 5 pa
 130 interrupted.
 Data goes to stdout, everything else to stderr; -o json is for programs.
 `;
+
+/** @returns the exit status; a command that did only a part has set `process.exitCode` itself */
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  try {
+    const { leading, rest } = splitLeadingOptions(argv);
+    const program = await buildProgram(rest);
+    await program.parseAsync([...withLeadingOptions(program, leading, rest)], { from: "user" });
+    return Number(process.exitCode ?? exitStatus.done);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;
+    const form = argv.includes("json") ? "json" : undefined;
+    return reportError(error, form, argv.includes("--verbose"));
+  }
+}
 
 /** The program with the names of all commands, of which the one that the arguments name is loaded. */
 export async function buildProgram(argv: readonly string[]): Promise<Command> {

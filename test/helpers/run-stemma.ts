@@ -15,11 +15,19 @@ export function runStemma(
   args: readonly string[],
   { home }: { readonly home: string },
 ): Promise<ProgramResult> {
+  return runStemmaProcess([...args, "--home", home], { STEMMA_FLEET: "local" });
+}
+
+/** @param environment variables that differ from this process's; undefined: not set */
+export function runStemmaProcess(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<ProgramResult> {
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      [program, "stemma", ...args, "--home", home],
-      { env: { ...process.env, STEMMA_FLEET: "local" }, maxBuffer: 64 * 1024 * 1024 },
+      [program, "stemma", ...args],
+      { env: { ...process.env, ...environment }, maxBuffer: 64 * 1024 * 1024 },
       (error, stdout, stderr) => {
         resolve({
           status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1,

@@ -12,7 +12,7 @@ import type { ServerOperations } from "../../../../server/api/server-operations.
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { fineTunedFamily, type FleetModel } from "../../../helpers/archive-fleet.js";
-import { runStemma } from "../../../helpers/run-stemma.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
 import { temporaryFolder } from "../repository/harness.js";
 
@@ -161,7 +161,7 @@ describe("the command line", () => {
       await writeFile(join(folder, `${name}.safetensors`), await fileOf(tensors));
       assert.equal(
         (
-          await runStemma(
+          await runStemmaHere(
             [
               "model",
               "import",
@@ -176,22 +176,24 @@ describe("the command line", () => {
         0,
       );
     }
-    const planned = await runStemma(
+    const planned = await runStemmaHere(
       ["storage", "plan", "--budget", "none", "--search", "300ms", "--out", file],
       { home },
     );
     assert.equal(planned.status, 0, planned.stderr);
     assert.match(planned.stdout, /as differences: \d+ tensors/);
     assert.match(planned.stdout, /^found by  /m);
-    const dry = await runStemma(["storage", "apply", "--plan", file, "--dry-run", "-o", "json"], { home });
+    const dry = await runStemmaHere(["storage", "apply", "--plan", file, "--dry-run", "-o", "json"], {
+      home,
+    });
     const { report } = JSON.parse(dry.stdout) as { report: { left: number; rewritten: number } };
     assert.ok(report.left > 0 && report.rewritten === 0);
-    const applied = await runStemma(["storage", "apply", "--plan", file], { home });
+    const applied = await runStemmaHere(["storage", "apply", "--plan", file], { home });
     assert.equal(applied.status, 0, applied.stderr);
     assert.match(applied.stdout, /tensors rewritten/);
     assert.match(applied.stdout, /predicted/);
     for (const { name, tensors } of models) {
-      await runStemma(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], {
+      await runStemmaHere(["model", "recover", name, "--file", join(folder, "back.safetensors"), "--force"], {
         home,
       });
       assert.equal(
@@ -199,7 +201,7 @@ describe("the command line", () => {
         0,
       );
     }
-    assert.equal((await runStemma(["storage", "check"], { home })).status, 0);
+    assert.equal((await runStemmaHere(["storage", "check"], { home })).status, 0);
     for (const [args, status] of [
       [["--budget", "0.5x"], 2],
       [["--scheme", "odd"], 2],
@@ -209,7 +211,11 @@ describe("the command line", () => {
       [["--disk", "much"], 2],
       [["--time", "soon"], 2],
     ] as const) {
-      assert.equal((await runStemma(["storage", "apply", ...args], { home })).status, status, args.join(" "));
+      assert.equal(
+        (await runStemmaHere(["storage", "apply", ...args], { home })).status,
+        status,
+        args.join(" "),
+      );
     }
   });
 });

@@ -1,34 +1,24 @@
 /** Servers by name: which one a command talks to, with which token. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
+import { runStemmaWith } from "../../../helpers/run-stemma-here.js";
 import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
-
-const program = fileURLToPath(new URL("../../../../server/cli/main.js", import.meta.url));
 
 describe("contexts", () => {
   let folder: string;
   let server: TestServer;
-  const run = (
+  const run = async (
     args: readonly string[],
     more: Readonly<Record<string, string>> = {},
-  ): Promise<{ readonly status: number | null; readonly text: string }> =>
-    new Promise((resolve) => {
-      const { STEMMA_HOME: _, STEMMA_FLEET: __, STEMMA_TOKEN: ___, ...environment } = process.env;
-      const child = spawn(process.execPath, [program, ...args], {
-        env: { ...environment, HOME: folder, XDG_CONFIG_HOME: join(folder, "config"), ...more },
-      });
-      let text = "";
-      for (const out of [child.stdout, child.stderr])
-        out.setEncoding("utf8").on("data", (piece: string) => (text += piece));
-      child.on("close", (status) => {
-        resolve({ status, text });
-      });
-    });
+  ): Promise<{ readonly status: number; readonly text: string }> => {
+    const none = { STEMMA_HOME: undefined, STEMMA_FLEET: undefined, STEMMA_TOKEN: undefined };
+    const own = { HOME: folder, XDG_CONFIG_HOME: join(folder, "config") };
+    const { status, stdout, stderr } = await runStemmaWith(args, { ...none, ...own, ...more });
+    return { status, text: stdout + stderr };
+  };
   const good = async (args: readonly string[], more?: Readonly<Record<string, string>>): Promise<string> => {
     const { status, text } = await run(args, more);
     assert.equal(status, 0, text);

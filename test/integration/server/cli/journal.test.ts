@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { tinyImport } from "../../../helpers/agent-fixtures.js";
 import { withTokens } from "../../../helpers/home-with-tokens.js";
-import { runStemma } from "../../../helpers/run-stemma.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 
 interface Head {
   readonly length: number;
@@ -19,7 +19,7 @@ describe("the journal on the command line", () => {
   const at = (name: string): string => join(folder, name);
   /** @returns what it printed; the error's text where its exit status is the expected one */
   const run = async (home: string, args: readonly string[], status = 0): Promise<string> => {
-    const ended = await runStemma([...args], { home: at(home) });
+    const ended = await runStemmaHere([...args], { home: at(home) });
     assert.equal(ended.status, status, ended.stderr + ended.stdout);
     return status === 0 ? ended.stdout : ended.stderr;
   };

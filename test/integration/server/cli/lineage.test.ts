@@ -7,7 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { fileOfBytes, readSafetensors } from "../../../../shared/tensor/safetensors.js";
 import { tensorOfSource } from "../../../../shared/tensor/tensor.js";
 import { tinyImport } from "../../../helpers/agent-fixtures.js";
-import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
+import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 
 interface TensorBytes {
   readonly name: string;
@@ -27,7 +27,7 @@ async function tensorsIn(path: string): Promise<readonly TensorBytes[]> {
 describe("relatives on the command line", () => {
   let folder: string;
   const at = (name: string): string => join(folder, name);
-  const run = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home: at("home") });
+  const run = async (...args: string[]): Promise<ProgramResult> => runStemmaHere(args, { home: at("home") });
   const good = async (...args: string[]): Promise<string> => {
     const ended = await run(...args);
     assert.equal(ended.status, 0, ended.stderr);

@@ -7,8 +7,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ExportedModelJson } from "../../../../shared/model/model-json-export.js";
-import { startServer } from "../../../../server/main.js";
-import { silentLog } from "../../../../shared/adapters/node-ports.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { opaqueModelSource } from "../../../../shared/save/model-source.js";
 import type { ModelSource } from "../../../../shared/model/model.js";
@@ -16,14 +14,15 @@ import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { openRepository } from "../../../../server/repository/open-repository.js";
 import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { collectBytes, tinyImport } from "../../../helpers/agent-fixtures.js";
-import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
+import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
+import { startTestServer } from "../../../helpers/test-server.js";
 
 describe("models on the command line", () => {
   let folder: string;
   let home: string;
   /** Has a version with checkpoints and an optimizer's state. */
   let trainedHome: string;
-  const run = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home });
+  const run = async (...args: string[]): Promise<ProgramResult> => runStemmaHere(args, { home });
   const good = async (...args: string[]): Promise<ProgramResult> => {
     const ended = await run(...args);
     assert.equal(ended.status, 0, ended.stderr);
@@ -54,7 +53,7 @@ describe("models on the command line", () => {
 
   it("logs what a model was trained from, a page of it where one is asked for", async () => {
     const own = join(folder, "logged");
-    const stemma = async (...args: string[]): Promise<ProgramResult> => runStemma(args, { home: own });
+    const stemma = async (...args: string[]): Promise<ProgramResult> => runStemmaHere(args, { home: own });
     for (const seed of ["1", "2", "3"])
       await stemma(
         ...["model", "import", join(folder, `${seed}.safetensors`), "--name", "chain"],
@@ -104,7 +103,7 @@ describe("models on the command line", () => {
     it(`recovers a checkpoint, and the optimizer's state beside a model, at ${where}`, async () => {
       await atServer(where === "its server", trainedHome, async () => {
         const recover = (...args: string[]): Promise<ProgramResult> =>
-          runStemma(["model", "recover", "trained", ...args], { home: trainedHome });
+          runStemmaHere(["model", "recover", "trained", ...args], { home: trainedHome });
         const out = await mkdtemp(join(folder, "parts-"));
         const file = join(out, "soh.safetensors");
         assert.equal((await recover("--checkpoint", "20", "--file", file)).status, 0);
@@ -201,10 +200,10 @@ async function saveTrained(home: string): Promise<void> {
 
 async function atServer(isServed: boolean, home: string, work: () => Promise<void>): Promise<void> {
   if (!isServed) return work();
-  const server = await startServer({ home, fleets: ["local"], mqttPort: 0, httpPort: 0 }, silentLog());
+  const server = await startTestServer({ home, fleets: ["local"] });
   try {
     await work();
   } finally {
-    await server.close();
+    await server.handle.close();
   }
 }

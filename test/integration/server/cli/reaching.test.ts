@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { awaitLocalServer, runningServerFile } from "../../../../server/http/local-server.js";
 import { parseEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { runStemma } from "../../../helpers/run-stemma.js";
 import { startServerProcess } from "../../../../server/simulation/server-process.js";
 import { startTestServer } from "../../../helpers/test-server.js";
@@ -31,7 +32,7 @@ describe("reaching a server", () => {
     });
     try {
       const file = join(folder, "public.json");
-      const enrolled = await runStemma(
+      const enrolled = await runStemmaHere(
         ["device", "enroll", "car", "--token", "--line", "l", "--file", file],
         { home },
       );
@@ -42,7 +43,7 @@ describe("reaching a server", () => {
     } finally {
       await server.kill("SIGTERM");
     }
-    const refused = await runStemma(["server", "--public-url", "stemma.example"], { home });
+    const refused = await runStemmaHere(["server", "--public-url", "stemma.example"], { home });
     assert.deepEqual([refused.status, refused.stderr.includes("[USAGE]")], [2, true]);
   });
 
@@ -51,17 +52,20 @@ describe("reaching a server", () => {
     const file = join(folder, "car.json");
     const listen = { tls: "none" };
     await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, listen }));
-    const enrolled = await runStemma(["device", "enroll", "car", "--token", "--line", "l", "--file", file], {
-      home,
-    });
+    const enrolled = await runStemmaHere(
+      ["device", "enroll", "car", "--token", "--line", "l", "--file", file],
+      {
+        home,
+      },
+    );
     assert.match(enrolled.stderr, /mqtt:\/\/127\.0\.0\.1:1883 .*--public-url/);
     const first = await enrolmentIn(file);
     const settings = { format: 1, listen, enrolment: { mqttUrls: ["mqtt://new.example:1883"] } };
     await writeFile(join(home, "server.json"), JSON.stringify(settings));
-    const dry = await runStemma(["device", "enroll", "car", "--readdress", file, "--dry-run"], { home });
+    const dry = await runStemmaHere(["device", "enroll", "car", "--readdress", file, "--dry-run"], { home });
     assert.equal(dry.status, 0, dry.stderr);
     assert.deepEqual(await enrolmentIn(file), first);
-    const readdressed = await runStemma(["device", "enroll", "car", "--readdress", file], { home });
+    const readdressed = await runStemmaHere(["device", "enroll", "car", "--readdress", file], { home });
     assert.equal(readdressed.status, 0, readdressed.stderr);
     const moved = await enrolmentIn(file);
     const { checksum } = moved;
@@ -69,12 +73,12 @@ describe("reaching a server", () => {
     assert.deepEqual(moved, { ...first, mqtt: settings.enrolment.mqttUrls, checksum });
 
     const second = join(folder, "second.json");
-    await runStemma(["device", "enroll", "car", "--token", "--line", "l", "--file", second], { home });
+    await runStemmaHere(["device", "enroll", "car", "--token", "--line", "l", "--file", second], { home });
     for (const [device, old] of [
       ["car", file],
       ["van", second],
     ] as const) {
-      const refused = await runStemma(["device", "enroll", device, "--readdress", old], { home });
+      const refused = await runStemmaHere(["device", "enroll", device, "--readdress", old], { home });
       assert.notEqual(refused.status, 0);
       assert.match(refused.stderr, /ENROLMENT_INVALID|DEVICE_UNKNOWN/);
     }
@@ -85,11 +89,11 @@ describe("reaching a server", () => {
     await once(other, "listening");
     const taken = String((other.address() as AddressInfo).port);
     try {
-      for (const ports of [
-        ["--mqtt-port", taken, "--http-port", "0"],
-        ["--mqtt-port", "0", "--http-port", taken],
-      ]) {
-        const refused = await runStemma(["server", ...ports], { home: await newHome() });
+      for (const [run, ...ports] of [
+        [runStemma, "--mqtt-port", taken, "--http-port", "0"],
+        [runStemmaHere, "--mqtt-port", "0", "--http-port", taken],
+      ] as const) {
+        const refused = await run(["server", ...ports], { home: await newHome() });
         assert.equal(refused.status, 1);
         assert.match(refused.stderr, new RegExp(`port ${taken} .*\\[PORT_TAKEN\\]`));
       }

@@ -1,39 +1,17 @@
 /** Holds, rules and recovered files on the command line, without a server and with one. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
 import { noiseBytes } from "../../../helpers/noise-bytes.js";
-import { startServerProcess } from "../../../../server/simulation/server-process.js";
+import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
+import { startTestServer } from "../../../helpers/test-server.js";
 
-const program = fileURLToPath(new URL("../../../helpers/bundled-program.mjs", import.meta.url));
-
-interface Ended {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-function stemma(home: string, ...args: readonly string[]): Promise<Ended> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [program, "stemma", ...args, "--home", home],
-      { env: { ...process.env, STEMMA_FLEET: "local" } },
-      (error, stdout, stderr) => {
-        resolve({
-          status: typeof error?.code === "number" ? error.code : error === null ? 0 : -1,
-          stdout,
-          stderr,
-        });
-      },
-    );
-  });
-}
+const stemma = (home: string, ...args: readonly string[]): Promise<ProgramResult> =>
+  runStemmaHere(args, { home });
 async function modelFile(path: string, seed: number): Promise<void> {
   const bytes = noiseBytes(4_000, seed);
   const pieces: Uint8Array[] = [];
@@ -74,7 +52,7 @@ test("hold, set, dry run, apply and recover give the same with and without a ser
     /held +by \S+@\S+ \(command\) since .*: incident 7/,
   );
 
-  const server = await startServerProcess(home, "local");
+  const server = await startTestServer({ home, fleets: ["local"] });
   try {
     assert.match((await stemma(home, "model", "list")).stdout, /soh:2 .* held/);
     assert.equal((await stemma(home, "storage", "retention", "set", "90 bananas")).status, 2);
@@ -104,7 +82,7 @@ test("hold, set, dry run, apply and recover give the same with and without a ser
       "soh:1\nsoh:3\n",
     );
   } finally {
-    await server.kill("SIGTERM");
+    await server.handle.close();
   }
 
   const shown = await stemma(home, "model", "show", "soh:1");

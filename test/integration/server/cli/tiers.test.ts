@@ -11,7 +11,7 @@ import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor, type Tensor } from "../../../../shared/tensor/tensor.js";
 import { memberOf } from "../../../helpers/coded-tensors.js";
 import { hasCode } from "../../../helpers/object-stores.js";
-import { runStemma } from "../../../helpers/run-stemma.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
 import { temporaryFolder } from "../repository/harness.js";
 
@@ -90,7 +90,7 @@ it("moves to a tier and back, in process and through a server, which starts and 
   assert.equal((await again.tiers())[0]?.error?.code, "TIER_UNREACHABLE");
   await assertSame(again, testFleet, [3]);
   await assert.rejects(tensorBytes(again, "m:1", testFleet), hasCode("TIER_UNREACHABLE"));
-  const check = await runStemma(["storage", "check", "--fleet", testFleet], { home: server.home });
+  const check = await runStemmaHere(["storage", "check", "--fleet", testFleet], { home: server.home });
   assert.equal(check.status, exitStatus.partly, check.stdout + check.stderr);
   assert.match(check.stdout, /not looked at: 2 tensors/);
   await assert.rejects(again.removeTier({ tier: "cold" }), hasCode("TIER_UNREACHABLE"));

@@ -10,7 +10,7 @@ import type { ServerOptions } from "../../../../server/configuration/config.js";
 import { startServer, type ServerHandle } from "../../../../server/main.js";
 import { WaitableLog } from "../../../helpers/agent-fixtures.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
-import { runStemma } from "../../../helpers/run-stemma.js";
+import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
 
 const fleet = "cars";
 
@@ -79,8 +79,8 @@ test("contexts keep the authority of a server", async (t) => {
   await serve(join(home, "server"), async ({ httpUrl }) => {
     const ca = join(home, "server", "authority.pem");
     process.env["STEMMA_TOKEN"] = await readHttpToken(join(home, "server"));
-    const add = (file: string): ReturnType<typeof runStemma> =>
-      runStemma(["context", "add", "prod", "--at", httpUrl, "--ca", file], { home: join(home, "none") });
+    const add = (file: string): ReturnType<typeof runStemmaHere> =>
+      runStemmaHere(["context", "add", "prod", "--at", httpUrl, "--ca", file], { home: join(home, "none") });
     assert.match((await add(join(home, "missing.pem"))).stderr, /FILE_MISSING/);
     assert.match((await add(join(home, "server", "http-token"))).stderr, /\[USAGE\]/);
     const added = await add(ca);

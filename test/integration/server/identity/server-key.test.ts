@@ -19,7 +19,7 @@ import { nodeRandom, silentLog } from "../../../../shared/adapters/node-ports.js
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { loadEnrolment, sealEnrolment, type Enrolment } from "../../../../shared/trust/enrolment.js";
 import { fakeTraining, testProfile, WaitableLog } from "../../../helpers/agent-fixtures.js";
-import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
+import { runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { ScriptedDevice } from "../../../helpers/scripted-device.js";
 import { startTestServer, testFleet, type TestServer } from "../../../helpers/test-server.js";
 
@@ -259,7 +259,7 @@ test("the journal, kept heads and backups go on across a change", async (t) => {
   const one = await Fixture.start(t);
   const { home } = one.server;
   const run = async (...args: string[]): Promise<ProgramResult> =>
-    runStemma([...args, "--fleet", testFleet], { home });
+    runStemmaHere([...args, "--fleet", testFleet], { home });
   const good = async (...args: string[]): Promise<string> => {
     const { status, stdout, stderr } = await run(...args);
     assert.equal(status, 0, stderr);
@@ -292,8 +292,8 @@ test("the journal, kept heads and backups go on across a change", async (t) => {
   );
   await good("storage", "backup", backup, "--plain-key");
   const restored = join(one.folder, "restored");
-  assert.equal((await runStemma(["storage", "restore", backup], { home: restored })).status, 0);
-  const shown = await runStemma(["server-key", "show", "-o", "json"], { home: restored });
+  assert.equal((await runStemmaHere(["storage", "restore", backup], { home: restored })).status, 0);
+  const shown = await runStemmaHere(["server-key", "show", "-o", "json"], { home: restored });
   assert.deepEqual(
     [present, [key]],
     [
@@ -320,7 +320,7 @@ test("a device with a token goes on with its file written again", async (t) => {
   await home.close();
   await one.server.restart({ deviceTokens: true });
   await assert.rejects(one.dial("old"), { ...refused, message: /--readdress/ });
-  const { status, stderr } = await runStemma(
+  const { status, stderr } = await runStemmaHere(
     ["device", "enroll", "old", "--readdress", file, "--fleet", testFleet],
     { home: one.server.home },
   );
