@@ -71,6 +71,11 @@ export function addServiceRoutes(
     const text = await metrics.metrics();
     return reply.type(metrics.contentType).send(text);
   });
-  const description = JSON.stringify(describeApi(programVersion()));
-  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(description));
+  app.get("/openapi.json", (_request, reply) => reply.type("application/json").send(apiDescription()));
+}
+
+/** Made at the first request: making it takes a quarter of a server's start, and few servers are asked. */
+let description: string | undefined;
+function apiDescription(): string {
+  return (description ??= JSON.stringify(describeApi(programVersion())));
 }
