@@ -1,10 +1,11 @@
 /**
  * Runs commands of the `stemma` program in the process of the test, where a process of its own is not what is tested:
  * starting one takes ten times as long as most commands. With STEMMA_TEST_FULL each command is a process, as with
- * `runStemma`. Commands that start a program of their own (agent, server, demo, console) write past this: use
- * `runStemma` for them.
+ * `runStemma`. Commands that start a program of their own (demo, console) write past this, and those that run until a
+ * signal (server, agent run) end with the test's process only: use `runStemma` for them.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { runAgentProgram } from "../../agent/cli/agent-program.js";
 import { runCommandLine } from "../../server/cli/build-program.js";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
 import { runStemmaProcess, type ProgramResult } from "./run-stemma.js";
@@ -35,6 +36,19 @@ export function runStemmaWith(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<ProgramResult> {
   if (process.env["STEMMA_TEST_FULL"] === "1") return runStemmaProcess(args, environment);
+  return runHere(() => runCommandLine(args), environment);
+}
+
+/** A command of the agent: what follows `stemma agent` on a command line. */
+export function runAgentHere(args: readonly string[]): Promise<ProgramResult> {
+  if (process.env["STEMMA_TEST_FULL"] === "1") return runStemmaProcess(["agent", ...args], {});
+  return runHere(() => runAgentProgram(args), {});
+}
+
+function runHere(
+  command: () => Promise<number>,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<ProgramResult> {
   return queue.run(async () => {
     catchOutput("stdout");
     catchOutput("stderr");
@@ -43,7 +57,7 @@ export function runStemmaWith(
     const restore = setEnvironment(environment);
     process.exitCode = undefined;
     try {
-      const status = await running.run(written, () => runCommandLine(args));
+      const status = await running.run(written, command);
       const textOf = (parts: readonly Buffer[]): string => Buffer.concat(parts).toString();
       return { status, stdout: textOf(written.stdout), stderr: textOf(written.stderr) };
     } finally {
@@ -74,14 +88,17 @@ function catchOutput(name: keyof Written): void {
   if (caught.has(name)) return;
   caught.add(name);
   const stream = process[name];
-  const write = stream.write.bind(stream) as (...args: readonly unknown[]) => boolean;
+  const write = stream.write.bind(stream) as (
+    chunk: string | Uint8Array,
+    ...rest: readonly unknown[]
+  ) => boolean;
   const writeOrKeep = (chunk: string | Uint8Array, ...rest: readonly unknown[]): boolean => {
     const written = running.getStore();
     if (written === undefined) return write(chunk, ...rest);
     written[name].push(Buffer.from(chunk));
     const onWritten = rest.at(-1);
-    if (typeof onWritten === "function") process.nextTick(onWritten as () => void);
+    if (typeof onWritten === "function") process.nextTick(onWritten);
     return true;
   };
-  stream.write = writeOrKeep as typeof stream.write;
+  stream.write = writeOrKeep;
 }

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
+import { runAgentHere } from "../../helpers/run-stemma-here.js";
 import { startTestServer } from "../../helpers/test-server.js";
 
 const program = fileURLToPath(new URL("../../helpers/bundled-program.mjs", import.meta.url));
@@ -56,18 +57,18 @@ describe("stemma agent", () => {
     assert.equal(help.status, 0);
     for (const command of ["run", "status", "train", "samples", "activate", "inbox"])
       assert.match(help.out, new RegExp(command));
-    assert.equal((await start(["dance"])).status, 2);
-    assert.equal((await start(["status", "--home", home, "-o", "xml"])).status, 2);
+    assert.equal((await runAgentHere(["dance"])).status, 2);
+    assert.equal((await runAgentHere(["status", "--home", home, "-o", "xml"])).status, 2);
     const nobody = await start(["status", "--home", home]);
     assert.equal(nobody.status, 1);
     assert.match(nobody.err, /AGENT_UNREACHABLE/);
-    const missing = await start(["run", "--home", home]);
+    const missing = await runAgentHere(["run", "--home", home]);
     assert.equal(missing.status, 3);
-    assert.match(missing.err, /FILE_MISSING/);
+    assert.match(missing.stderr, /FILE_MISSING/);
     await writeFile(join(home, "enrolment.json"), '{"kind": "stemma-enrolment"}');
-    const broken = await start(["run", "--home", home]);
+    const broken = await runAgentHere(["run", "--home", home]);
     assert.equal(broken.status, 2);
-    assert.match(broken.err, /ENROLMENT_INVALID/);
+    assert.match(broken.stderr, /ENROLMENT_INVALID/);
   });
 
   it("runs without its server, answers on its sockets, and exits cleanly on SIGTERM", async (t) => {
@@ -76,15 +77,19 @@ describe("stemma agent", () => {
     const enrolment = await server.enroll("v1", ["cam"]);
     await server.remove();
     await writeFile(join(home, "enrolment.json"), JSON.stringify(enrolment));
+    const ask = async (...args: readonly string[]): Promise<Ended> => {
+      const { status, stdout, stderr } = await runAgentHere([...args, "--home", home]);
+      return { status, out: stdout, err: stderr };
+    };
     let asked: Promise<readonly Ended[]> | undefined;
     const ended = await start(["run", "--home", home, "--log", "json"], (text, kill) => {
       if (asked !== undefined || !text.includes('"disconnected"')) return;
       asked = Promise.all([
-        start(["status", "--home", home, "-o", "json"]),
+        ask("status", "-o", "json"),
         start(["samples", "cam", "--home", home], undefined, '{"label": 1, "values": [1, 2]}\n'),
         start(["samples", "cam", "--home", home], undefined, '{"label": 1}\n'),
-        start(["train", "cam", "--home", home]),
-        start(["run", "--home", home]),
+        ask("train", "cam"),
+        ask("run"),
       ]).finally(() => {
         kill("SIGTERM");
       });

@@ -7,21 +7,22 @@ import { after, before, describe, it } from "node:test";
 import { parseManifest } from "../../../../server/cli/invite-many.js";
 import { nodeFiles } from "../../../../shared/files/node-files.js";
 import { loadEnrolment } from "../../../../shared/trust/enrolment.js";
-import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
-import { runStemma, type ProgramResult } from "../../../helpers/run-stemma.js";
+import { runAgentHere, runStemmaHere, type ProgramResult } from "../../../helpers/run-stemma-here.js";
 import { startTestServer, type TestServer } from "../../../helpers/test-server.js";
 
 const manifest = "device,lines,profile\ncar-1,soh cam,generic\n# a comment\n\ncar-2,soh,\r\ncar-3,,\n";
 
-/** Commands of the agent are a program of its own. */
-function runHereOrAgent(args: readonly string[], home: string): Promise<ProgramResult> {
-  return args[0] === "agent" ? runStemma(args, { home }) : runStemmaHere(args, { home });
+/** The agent has a program of its own, and a home of its own. */
+function runHereOrAgent(args: readonly string[], home: string, folder: string): Promise<ProgramResult> {
+  return args[0] === "agent"
+    ? runAgentHere([...args.slice(1), "--home", join(folder, "agent")])
+    : runStemmaHere(args, { home });
 }
 
 describe("invitations on the command line", () => {
   let server: TestServer;
   let folder: string;
-  const run = (...args: string[]): Promise<ProgramResult> => runHereOrAgent(args, server.home);
+  const run = (...args: string[]): Promise<ProgramResult> => runHereOrAgent(args, server.home, folder);
   /** The counts that the command answers. */
   async function inviteAll(): Promise<unknown> {
     const to = join(folder, "invitations");
@@ -91,7 +92,7 @@ describe("the invitation of a batch on the command line", () => {
     });
     const path = (name: string): string => join(folder, name);
     const run = async (status: number, ...args: string[]): Promise<string> => {
-      const result = await runHereOrAgent(args, server.home);
+      const result = await runHereOrAgent(args, server.home, folder);
       assert.equal(result.status, status, `${result.stderr}${result.stdout}`);
       return result.stdout + result.stderr;
     };

@@ -1,0 +1,59 @@
+/** The commands of `stemma agent`: runs one, turns errors into text and exit status. */
+import { Command, CommanderError } from "commander";
+import { reportError } from "../../shared/cli/command-line.js";
+import { exitStatus } from "../../shared/errors.js";
+import { addActivate } from "./commands/activate.js";
+import { addEnrol } from "./commands/enrol.js";
+import { addRun } from "./commands/run.js";
+import { addSamples } from "./commands/samples.js";
+import { addSave } from "./commands/save.js";
+import { addStatus } from "./commands/status.js";
+import { addSuggest } from "./commands/suggest.js";
+import { addTrust } from "./commands/trust.js";
+import { addTrain } from "./commands/train.js";
+import { addCommonOptions } from "./common-options.js";
+
+function buildProgram(onStatus: (status: number) => void): Command {
+  const program = new Command("stemma agent").description(
+    "the agent on a device: fine-tunes its models on what it observes, reports them, takes models from its server",
+  );
+  program
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .showHelpAfterError("(add --help to see how the command is used)");
+  program.addHelpText(
+    "after",
+    "\nThe device's software submits samples at <home>/run/samples.sock or as files in " +
+      "<home>/inbox/<line>/,\nmodels at <home>/run/models.sock, and reads the model to use below " +
+      "<home>/current/<line> (see docs/reference/current.md).\n",
+  );
+  addRun(program, onStatus);
+  addEnrol(program);
+  addStatus(program);
+  addTrain(program);
+  addSamples(program);
+  addSave(program);
+  addActivate(program);
+  addSuggest(program);
+  addTrust(program);
+  for (const command of program.commands) {
+    addCommonOptions(command);
+    for (const each of [command, ...command.commands]) each.exitOverride();
+  }
+  return program;
+}
+
+/** @returns the exit status */
+export async function runAgentProgram(argv: readonly string[]): Promise<number> {
+  let status: number = exitStatus.done;
+  try {
+    await buildProgram((ended) => {
+      status = ended;
+    }).parseAsync([...argv], { from: "user" });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitStatus.done : exitStatus.usage;
+    const form = argv.includes("json") ? "json" : undefined;
+    return reportError(error, form, argv.includes("--verbose"));
+  }
+}
