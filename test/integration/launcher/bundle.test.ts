@@ -60,33 +60,3 @@ test("what one writes the other reads, and both give the same bytes", async () =
   assert.equal(ended.status, 0, ended.stderr);
   assert.deepEqual((await readFile(recovered)).subarray(-12), (await readFile(model)).subarray(-12));
 });
-
-test("errors keep their code and exit status, help and version their text", async () => {
-  for (const args of [
-    ["model", "show", "absent", "--home", "none"],
-    ["modle"],
-    ["--help"],
-    ["--version"],
-    ["recipe", "list", "-o", "yaml"],
-  ]) {
-    const [bundled, single] = await Promise.all(programs.map((program) => run(program, ...args)));
-    assert.deepEqual(bundled, single, args.join(" "));
-  }
-});
-
-test("a plan is made in a worker thread from the bundle", async () => {
-  const home = ["--home", join(folder, "home")];
-  const planned = await run(programs[0], "storage", "plan", "-o", "json", ...home);
-  assert.equal(planned.status, 0, planned.stderr);
-});
-
-test("a model is trained in a child process from the bundle", async () => {
-  const home = ["--home", join(folder, "home")];
-  const added = await run(programs[0], "data", "add", "cells", "-", "--kind", "battery-simulated", ...home);
-  assert.equal(added.status, 0, added.stderr);
-  const order = ["--recipe", "battery-soh", "--data", "cells", "--name", "soh", "--set", "epochs=1"];
-  const trained = await run(programs[0], "model", "train", ...order, ...home);
-  assert.equal(trained.status, 0, trained.stderr);
-  const checked = await run(programs[0], "storage", "check", "-o", "json", ...home);
-  assert.equal(checked.status, 0, checked.stderr);
-});

@@ -5,13 +5,11 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "node:test";
-import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
 import { workFolderOf } from "../../../../server/context/work-folder.js";
 import type { ServerOperations } from "../../../../server/api/server-operations.js";
 import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
 import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
 async function importOpaque(operations: ServerOperations, fleet: string): Promise<void> {
   const pieces: Uint8Array[] = [];
@@ -89,85 +87,37 @@ it("measures what the training measured, refuses models that it cannot run, and 
       await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "shapes", ...wrong }), {
         code: "USAGE",
       });
-    const stop = new AbortController();
-    const stopped = operations.evaluate(
-      { fleet, model: "pictures", data: "shapes" },
-      { signal: stop.signal },
-    );
-    stop.abort();
-    await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
-    assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
-    assert.equal((await operations.models({ fleet })).length, 2, "no version was saved");
-    const listed = await operations.evaluations({ fleet });
-    assert.deepEqual(
-      listed.map(({ evaluation, metric, measures }) => ({ evaluation, metric, measures })),
-      [{ evaluation: report.stored, metric: report.metric, measures: report.evaluation }],
-      "one evaluation was to be stored",
-    );
-  } finally {
-    await operations.close();
-    await rm(home, { recursive: true, force: true });
-  }
-});
-
-it("gives the same answers through a server as in process", async () => {
-  const server = await startTestServer();
-  try {
-    const operations = connectOperations({ socketPath: server.handle.socketPath }, 20);
-    const fleet = testFleet;
-    await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
-    const { result } = await operations.train({
-      fleet,
-      recipe: "battery-soh",
-      data: "cells",
-      name: "soh",
-      seed: "3",
-      parameters: { epochs: 1 },
-    });
-    const report = await operations.evaluate({ fleet, model: "soh", data: "cells" });
-    assert.deepEqual([report.metric.name, report.metric.value], [result.metric!.name, result.metric!.after]);
-    assert.deepEqual(report.evaluation, result.evaluation?.after);
-    const stored = await operations.evaluate({
-      fleet,
-      model: "soh",
-      data: "cells",
-      limit: 7,
-      predictions: true,
-    });
-    const details = await operations.evaluation({ fleet, evaluation: stored.stored!, rows: 100 });
-    const errors = details.predictions!.rows.map(([value]) => value);
-    assert.equal(errors.length, 7, "a prediction for each sample");
-    const { actual, targets } = details.predictions!;
-    assert.equal(targets, 1);
-    const mean = errors.reduce<number>((sum, value, i) => sum + Math.abs(value! - actual[i]![0]!), 0) / 7;
-    assert.ok(stored.evaluation.task === "regression");
-    assert.ok(Math.abs(mean - stored.evaluation.meanAbsoluteError) < 1e-6, "they are the true labels");
-    assert.ok(errors.every((value) => typeof value === "number"));
-    assert.deepEqual(details.measures, stored.evaluation);
-    assert.deepEqual(
-      [details.data.content, details.data.name, details.data.reader, details.data.evaluated],
-      [result.datasetHash, "cells", "battery-simulated", 7],
-    );
-    assert.equal(details.root, (await operations.model({ fleet, model: "soh" })).record.root);
-    assert.match(details.by ?? "", /socket/);
-    await assert.rejects(
-      operations.evaluate({ fleet, model: "soh", data: "cells", predictions: true, store: false }),
-      { code: "USAGE" },
-    );
-    await operations.pushDataset({ fleet, name: "cells" });
-    const fromStore = await operations.evaluate({ fleet, model: "soh", data: result.datasetHash });
-    assert.deepEqual(fromStore.evaluation, report.evaluation, "data by their content hash");
-    await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "0".repeat(64) }), {
-      code: "DATASET_UNKNOWN",
-    });
-    await assert.rejects(operations.evaluate({ fleet, model: "soh", data: "cells", limit: -1 }), {
-      code: "USAGE",
-    });
-    const gone = new AbortController();
-    const left = operations.evaluate({ fleet, model: "soh", data: "cells" }, { signal: gone.signal });
-    gone.abort();
-    await assert.rejects(left, { code: "INTERRUPTED" });
-  } finally {
-    await server.remove();
-  }
-});
+      await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "cells" }), {
+        code: "ARCHITECTURE_MISMATCH",
+      });
+      await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "nothing" }), {
+        code: "DATASET_UNKNOWN",
+      });
+      await assert.rejects(operations.evaluate({ fleet, model: "nothing", data: "shapes" }), {
+        code: "MODEL_NOT_FOUND",
+      });
+      for (const wrong of [{ top: 0 }, { limit: 0.5 }, { limit: NaN }])
+        await assert.rejects(operations.evaluate({ fleet, model: "pictures", data: "shapes", ...wrong }), {
+          code: "USAGE",
+        });
+      const stop = new AbortController();
+      const stopped = operations.evaluate(
+        { fleet, model: "pictures", data: "shapes" },
+        { signal: stop.signal },
+      );
+      stop.abort();
+      await assert.rejects(stopped, { code: "TRAINING_STOPPED" });
+      assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
+      assert.equal((await operations.models({ fleet })).length, 2, "no version was saved");
+      const listed = await operations.evaluations({ fleet });
+      assert.deepEqual(
+        listed.map(({ evaluation, metric, measures }) => ({ evaluation, metric, measures })),
+        [{ evaluation: report.stored, metric: report.metric, measures: report.evaluation }],
+        "one evaluation was to be stored",
+      );
+    } finally {
+      await operations.close();
+      await rm(home, { recursive: true, force: true });
+    }
+  },
+);

@@ -132,11 +132,7 @@ async function startFleet(t: TestContext): Promise<Fleet> {
   };
 }
 
-const takesLong = {
-  skip: process.env["STEMMA_TEST_FULL"] === "1" ? false : "takes long; set STEMMA_TEST_FULL=1",
-};
-
-describe("a search on devices", () => {
+describe("a search on devices", { timeout: 120_000 }, () => {
   it("trains every candidate on a device, and measures it on the server", async (t) => {
     const { server, addAgent, search, lost } = await startFleet(t);
     await Promise.all([addAgent("v1"), addAgent("v2")]);
@@ -198,7 +194,7 @@ describe("a search on devices", () => {
     assert.deepEqual([...done.values()].at(-1)?.device, "honest");
   });
 
-  it("goes on without a device that cannot train, and ends where none is left", takesLong, async (t) => {
+  it("goes on without a device that cannot train, and ends where none is left", async (t) => {
     const { addAgent, search, lost } = await startFleet(t);
     const fails: AgentPorts["train"] = () =>
       Promise.reject(new StemmaError("DATASET_EMPTY", "There are no images here."));
@@ -211,7 +207,7 @@ describe("a search on devices", () => {
     assert.ok([...done.values()].every(({ device }) => device === "v2"));
   });
 
-  it("counts a candidate whose numbers overflow as failed, and keeps its device", takesLong, async (t) => {
+  it("counts a candidate whose numbers overflow as failed, and keeps its device", async (t) => {
     const { addAgent, search, lost } = await startFleet(t);
     let trainings = 0;
     await addAgent("v1", (job, options) => {
