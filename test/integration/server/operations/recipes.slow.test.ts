@@ -1,0 +1,40 @@
+/** Trials of a fleet's own recipes. */
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { checkRecipe, tryRecipe } from "../../../../server/training/check-recipe.js";
+import { nodeClock } from "../../../../shared/adapters/node-ports.js";
+import { scaffold } from "../../../../shared/train/own-recipes/scaffold.js";
+
+const bundle = Buffer.from(scaffold.replace("default: 30", "default: 2"));
+
+describe("a trial of a recipe", () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "stemma-trial-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+  const trial = (source: string | Buffer, name: string): Parameters<typeof checkRecipe>[0] => ({
+    bundle: Buffer.from(source),
+    confinement: "interpreter",
+    parameters: { epochs: 1 },
+    seed: "1",
+    folder: join(folder, name),
+    clock: nodeClock(),
+    limits: { maxMinutes: 5, mostMinutes: 5, memoryLimitMb: 1024 },
+  });
+
+  it("gives the same tensors in two processes with one and two threads", async () => {
+    const { tensors, threads } = await checkRecipe(trial(bundle, "exact"));
+    assert.deepEqual([tensors, threads], [4, [1, 2]]);
+  });
+
+  it("ends with a typed error where the network does not fit the data, or layers are frozen that are not there", async () => {
+    const wide = scaffold.replace("data.targetSize, data.targetMeans", "3");
+    await assert.rejects(tryRecipe(trial(wide, "wide")), { code: "ARCHITECTURE_MISMATCH" });
+    const frozen = scaffold.replace("frozenLayers: []", "frozenLayers: [99]");
+    await assert.rejects(tryRecipe(trial(frozen, "frozen")), { code: "RECIPE_INVALID" });
+  });
+});
