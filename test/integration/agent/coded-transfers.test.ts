@@ -61,7 +61,7 @@ async function started(
 
 describe("coded transfers", () => {
   it("moves a chain of fine-tunes in fewer bytes than raw, each recovered bit for bit", async (t) => {
-    const environment = await startAgentTestEnvironment(t, { units: 80_000 });
+    const environment = await startAgentTestEnvironment(t, { units: 8_000 });
     const agent = await started(environment, "always");
     for (let round = 0; round < 3; round++) {
       const { versionId, wireBytes, tensorBytes } = await trainOnce(environment, agent);
@@ -81,18 +81,18 @@ describe("coded transfers", () => {
 
   it("sends raw where the profile is set to never, or where the server decodes nothing", async (t) => {
     const environment = await startAgentTestEnvironment(t, {
-      units: 20_000,
+      units: 8_000,
       server: { limits: { coding: false } },
     });
     const { wireBytes, tensorBytes } = await trainOnce(environment, await started(environment, "always"));
     assert.ok(wireBytes > tensorBytes, "a server without coding asks for raw");
-    const other = await startAgentTestEnvironment(t, { units: 20_000 });
+    const other = await startAgentTestEnvironment(t, { units: 8_000 });
     const never = await trainOnce(other, await started(other, "never"));
     assert.ok(never.wireBytes > never.tensorBytes, "a device that does not code sends raw");
   });
 
   it("sends one device's model to another, coded against the base that both have, and raw where the profile is set to never", async (t) => {
-    const environment = await startAgentTestEnvironment(t, { units: 40_000 });
+    const environment = await startAgentTestEnvironment(t, { units: 12_000 });
     const { versionId } = await trainOnce(environment, await started(environment, "never"));
     const { name, version } = await environment.server.handle.operations.model({
       fleet: testFleet,
@@ -140,7 +140,7 @@ describe("coded transfers", () => {
   });
 
   it("decides to code on a metered link", async (t) => {
-    const environment = await startAgentTestEnvironment(t, { units: 40_000 });
+    const environment = await startAgentTestEnvironment(t, { units: 12_000 });
     const agent = await started(environment, "auto", true);
     const { versionId, wireBytes, tensorBytes } = await trainOnce(environment, agent);
     assert.ok(wireBytes < 0.8 * tensorBytes, `${wireBytes} of ${tensorBytes}`);

@@ -41,19 +41,15 @@ test("errors keep their code and exit status, help and version their text", asyn
   }
 });
 
-test("a plan is made in a worker thread from the bundle", async () => {
-  const home = ["--home", join(folder, "home")];
-  const planned = await run(programs[0], "storage", "plan", "-o", "json", ...home);
-  assert.equal(planned.status, 0, planned.stderr);
-});
-
-test("a model is trained in a child process from the bundle", async () => {
+test("a model is trained in a child process, and a plan is made in a worker thread, from the bundle", async () => {
   const home = ["--home", join(folder, "home")];
   const added = await run(programs[0], "data", "add", "cells", "-", "--kind", "battery-simulated", ...home);
   assert.equal(added.status, 0, added.stderr);
   const order = ["--recipe", "battery-soh", "--data", "cells", "--name", "soh", "--set", "epochs=1"];
   const trained = await run(programs[0], "model", "train", ...order, ...home);
   assert.equal(trained.status, 0, trained.stderr);
+  const planned = await run(programs[0], "storage", "plan", "-o", "json", ...home);
+  assert.equal(planned.status, 0, planned.stderr);
   const checked = await run(programs[0], "storage", "check", "-o", "json", ...home);
   assert.equal(checked.status, 0, checked.stderr);
 });

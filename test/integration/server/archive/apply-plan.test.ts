@@ -1,6 +1,7 @@
 /** Applied plans: every model is recovered bit for bit, the sizes are as predicted, and applying can end early. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { encodingCodes } from "../../../../shared/delta/encoded.js";
 import { alteredModels, applyToFleet, planFleet } from "../../../helpers/archive-fleet.js";
 import { memoryFleet, requireSmaller, tensorsOf } from "./memory-fleet.js";
 
@@ -50,6 +51,13 @@ describe("an applied plan", () => {
       ),
       [],
     );
+  });
+  it("in fixed planes stores matrices so, and changes no model", async () => {
+    const { repository, ids, models } = await memoryFleet();
+    await applyToFleet(repository, await planFleet(repository, { ratio: null, layout: "fixed" }));
+    const codes = tensorsOf(repository).map((id) => repository.objects.encodingOf(id)!.code);
+    assert.ok(codes.filter((code) => code === encodingCodes.fixedPlanes).length >= 13, codes.join());
+    assert.deepEqual(await alteredModels(repository, models, ids), []);
   });
   it("in planes makes the high-order bytes of every large tensor readable alone", async () => {
     const { repository, ids, models } = await memoryFleet();

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { examine } from "../../../../server/doctor/examine.js";
+import { examineServer } from "../../../../server/doctor/examine-server.js";
 import { plainBroker } from "../../../helpers/plain-broker.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
@@ -40,12 +41,12 @@ test("a missing home is accepted, a file in its place is reported", async () => 
 test("server.json is examined: its keys, and the files and the broker that it names", async () => {
   const home = await mkdtemp(join(tmpdir(), "stemma-doctor-"));
   const broker = await plainBroker();
-  const findings = async (file: object): Promise<Record<string, string>> => {
+  const findings = async (file: object, question = examineServer): Promise<Record<string, string>> => {
     await writeFile(join(home, "server.json"), JSON.stringify({ format: 1, ...file }));
-    return Object.fromEntries((await examine({ home })).map(({ what, state }) => [what, state]));
+    return Object.fromEntries((await question({ home })).map(({ what, state }) => [what, state]));
   };
   try {
-    assert.equal((await findings({ listen: { prot: 1 } }))["server.json"], "wrong");
+    assert.equal((await findings({ listen: { prot: 1 } }, examine))["server.json"], "wrong");
     const missing = { certFile: "none.pem", keyFile: "none.key" };
     assert.equal((await findings({ listen: { tls: missing } }))["server.json"], "wrong");
     assert.equal((await findings({ listen: { host: "0.0.0.0" } }))["server.json"], "warning");

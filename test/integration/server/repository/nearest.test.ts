@@ -151,25 +151,3 @@ test("is the same after each start, whatever was done to the cache of identities
   const empty = [original.subarray(0, cacheHeadBytes), ...ids.map((id) => encodeIdentities(id, []))];
   assert.notDeepEqual(await answersWith(Buffer.concat(empty)), expected);
 });
-
-test("questions by a fleet's own models read nothing again: its cache stays as it is, and no model gets lost", async () => {
-  const { home, files } = await memoryHome();
-  const repository = await openRepository(home, "fleet-a");
-  // More architectures than the keeper has at hand.
-  const candidates = searchedChoices(300, randomNumbers(4)).map(candidateArchitecture).map(savable);
-  const ids: Hash[] = [];
-  for (const [i, architecture] of candidates.entries())
-    ids.push(await saveOf(repository, architecture, `m${i}`));
-  const ask = async (at: number): Promise<unknown> => repository.nearest(candidates[at]!, ids[at]);
-  const first = await ask(0);
-  const { length } = await files.read(cachePath);
-  for (let at = 0; at < candidates.length; at++) await ask(at);
-  assert.equal((await files.read(cachePath)).length, length);
-  assert.deepEqual(await ask(0), first);
-  // An architecture that is saved again, after others took its place at hand, is in the file already.
-  await saveOf(repository, candidates[0]!, "again");
-  assert.equal((await repository.nearest(candidates[1]!)).indexed, candidates.length + 1);
-  assert.equal((await files.read(cachePath)).length, length);
-  await repository.close();
-  await home.close();
-});

@@ -6,7 +6,10 @@ import { test } from "node:test";
 import type { Hash, Tensor } from "../../../../../shared/tensor/tensor.js";
 import { codedAgainst, idOfTensor, memberOf, writePack } from "../../../../helpers/coded-tensors.js";
 import { diskHome, modelOf, openRepository, sameTensors, seededDraw, type NamedTensor } from "../harness.js";
+import { testSeed } from "../../../../helpers/crash-states.js";
 import { dayMs, fleetScope, growChain, namesOf } from "./grown-chain.js";
+
+const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 
 async function bytesOnDisk(folder: string): Promise<number> {
   const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".pack"));
@@ -64,8 +67,9 @@ test("a forecast lists what will be retired, and applying does exactly that; all
 });
 
 test("predicted bytes are those that a collection frees on the disk, within 2 %, whatever the packs contain", async (context) => {
-  const seeds = process.env["STEMMA_TEST_FULL"] === "1" ? 60 : 6;
-  for (let seed = 0; seed < seeds; seed++) {
+  // Three in a row have all rules, leases and earlier collections.
+  const [first, count] = isFull ? [0, 60] : [testSeed() % 58, 3];
+  for (let seed = first; seed < first + count; seed++) {
     const draw = seededDraw(`predict ${seed}`);
     const made = await diskHome(context);
     const repository = await openRepository(made.home, "fleet-a");
