@@ -37,7 +37,13 @@ it(
     const fleet = "local";
     const operations = await openLocalOperations({ home });
     try {
-      await operations.addDataset({ fleet, name: "shapes", kind: "images-generated", location: "" });
+      await operations.addDataset({
+        fleet,
+        name: "shapes",
+        kind: "images-generated",
+        location: "",
+        parameters: { count: 400 },
+      });
       await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
       const { result } = await operations.train({
         fleet,
