@@ -18,7 +18,7 @@ const program = fileURLToPath(new URL("../../../../test/integration/suites/mqtt-
 
 it(
   "is what the interoperability suite of MQTT 3.1.1 expects of a server, but for what is listed",
-  { skip: leftOut(name), timeout: 900_000 },
+  { skip: leftOut(name), timeout: 590_000 },
   async (t) => {
     const suite = suiteFolder(name) ?? "";
     const folder = await mkdtemp(join(tmpdir(), "stemma-suite-"));
@@ -33,7 +33,7 @@ it(
     const { status, output } = await runProgram(
       "python3",
       [program, join(suite, "interoperability"), String(broker.port), report],
-      { timeoutMs: 600_000 },
+      { timeoutMs: 480_000 },
     );
     const cases = await readCases(report);
     assert.ok(status === 0 && cases.length > 0, output);

@@ -130,7 +130,7 @@ export async function pythonFor(
   if (asked.status !== 0) throw new Error(`what the suite needs could not be read: ${asked.output}`);
   const packages = asked.output.trim().split("\n");
   const installed = await runProgram(python, ["-m", "pip", "install", "--quiet", ...packages], {
-    timeoutMs: 300_000,
+    timeoutMs: 75_000,
   });
   return installed.status === 0
     ? { python }

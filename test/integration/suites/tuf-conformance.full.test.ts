@@ -31,7 +31,7 @@ async function writeProgram(path: string, ...lines: readonly string[]): Promise<
 
 it(
   "is what TUF's conformance suite expects of a client, but for what is listed",
-  { skip: leftOut(name), timeout: 1_500_000 },
+  { skip: leftOut(name), timeout: 590_000 },
   async (t) => {
     const suite = suiteFolder(name) ?? "";
     const folder = await mkdtemp(join(tmpdir(), "stemma-suite-"));
@@ -72,7 +72,7 @@ it(
           PYTHONPATH: `${sources}${delimiter}${suite}`,
           SUITE_CASES: report,
         },
-        timeoutMs: 1_200_000,
+        timeoutMs: 480_000,
       },
     );
     const cases = await readCases(report);
