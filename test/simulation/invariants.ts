@@ -123,6 +123,10 @@ export class Invariants {
     return true;
   }
 
+  restless(steps: number): void {
+    this.#violated("rest", `${steps} things happened at the same time, and more are to come`);
+  }
+
   notStarted(name: string, error: unknown): void {
     if (isStemmaError(error) && startCodes.has(error.code)) return;
     this.#violated("start", `${name} cannot start: ${messageWithCode(error)}`, this.world.vehicle(name));

@@ -44,7 +44,7 @@ export class Machine {
   }
 
   get wallMs(): number {
-    return Math.floor(startMs + this.parts.time.nowMs + this.wallErrorMs);
+    return startMs + this.parts.time.nowMs + this.wallErrorMs;
   }
   get isRunning(): boolean {
     return this.#process !== undefined;

@@ -12,6 +12,8 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 /** In which everything has to converge once all is mended: longer than a device that was refused waits. */
 const calmMs = hourMs;
+/** Steps without any time between them: more are a loop. */
+const maxStepsAtOnce = 10_000;
 /** How often a person looks after the server. */
 const watchMs = 5 * minuteMs;
 
@@ -55,8 +57,8 @@ function planOf(choice: Choice, { devices, days }: RunOptions): WorldPlan {
     },
     activation: choice.chance(0.5) ? "after-receipt" : "after-outbox",
     keepLast: 1 + choice.below(3),
-    releaseAfter: choice.chance(0.7) ? "stored" : "backed-up",
-    releasedWhen: choice.chance(0.7) ? "stored" : "backed-up",
+    releaseAfter: choice.chance(0.85) ? "stored" : "backed-up",
+    releasedWhen: choice.chance(0.8) ? "stored" : "backed-up",
   };
 }
 
@@ -150,8 +152,13 @@ class Simulation {
   }
 
   async #pass(untilMs: number): Promise<void> {
-    while (await this.#world.time.step(untilMs)) {
+    const { time } = this.#world;
+    let [beforeMs, atOnce] = [time.nowMs, 0];
+    while (await time.step(untilMs)) {
       this.#steps++;
+      atOnce = time.nowMs === beforeMs ? atOnce + 1 : 0;
+      beforeMs = time.nowMs;
+      if (atOnce > maxStepsAtOnce) this.#invariants.restless(atOnce);
       this.#invariants.afterStep();
       this.#refuse();
     }

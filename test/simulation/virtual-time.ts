@@ -20,14 +20,15 @@ export class VirtualTime {
   /** A binary heap, the earliest first. */
   readonly #heap: Waiting[] = [];
 
-  /** Milliseconds since the start of the simulation. */
+  /** Whole milliseconds since the start of the simulation. */
   get nowMs(): number {
     return this.#nowMs;
   }
 
-  /** Calls back once; the returned function cancels. */
+  /** Calls back once, never too early; the returned function cancels. */
   after(delayMs: number, callback: () => void): () => void {
-    const waiting: Waiting = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, callback };
+    const atMs = Math.ceil(this.#nowMs + Math.max(0, delayMs));
+    const waiting: Waiting = { atMs, order: this.#order++, callback };
     this.#push(waiting);
     return () => {
       waiting.callback = undefined;

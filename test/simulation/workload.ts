@@ -60,7 +60,7 @@ const actions: readonly Action[] = [
   },
   {
     name: "backup",
-    weight: 0.5,
+    weight: 1,
     run: (_, { operations }) => operations.backup({ fleet, folder: "/backup", plainKey: true }),
   },
   { name: "revoke", weight: 0.5, run: revoke },
