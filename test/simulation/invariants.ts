@@ -94,7 +94,7 @@ export class Invariants {
     }
     const { nowMs } = this.world.time;
     const before = this.#disagree.get(vehicle);
-    if (before?.stated !== stated || before?.runs !== runs) {
+    if (before === undefined || before.stated !== stated || before.runs !== runs) {
       this.#disagree.set(vehicle, { stated, runs, sinceMs: nowMs, isTold: false });
       return;
     }

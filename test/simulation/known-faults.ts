@@ -3,6 +3,7 @@
  * Whoever mends one removes it here, and turns the test that asserts that it is found.
  */
 import type { Violation } from "./invariants.js";
+import { line } from "./vehicle.js";
 import type { World } from "./world.js";
 
 export interface KnownFault {
@@ -54,9 +55,22 @@ const initialCountedAsSwitched: KnownFault = {
     invariant === "done rollouts" && vehicle !== undefined && vehicle.runs === undefined,
 };
 
+const newestReportPassedOver: KnownFault = {
+  name: "newest-report-passed-over",
+  since: "593c6c45",
+  text:
+    "After the server's clock was set back, a device's newer report of a session counts as earlier than the one before " +
+    "(isEarlier in device-state.ts compares times within a session), so the server states the version before.",
+  isOf: ({ invariant, vehicle }, { server }) =>
+    invariant === "agreement" &&
+    vehicle?.runs !== undefined &&
+    server.running?.repository.ran(vehicle.name, line).at(-1) === vehicle.runs,
+};
+
 export const knownFaults: readonly KnownFault[] = [
   returnNotReported,
   stoppedJournalKept,
   failedStoreKept,
   initialCountedAsSwitched,
+  newestReportPassedOver,
 ];
