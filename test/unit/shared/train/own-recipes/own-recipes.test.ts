@@ -10,6 +10,7 @@ import { checkAnswer } from "../../../../../shared/train/own-recipes/description
 import { requireImports } from "../../../../../shared/train/own-recipes/imports.js";
 import { callRecipe, type RecipeCommand } from "../../../../../shared/train/own-recipes/recipe-process.js";
 import { scaffold } from "../../../../../shared/train/own-recipes/scaffold.js";
+import { drawn } from "../../../../helpers/test-depth.js";
 
 let command: RecipeCommand;
 before(async () => {
@@ -82,9 +83,14 @@ describe("the code of a recipe", () => {
     assert.equal(typeof values[0], "number");
   });
 
-  const ended: readonly (readonly [string, string, ErrorCode])[] = [
+  type Ended = readonly [string, string, ErrorCode];
+  /** These take seconds of the processor until they meet their limit. */
+  const exhausting: readonly Ended[] = [
     ["loops without end", "for (;;);", "RECIPE_FAILED"],
     ["takes 10 GB", "const all = []; for (;;) all.push(new Uint8Array(1e8));", "RECIPE_FAILED"],
+  ];
+  const ended: readonly Ended[] = [
+    ...drawn(exhausting, 1),
     ["calls itself without end", "const f = () => f() + 1; f();", "RECIPE_FAILED"],
     ["throws", "throw new Error('no');", "RECIPE_FAILED"],
     ["gives nothing", "", "RECIPE_FAILED"],
