@@ -268,6 +268,8 @@ describe("progressive evaluation, against the real forward pass", () => {
         examples: [
           [1407570556, "planes"],
           [576481515, "planes"],
+          // Decided with three bytes, as few are.
+          [22, "planes"],
         ],
       },
     );
