@@ -38,9 +38,7 @@ export interface CrashTestResult {
 
 /** How many crash states the long tests check. */
 export function crashStateCount(): number {
-  return Number(
-    process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 60),
-  );
+  return Number(process.env["STEMMA_TEST_STATES"] ?? (process.env["STEMMA_TEST_FULL"] === "1" ? 10_000 : 60));
 }
 
 export function testSeed(): number {

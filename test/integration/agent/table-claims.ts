@@ -42,7 +42,7 @@ export function testTableClaims(names: readonly (keyof typeof allLines)[]): void
   let agent: AgentHandle;
   const log = new WaitableLog();
   const listening = new AbortController();
-  const released: string[] = [];
+  const released = new Set<string>();
   let onReleased = (): void => undefined;
 
   before(async () => {
@@ -78,11 +78,11 @@ export function testTableClaims(names: readonly (keyof typeof allLines)[]): void
       profile: { ...testProfile() },
       log,
     });
-    await log.until("activated", lines.length);
+    for (const line of names) await log.until("activated", 1, { line });
     void (async () => {
       for await (const event of operations.events(listening.signal))
         if (event.event === "released") {
-          released.push(event.versionId);
+          released.add(event.versionId);
           onReleased();
         }
     })();
@@ -94,18 +94,19 @@ export function testTableClaims(names: readonly (keyof typeof allLines)[]): void
     await rm(home, { recursive: true, force: true });
   });
 
-  async function nextReleased(): Promise<string> {
-    while (released.length === 0)
+  async function untilReleased(versionId: string): Promise<void> {
+    while (!released.has(versionId))
       await new Promise<void>((resolve) => {
         onReleased = resolve;
       });
-    return released.shift() as string;
   }
 
   for (const line of names)
     it(`${line}: proved bit-exact`, async () => {
       await operations.trainOnDevice({ fleet, device: "van", line, parameters: {} });
-      const versionId = await nextReleased();
+      const { fields } = await log.until("trained", 1, { line });
+      const versionId = String(fields["versionId"]);
+      await untilReleased(versionId);
       const { claim, replayed } = await operations.model({ fleet, model: versionId });
       assert.deepEqual([claim?.isProved, replayed?.verdict, replayed?.grade], [true, "proved", "bit-exact"]);
       await operations.verify({ fleet, model: versionId });

@@ -4,7 +4,7 @@ import { it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 
-it("gives the same answers through a server as in process", { timeout: 120_000 }, async () => {
+it("gives the same answers through a server as in process", async () => {
   const server = await startTestServer();
   try {
     const operations = connectOperations({ socketPath: server.handle.socketPath }, 20);

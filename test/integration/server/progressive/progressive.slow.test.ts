@@ -10,103 +10,99 @@ import { openNodeHome } from "../../../../server/repository/node-home.js";
 import { workFolderOf } from "../../../../server/context/work-folder.js";
 import { encodingCodes } from "../../../../shared/delta/encoded.js";
 
-it(
-  "gives the full-precision answers, from part of the bytes where that is certain, and refuses models without classes",
-  { timeout: 240_000 },
-  async () => {
-    const home = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
-    const fleet = "local";
-    const operations = await openLocalOperations({ home });
-    try {
-      await operations.addDataset({
-        fleet,
-        name: "shapes",
-        kind: "images-generated",
-        location: "",
-        parameters: { count: 400 },
-      });
-      await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
-      await operations.train({
-        fleet,
-        recipe: "image-classify",
-        data: "shapes",
-        name: "pictures",
-        seed: "3",
-        parameters: { epochs: 2, model: "lenet-5" },
-      });
-      const full = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 5, limit: 40 });
-      assert.ok(full.evaluation.task === "classification");
-      for (const layout of ["stored", "fixed"] as const) {
-        const report = await operations.evaluateProgressively({
-          fleet,
-          model: "pictures",
-          data: "shapes",
-          limit: 40,
-          layout,
-        });
-        assert.deepEqual(
-          report.tops.map(({ top, correct, equal, unanswerable }) => ({ top, correct, equal, unanswerable })),
-          [
-            { top: 1, correct: full.evaluation.correct, equal: true, unanswerable: 0 },
-            { top: 5, correct: full.evaluation.top?.correct, equal: true, unanswerable: 0 },
-          ],
-        );
-        for (const at of [0, 1])
-          assert.equal(
-            report.levels.reduce((sum, { tops }) => sum + tops[at]!.decided, 0),
-            40,
-          );
-        // Fixed planes decide with two bytes what IEEE 754's byte order needs three for.
-        const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3));
-        const answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
-        assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
-        // Tensors stored raw are read completely.
-        assert.ok(
-          known.every(({ dataShare }, at) =>
-            layout === "stored"
-              ? dataShare === 1
-              : dataShare < 1 && (at === 0 || dataShare > known[at - 1]!.dataShare),
-          ),
-        );
-      }
-      const unchecked = await operations.evaluateProgressively({
+it("gives the full-precision answers, from part of the bytes where that is certain, and refuses models without classes", async () => {
+  const home = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
+  const fleet = "local";
+  const operations = await openLocalOperations({ home });
+  try {
+    await operations.addDataset({
+      fleet,
+      name: "shapes",
+      kind: "images-generated",
+      location: "",
+      parameters: { count: 400 },
+    });
+    await operations.addDataset({ fleet, name: "cells", kind: "battery-simulated", location: "" });
+    await operations.train({
+      fleet,
+      recipe: "image-classify",
+      data: "shapes",
+      name: "pictures",
+      seed: "3",
+      parameters: { epochs: 2, model: "lenet-5" },
+    });
+    const full = await operations.evaluate({ fleet, model: "pictures", data: "shapes", top: 5, limit: 40 });
+    assert.ok(full.evaluation.task === "classification");
+    for (const layout of ["stored", "fixed"] as const) {
+      const report = await operations.evaluateProgressively({
         fleet,
         model: "pictures",
         data: "shapes",
-        limit: 5,
-        tops: [2],
-        check: false,
-        layout: "fixed",
+        limit: 40,
+        layout,
       });
       assert.deepEqual(
-        unchecked.tops.map(({ top, equal }) => [top, equal]),
-        [[2, null]],
+        report.tops.map(({ top, correct, equal, unanswerable }) => ({ top, correct, equal, unanswerable })),
+        [
+          { top: 1, correct: full.evaluation.correct, equal: true, unanswerable: 0 },
+          { top: 5, correct: full.evaluation.top?.correct, equal: true, unanswerable: 0 },
+        ],
       );
-
-      await assert.rejects(operations.evaluateProgressively({ fleet, model: "pictures", data: "cells" }), {
-        code: "USAGE",
-      });
-      for (const wrong of [{ tops: [0] }, { tops: [] }, { limit: 0.5 }])
-        await assert.rejects(
-          operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes", ...wrong }),
-          { code: "USAGE" },
+      for (const at of [0, 1])
+        assert.equal(
+          report.levels.reduce((sum, { tops }) => sum + tops[at]!.decided, 0),
+          40,
         );
-      const stop = new AbortController();
-      const stopped = operations.evaluateProgressively(
-        { fleet, model: "pictures", data: "shapes" },
-        { signal: stop.signal },
+      // Fixed planes decide with two bytes what IEEE 754's byte order needs three for.
+      const known = report.levels.filter(({ level }) => level <= (layout === "fixed" ? 2 : 3));
+      const answered = known.reduce((sum, { tops }) => sum + tops[0]!.decided, 0);
+      assert.ok(answered >= 36, `${answered} of 40 answered before all bytes were known (${layout})`);
+      // Tensors stored raw are read completely.
+      assert.ok(
+        known.every(({ dataShare }, at) =>
+          layout === "stored"
+            ? dataShare === 1
+            : dataShare < 1 && (at === 0 || dataShare > known[at - 1]!.dataShare),
+        ),
       );
-      stop.abort();
-      await assert.rejects(stopped, { code: "INTERRUPTED" });
-      assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
-    } finally {
-      await operations.close();
-      await rm(home, { recursive: true, force: true });
     }
-  },
-);
+    const unchecked = await operations.evaluateProgressively({
+      fleet,
+      model: "pictures",
+      data: "shapes",
+      limit: 5,
+      tops: [2],
+      check: false,
+      layout: "fixed",
+    });
+    assert.deepEqual(
+      unchecked.tops.map(({ top, equal }) => [top, equal]),
+      [[2, null]],
+    );
 
-it("reads no more of byte planes and fixed planes than the answers need", { timeout: 120_000 }, async () => {
+    await assert.rejects(operations.evaluateProgressively({ fleet, model: "pictures", data: "cells" }), {
+      code: "USAGE",
+    });
+    for (const wrong of [{ tops: [0] }, { tops: [] }, { limit: 0.5 }])
+      await assert.rejects(
+        operations.evaluateProgressively({ fleet, model: "pictures", data: "shapes", ...wrong }),
+        { code: "USAGE" },
+      );
+    const stop = new AbortController();
+    const stopped = operations.evaluateProgressively(
+      { fleet, model: "pictures", data: "shapes" },
+      { signal: stop.signal },
+    );
+    stop.abort();
+    await assert.rejects(stopped, { code: "INTERRUPTED" });
+    assert.deepEqual(await readdir(workFolderOf({ path: home })), []);
+  } finally {
+    await operations.close();
+    await rm(home, { recursive: true, force: true });
+  }
+});
+
+it("reads no more of byte planes and fixed planes than the answers need", async () => {
   const path = await mkdtemp(join(tmpdir(), "stemma-progressive-"));
   const home = await openNodeHome(path);
   const fleets = openFleets(home);

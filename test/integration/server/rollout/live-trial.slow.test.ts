@@ -77,7 +77,7 @@ async function untilRemoved(device: Device, versionId: string): Promise<void> {
   while (installed(device, versionId)) await new Promise((again) => setTimeout(again, 20));
 }
 
-describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
+describe("a rollout with a trial on live inputs", () => {
   it("makes the inputs of each version by its own pipeline", async (t) => {
     const vehicles = await startFleet(t, []);
     const { operations } = vehicles;
@@ -101,7 +101,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const v1 = await vehicles.add("v1", "lin");
     const second = await train("wide", (row) => 50 + 4 * row);
     await operations.createRollout(rollout("tables", second));
-    await v1.log.until("trial-began");
+    await v1.log.until("trial-began", 1, { versionId: second });
     await runSoftware(
       v1,
       Array.from({ length: 60 }, (_, row) => ({ row: { volt: 60 + 5 * row }, label: [0.6 + 0.05 * row] })),
@@ -122,13 +122,13 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const [v1, v2] = [await vehicles.add("v1", "lin"), await vehicles.add("v2", "lin")];
     const better = await importLinear(vehicles, 0);
     await operations.createRollout(rollout("spring", better));
-    for (const { log } of [v1, v2]) await log.until("trial-began");
+    for (const { log } of [v1, v2]) await log.until("trial-began", 1, { versionId: better });
     await v2.agent.close();
     await operations.setRollout({ fleet, rollout: "spring", phase: "aborted", because: "no" });
-    await v1.log.until("trial-ended");
+    await v1.log.until("trial-ended", 1, { versionId: better });
     assert.equal((await ask(v1, { do: "trial" }))["trial"], null);
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
-    await v2.log.until("trial-ended");
+    await v2.log.until("trial-ended", 1, { versionId: better });
     for (const device of [v1, v2]) await untilRemoved(device, better);
 
     await operations.createRollout(rollout("summer", better, { live: { ...live, minutes: 0.01 } }));
@@ -146,7 +146,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const v1 = await vehicles.add("v1", "lin");
     const better = await importLinear(vehicles, 0);
     await operations.createRollout(rollout("spring", better));
-    await v1.log.until("trial-began");
+    await v1.log.until("trial-began", 1, { versionId: better });
     const observations = [{ losses: { running: 1, trial: 0 } }];
     const told = { do: "observe", trial: better, running: first, observations };
     await assert.rejects(ask(v1, { ...told, trial: first }), { code: "TRIAL_REFUSED" });

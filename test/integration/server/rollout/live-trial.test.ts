@@ -78,7 +78,7 @@ async function untilRemoved(device: Device, versionId: string): Promise<void> {
   while (installed(device, versionId)) await new Promise((again) => setTimeout(again, 20));
 }
 
-describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
+describe("a rollout with a trial on live inputs", () => {
   it("stops where the device's software finds the version worse, also after a restart, and passes a good one", async (t) => {
     const vehicles = await startFleet(t, []);
     const { operations } = vehicles;
@@ -97,7 +97,7 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     assert.equal((await operations.planRollout(planned)).gates[0]?.live, "");
 
     await operations.createRollout(rollout("bad", worse));
-    await v1.log.until("trial-began");
+    await v1.log.until("trial-began", 1, { versionId: worse });
     await runSoftware(v1, 40);
     // Nothing but what it compares has changed, and the agent goes on with it when it is started again.
     assert.equal(await v1.runs(), first);
@@ -111,13 +111,13 @@ describe("a rollout with a trial on live inputs", { timeout: 240_000 }, () => {
     const stopped = await vehicles.until("bad", ({ phase }) => phase === "paused");
     assert.match(stopped.because, /v1 worse: on 60 live inputs losses differ by 0\.\d+/u);
     assert.equal(stopped.members[0]?.live?.inputs, 60);
-    await v1.log.until("trial-ended");
+    await v1.log.until("trial-ended", 1, { versionId: worse });
     assert.equal(await v1.runs(), first);
     await untilRemoved(v1, worse);
 
     await operations.setRollout({ fleet, rollout: "bad", phase: "aborted", because: "seen" });
     await operations.createRollout(rollout("good", better));
-    await v1.log.until("trial-began", 2);
+    await v1.log.until("trial-began", 1, { versionId: better });
     await runSoftware(v1, 60);
     const done = await vehicles.until("good", ({ phase }) => phase === "done");
     assert.deepEqual(verdicts(done), { v1: "passed" });

@@ -16,7 +16,7 @@ async function twoVehicles(t: TestContext) {
   return { vehicles, operations, v1, v2, good: await train(vehicles, v1) };
 }
 
-describe("a rollout that is held back", { timeout: 240_000 }, () => {
+describe("a rollout that is held back", () => {
   it("of the highest priority goes first, within its limit of bytes, and the other leaves the device to it", async (t) => {
     const { vehicles, operations, v1, v2, good } = await twoVehicles(t);
     const better = await train(vehicles, v1);

@@ -14,7 +14,7 @@ async function twoVehicles(t: TestContext) {
   return { vehicles, operations, v1, v2, good: await train(vehicles, v1) };
 }
 
-describe("a rollout that is held back", { timeout: 240_000 }, () => {
+describe("a rollout that is held back", () => {
   it("counts a device as failed whose hook refuses the version, and leaves it on what it ran", async (t) => {
     const { vehicles, operations, v2, good } = await twoVehicles(t);
     const base = await v2.runs();

@@ -5,10 +5,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
+import { pollUntil } from "../../../helpers/poll-until.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
 
-describe("a rollout", { timeout: 240_000 }, () => {
+describe("a rollout", () => {
   it("stops at the device on whose samples the version is worse, and is undone", async (t) => {
     const vehicles = await startFleet(t, ["v1", "v2", "v3", "v4"]);
     const { operations, devices } = vehicles;

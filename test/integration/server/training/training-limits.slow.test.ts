@@ -25,7 +25,7 @@ type SaveOptionsOf = Partial<Parameters<FleetRepository["save"]>[1]>;
 
 const long = { epochs: 10_000, batchSize: 1, patience: 0 };
 
-describe("a training on the server", { timeout: 300_000 }, () => {
+describe("a training on the server", () => {
   let server: TestServer;
   let remote: ServerOperations;
   const request = { fleet, recipe: "battery-soh", data: "cells", name: "soh" };
@@ -69,7 +69,7 @@ describe("a training on the server", { timeout: 300_000 }, () => {
   });
 });
 
-describe("a training within its limits", { timeout: 300_000 }, () => {
+describe("a training within its limits", () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "stemma-limits-"));
@@ -96,7 +96,7 @@ describe("a training within its limits", { timeout: 300_000 }, () => {
   });
 });
 
-describe("what a training is predicted to take", { timeout: 300_000 }, () => {
+describe("what a training is predicted to take", () => {
   it("follows from trainings that ran here, not from what devices and files state", async () => {
     const path = await mkdtemp(join(tmpdir(), "stemma-rates-"));
     const home = await openNodeHome(path);

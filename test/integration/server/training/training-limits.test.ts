@@ -15,7 +15,7 @@ import { startTestServer, testFleet as fleet, type TestServer } from "../../../h
 
 const long = { epochs: 10_000, batchSize: 1, patience: 0 };
 
-describe("a training on the server", { timeout: 300_000 }, () => {
+describe("a training on the server", () => {
   let server: TestServer;
   let remote: ServerOperations;
   const request = { fleet, recipe: "battery-soh", data: "cells", name: "soh" };
@@ -89,7 +89,7 @@ describe("a training on the server", { timeout: 300_000 }, () => {
   });
 });
 
-describe("a training within its limits", { timeout: 300_000 }, () => {
+describe("a training within its limits", () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "stemma-limits-"));
