@@ -110,7 +110,8 @@ async function runAll(options, files, seed) {
     return { ...results, typesAreRight: await typesAreRight };
   } finally {
     process.env.TMPDIR = usual;
-    await rm(temporary, { recursive: true, force: true });
+    // Programs that a test left, as one that was ended, may still write into it.
+    await rm(temporary, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { testLine as line } from "../../../helpers/agent-test-environment.js";
-import { pollUntil } from "../../../helpers/poll-until.js";
 import { testFleet as fleet } from "../../../helpers/test-server.js";
 import { startFleet, takeSamples, train, verdicts, type Device } from "./rollout-fleet.js";
 
