@@ -9,7 +9,8 @@ import { seededRandom } from "../../../helpers/manual-clock.js";
 import { drawn } from "../../../helpers/test-depth.js";
 
 const path = "/key.json";
-const passphrase = "a long enough passphrase";
+/** As short as it may be. */
+const passphrase = "sixteen letters!";
 
 it("opens with its passphrase, in whichever form its letters are written, and shows only the public key", async () => {
   const files = memoryFiles();
@@ -26,46 +27,27 @@ it("opens with its passphrase, in whichever form its letters are written, and sh
   assert.notEqual(Buffer.from(await files.read(path)).toString(), first, "salt and nonce are new each time");
 });
 
-it("opens as its format says, whatever wrote it, and with the least and the most memory", async () => {
+it("opens as its format says, whatever wrote it", async () => {
   const files = memoryFiles();
-  const publicKey = "0d7550754e0800a5d237eef5826035766b9b3e5a15868a940ab289958788e3b0";
-  for (const [n, sealed] of [
-    [
-      32_768,
+  const file = {
+    ...{ kind: "stemma-sealed-key", format: 1, algorithm: "ed25519" },
+    publicKey: "0d7550754e0800a5d237eef5826035766b9b3e5a15868a940ab289958788e3b0",
+    kdf: { name: "scrypt", n: 32_768, r: 8, p: 1, salt: "07".repeat(16) },
+    ...{ cipher: "aes-256-gcm", nonce: "09".repeat(12) },
+    sealed:
       "69148bef5b0ec7bdc88e49fbb2b593d85387b473ca7832b5e30977693d4088b1f610a4d6c0124cbde7b0b8baecbb0f52",
-    ],
-    [
-      262_144,
-      "a0f871826f74c059b71e3357c3db61b33bd592a884885309d66443a811526e7afd3d9781be55c2f865424663d0c197e0",
-    ],
-  ] as const) {
-    const file = {
-      ...{ kind: "stemma-sealed-key", format: 1, algorithm: "ed25519", publicKey },
-      kdf: { name: "scrypt", n, r: 8, p: 1, salt: "07".repeat(16) },
-      ...{ cipher: "aes-256-gcm", nonce: "09".repeat(12), sealed },
-    };
-    await writeDurably(files, path, Buffer.from(JSON.stringify(file)));
-    assert.equal((await openSealedKey(files, path, "sixteen letters!")).seed, "5a".repeat(32));
-  }
-});
-
-it("is written with a passphrase of 16 characters, and with no shorter one", async () => {
-  const files = memoryFiles();
-  const random = seededRandom("sealed");
-  const key = generateKey(random);
-  await assert.rejects(saveSealedKey({ files, random }, path, key, "x".repeat(15)), { code: "USAGE" });
-  assert.equal(await files.stat(path), undefined);
-  await saveSealedKey({ files, random }, path, key, "x".repeat(16));
-  const { kdf } = JSON.parse(Buffer.from(await files.read(path)).toString()) as {
-    kdf: { n: number; salt: string };
   };
-  assert.deepEqual([kdf.n, kdf.salt.length], [131_072, 32]);
+  await writeDurably(files, path, Buffer.from(JSON.stringify(file)));
+  assert.equal((await openSealedKey(files, path, passphrase)).seed, "5a".repeat(32));
 });
 
 it("is refused with another passphrase, with any part changed, and where it asks for too much memory", async () => {
   const files = memoryFiles();
   const random = seededRandom("sealed");
-  await saveSealedKey({ files, random }, path, generateKey(random), passphrase);
+  const key = generateKey(random);
+  await assert.rejects(saveSealedKey({ files, random }, path, key, passphrase.slice(1)), { code: "USAGE" });
+  assert.equal(await files.stat(path), undefined);
+  await saveSealedKey({ files, random }, path, key, passphrase);
   await assert.rejects(openSealedKey(files, path, `${passphrase} `), { code: "KEY_INVALID" });
   const text = Buffer.from(await files.read(path)).toString();
   const other = (digit: string): string => (digit === "0" ? "1" : "0");
