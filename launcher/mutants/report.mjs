@@ -1,5 +1,6 @@
 // What `npm run mutants` prints: survivors by file, counts, and what was left out.
-import { longestTestMs, nearestTests } from "./try-mutants.mjs";
+import { fewestTests } from "./select-tests.mjs";
+import { longestTestMs } from "./try-mutants.mjs";
 
 const countOf = (results, outcome) => results.filter((each) => each.outcome === outcome).length;
 const placeOf = ({ file, line, column }) => `${file}:${line}:${column}`;
@@ -54,7 +55,7 @@ export function leftOutOf(summaries) {
   );
   return [
     `${sum("mutants") - sum("tried")} mutants that the sample did not choose (--count, --seed).`,
-    `Tests beyond the ${nearestTests} nearest of a file (${sum("furtherTests")} in all), and integration, fault and fleet tests.`,
+    `Tests that reach a file only through others, beyond the ${fewestTests} nearest (${sum("furtherTests")} in all); integration, fault and fleet tests.`,
     "Texts of errors, types, and files of a room's folder that carry decisions out (launcher/mutants/rooms.mjs).",
     ...(invalid === 0 ? [] : [`${invalid} mutants that give no program, or the same one.`]),
     ...[...unusable].map(([test, because]) => `${test}, which ${unusableBecause[because]}.`),

@@ -44,7 +44,7 @@ function strangeness(test, file) {
  * @param imports of importsOf
  * @param file below dist/, such as server/rollout/gates.js
  */
-export function testsOf(imports, file) {
+function testsOf(imports, file) {
   const importers = new Map();
   for (const [from, targets] of imports)
     for (const target of targets) importers.set(target, [...(importers.get(target) ?? []), from]);
@@ -63,5 +63,16 @@ export function testsOf(imports, file) {
       ({ rank: one, test }, { rank: other, test: otherTest }) =>
         one[0] - other[0] || one[1] - other[1] || one[2] - other[2] || (test < otherTest ? -1 : 1),
     )
-    .map(({ test }) => test);
+    .map(({ test, rank: [distance] }) => ({ test, imports: distance }));
+}
+
+/** Tests that a mutant meets, where fewer import its file themselves: those further away seldom notice more. */
+export const fewestTests = 6;
+
+/** All tests that import a file themselves; where these are few, also the nearest of the others. */
+export function nearestTests(imports, file) {
+  const tests = testsOf(imports, file);
+  const direct = tests.filter((each) => each.imports === 1).length;
+  const count = Math.max(direct, fewestTests);
+  return { tests: tests.slice(0, count).map(({ test }) => test), more: Math.max(0, tests.length - count) };
 }

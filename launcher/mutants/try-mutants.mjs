@@ -5,11 +5,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { withMutant } from "./generate.mjs";
 import { runTest } from "./run-test.mjs";
-import { importsOf, testsOf } from "./select-tests.mjs";
+import { importsOf, nearestTests } from "./select-tests.mjs";
 import { makeWorkplace } from "./workplace.mjs";
 
-/** Tests that a mutant meets at most: those further away take long and seldom notice what the nearest did not. */
-export const nearestTests = 6;
 /** A test that takes longer without a mutant judges none. */
 export const longestTestMs = 20_000;
 /** A mutant hangs after this time, or after so many times what the test takes without it. */
@@ -84,9 +82,7 @@ export async function tryMutants(mutants, { root, jobs, seed, onResult }) {
   const sources = new Map();
   for (const file of new Set(mutants.map((mutant) => mutant.file))) {
     const text = await readFile(join(root, file), "utf8");
-    const importing = testsOf(imports, compiled(file));
-    const tests = importing.slice(0, nearestTests);
-    sources.set(file, { text, code: await compile(text), tests, more: importing.length - tests.length });
+    sources.set(file, { text, code: await compile(text), ...nearestTests(imports, compiled(file)) });
   }
   const workplaces = [];
   try {

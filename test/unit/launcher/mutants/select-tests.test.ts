@@ -8,11 +8,14 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 interface SelectTests {
   readonly importsOf: (dist: string) => ReadonlyMap<string, readonly string[]>;
-  readonly testsOf: (imports: ReadonlyMap<string, readonly string[]>, file: string) => readonly string[];
+  readonly nearestTests: (
+    imports: ReadonlyMap<string, readonly string[]>,
+    file: string,
+  ) => { readonly tests: readonly string[]; readonly more: number };
 }
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../../../../..");
-const { importsOf, testsOf } = (await import(
+const { importsOf, nearestTests } = (await import(
   pathToFileURL(join(root, "launcher/mutants/select-tests.mjs")).href
 )) as SelectTests;
 
@@ -45,7 +48,7 @@ it("takes the tests that import a file: fewest imports between, its own test, it
       "test/unit/server/tree.test.js": 'import { e } from "../../../server/tree.js";',
     }),
   );
-  assert.deepEqual(testsOf(imports, gates), [
+  assert.deepEqual(nearestTests(imports, gates).tests, [
     "test/unit/server/rollout/gates.test.js",
     "test/unit/server/rollout/waves.test.js",
     "test/unit/server/plans.test.js",
@@ -69,6 +72,24 @@ it("takes neither whole programs nor tests of later tiers, and none where nothin
       "test/contract/a.test.js": text,
     }),
   );
-  assert.deepEqual(testsOf(imports, gates), ["test/contract/a.test.js"]);
-  assert.deepEqual(testsOf(imports, "server/alone.js"), []);
+  assert.deepEqual(nearestTests(imports, gates).tests, ["test/contract/a.test.js"]);
+  assert.deepEqual(nearestTests(imports, "server/alone.js").tests, []);
+});
+
+it("takes all tests that import a file themselves, and as many of the others as there are too few", (context) => {
+  const names = (count: number) =>
+    Array.from({ length: count }, (_, at) => `test/unit/server/t${at + 10}.test.js`);
+  const direct = 'import "../../../server/rollout/gates.js";';
+  const chosen = (directCount: number, otherCount: number): readonly number[] => {
+    const others = names(directCount + otherCount).slice(directCount);
+    const files: Record<string, string> = { [gates]: "", "server/judge.js": 'import "./rollout/gates.js";' };
+    for (const name of names(directCount)) files[name] = direct;
+    for (const name of others) files[name] = 'import "../../../server/judge.js";';
+    const imports = importsOf(distOf(context, files));
+    const { tests, more } = nearestTests(imports, gates);
+    return [tests.length, more];
+  };
+  assert.deepEqual(chosen(9, 5), [9, 5]);
+  assert.deepEqual(chosen(2, 9), [6, 5]);
+  assert.deepEqual(chosen(1, 1), [2, 0]);
 });
