@@ -113,6 +113,16 @@ describe("a rollout's next step", () => {
     assert.deepEqual(rollout.next(), { do: "choose" });
   });
 
+  it("is not to fail for what a person accepted at the very moment of that", () => {
+    const rollout = new Rollout({ waves: ["2", "rest"] });
+    rollout.wave("a", "b");
+    rollout.judged("worse", "a");
+    assert.equal(rollout.next().do, "fail");
+    rollout.phase("paused");
+    rollout.phase("running");
+    assert.deepEqual(rollout.next(), { do: "judge", devices: ["b"] });
+  });
+
   it("is its first wave at once, however long it waits after one", () => {
     assert.deepEqual(new Rollout({ soakMinutes: 10, timeoutMinutes: 10 }).next(), { do: "choose" });
   });

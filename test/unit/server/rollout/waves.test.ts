@@ -18,6 +18,10 @@ describe("the waves of a rollout", () => {
     rollout.wave("c", "d", "e");
     // One that was enrolled meanwhile.
     assert.deepEqual(nextWave(rollout.state, ["new", ...candidates]), ["new", "f"]);
+    assert.deepEqual(
+      ["1%", "10%", "50%", "100%", "7", "rest"].map((wave) => waveSize(wave, 200)),
+      [2, 20, 100, 200, 7, Infinity],
+    );
     assert.equal(waveSize("1%", 10), 1);
   });
 
@@ -63,6 +67,22 @@ describe("the waves of a rollout", () => {
     );
   });
 
+  it("are without options the safe ones: one device first, whoever is worse or cannot tell stops it", () => {
+    assert.deepEqual(policyOf({ margin: undefined }), {
+      waves: ["1", "10%", "rest"],
+      soakMinutes: 0,
+      timeoutMinutes: 1440,
+      level: 0.05,
+      margin: 0,
+      maxFailed: 0,
+      minAnswered: 0.5,
+      own: "replace",
+      unmeasured: "fail",
+      onFailure: "pause",
+      atOnce: 50,
+    });
+  });
+
   it("are refused where they cannot be read", () => {
     for (const waves of [["0"], ["rest", "1"], ["101%"], ["x"], ["-1"], ["1.5"]])
       assert.throws(() => policyOf({ waves }), { code: "ROLLOUT_INVALID" }, waves.join());
@@ -70,5 +90,7 @@ describe("the waves of a rollout", () => {
       assert.throws(() => policyOf({ level }), { code: "ROLLOUT_INVALID" }, `${level}`);
     for (const waves of [["1", "100%"], ["9%"], ["rest"], ["1000000"]])
       assert.deepEqual(policyOf({ waves }).waves, waves);
+    assert.throws(() => policyOf({ windows: ["08:00-09:00", "x"] }), { code: "ROLLOUT_INVALID" });
+    assert.deepEqual(policyOf({ windows: ["08:00-09:00"] }).windows, ["08:00-09:00"]);
   });
 });

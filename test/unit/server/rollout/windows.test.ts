@@ -18,6 +18,40 @@ describe("the windows of a rollout", () => {
     assert.equal(isOpenAt(nights, at("2026-07-06T04:00:00Z"), 0), false, "the night of Sunday");
   });
 
+  it("are open from the minute in which they begin to that in which they end", () => {
+    for (const [window, open, closed] of [
+      ["08:15-17:45", ["08:15", "17:44"], ["08:14", "17:45"]],
+      ["22:30-05:20", ["22:30", "23:59", "00:00", "05:19"], ["22:29", "05:20"]],
+      ["00:00-24:00", ["00:00", "23:59"], []],
+    ] as const) {
+      const isOpen = (time: string) => isOpenAt([window], at(`2026-07-08T${time}:00Z`), 0);
+      assert.ok(open.every(isOpen), window);
+      assert.ok(!closed.some(isOpen), window);
+    }
+    // Of the week's last day into its first, and only of that day.
+    const saturday = ["sat 22:00-02:00"];
+    assert.equal(isOpenAt(saturday, at("2026-07-05T01:59:00Z"), 0), true);
+    assert.equal(isOpenAt(saturday, at("2026-07-06T01:59:00Z"), 0), false);
+    assert.equal(isOpenAt(["sun 22:00-02:00"], at("2026-07-05T01:59:00Z"), 0), false);
+    assert.equal(isOpenAt(["sun 22:00-02:00"], at("2026-07-06T01:59:00Z"), 0), true);
+  });
+
+  it("name only days and times that there are", () => {
+    for (const text of [
+      "xxx 08:00-09:00",
+      "xxx-fri 08:00-09:00",
+      "mon-xxx 08:00-09:00",
+      "mon-tue-wed 08:00-09:00",
+      "08:60-09:00",
+      "08:00-24:01",
+      "24:00-08:00",
+      "08:00-08:00",
+    ])
+      assert.throws(() => parseWindow(text), { code: "ROLLOUT_INVALID" }, text);
+    assert.equal(parseWindow("sun-mon 08:59-09:00").days.size, 2);
+    assert.equal(parseWindow("fri-thu 08:00-09:00").days.size, 7);
+  });
+
   it("may name single days, ranges over Sunday, and be several", () => {
     const windows = ["sat-mon 10:00-12:00", "Wed,Thu 08:00-24:00"];
     const open = (text: string): boolean => isOpenAt(windows, at(text), 0);

@@ -84,6 +84,20 @@ describe("releases", () => {
     assert.doesNotThrow(() => freshTargets(renewed.trusted, 0));
   });
 
+  it("nothing counts once any one of the four roles has expired", () => {
+    const owner = fleetOwner();
+    const set = owner.release("winter", manifestFor("1"));
+    const { trusted } = updateReleases(pinnedRoot(owner.roots[0] ?? ""), set, startMs);
+    const endMs = startMs + dayMs;
+    const expires = new Date(endMs).toISOString().replace(".000Z", "Z");
+    for (const role of ["root", "timestamp", "snapshot", "targets"] as const) {
+      const metadata = trusted[role]!;
+      const ending = { ...trusted, [role]: { ...metadata, signed: { ...metadata.signed, expires } } };
+      assert.doesNotThrow(() => freshTargets(ending, endMs - 1), role);
+      assert.throws(() => freshTargets(ending, endMs), { code: "RELEASE_EXPIRED" }, role);
+    }
+  });
+
   it("fast-forward recovery: new online keys bring the version numbers back", () => {
     const owner = fleetOwner();
     const set = owner.release("winter", manifestFor("1"));
