@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
+import { factTypes } from "../../../../../server/repository/state/fact-codec.js";
 import { emptyState, type FleetState } from "../../../../../server/repository/state/state.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 import { sha256 } from "../../../../../shared/tensor/hash.js";
@@ -141,6 +142,18 @@ describe("an activation", () => {
   });
 });
 
+it("every type of the journal is known: none is counted as one of a newer release", () => {
+  for (const type of factTypes) {
+    const state = emptyState();
+    try {
+      applyFact(state, 0, { type, atMs: 1 } as unknown as Fact);
+    } catch {
+      // Without its members it cannot be applied; that it is known shows before.
+    }
+    assert.equal(state.unknownFacts, 0, type);
+  }
+});
+
 describe("facts about what is not there", () => {
   it("change nothing and are counted", () => {
     for (const fact of [
@@ -157,6 +170,22 @@ describe("facts about what is not there", () => {
     const state = stateOf(about("assigned", { line: "a", versionId: sha256("v") }));
     assert.deepEqual([state.distributed.size, state.devices.size], [0, 0]);
     assert.equal(stateOf(enrolled(), about("session", { session: 1 })).ignoredFacts, 0);
+  });
+});
+
+describe("batches and recipes of the fleet", () => {
+  it("are kept as the journal states them", () => {
+    const state = stateOf(
+      { type: "batch-created", batch: "spring", names: ["a"], because: "x" },
+      { type: "batch-revoked", batch: "spring", because: "leaked" },
+      enrolled(),
+      about("recipe-given", { recipe: sha256("r") }),
+      about("assigned", { line: "a", versionId: sha256("v") }),
+    );
+    assert.equal(state.batches.get("spring")?.revoked?.because, "leaked");
+    assert.deepEqual([...state.devices.get("car")!.recipes], [sha256("r")]);
+    assert.equal(state.devices.get("car")?.assignments.get("a")?.versionId, sha256("v"));
+    assert.equal(state.ignoredFacts, 0);
   });
 });
 
