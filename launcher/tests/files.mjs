@@ -47,6 +47,8 @@ const needsOwnProcess = new RegExp(
     String.raw`process\.(chdir|on|once|exit|exitCode|memoryUsage)\b`,
     String.raw`process\.env(\.\w+|\["\w+"\])? (\?\?)?= `,
     String.raw`delete process\.env|assign\(process\.env|\b(globalThis|mock)\b`,
+    // A process has one backend at a time, which another file may have left running.
+    String.raw`\bstartWasmBackend\(`,
   ].join("|"),
   "m",
 );
