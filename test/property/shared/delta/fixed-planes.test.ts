@@ -18,7 +18,7 @@ import { depth } from "../../../helpers/test-depth.js";
 
 const wasm = createDeltaCodec(await loadDeltaKernels());
 const plain = createDeltaCodec(plainKernels());
-const numRuns = depth(160, 20_000);
+const numRuns = depth(240, 20_000);
 const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 const shapes = fc.oneof(
