@@ -53,7 +53,10 @@ const needsOwnProcess = new RegExp(
   "m",
 );
 
-/** Replaces test files by files that import several of them. A failure still names the test's own file and line. */
+/**
+ * Replaces test files by files that import several of them, all before the first test runs, as loading keeps the
+ * process busy. A failure still names the test's own file and line.
+ */
 export async function grouped(root, files) {
   const folder = join(root, "dist/test/groups");
   await rm(folder, { recursive: true, force: true });
@@ -72,10 +75,7 @@ export async function grouped(root, files) {
       const imports = list
         .slice(at, at + filesTogether[kind])
         .map((file) => relative(folder, join(root, file)));
-      await writeFile(
-        path,
-        imports.map((name) => `await import("./${name.replaceAll("\\", "/")}");\n`).join(""),
-      );
+      await writeFile(path, imports.map((name) => `import "./${name.replaceAll("\\", "/")}";\n`).join(""));
       groups.push(relative(root, path));
     }
   const place = (file) =>
