@@ -223,11 +223,15 @@ export class Invariants {
       );
   }
 
-  /** A device deletes what it made only after the server has released it. */
+  /**
+   * A device deletes what it made only after the server has released it. What an earlier enrolment of it made and this
+   * one fetched, as what others made, is a copy.
+   */
   #checkForgotten(vehicle: Vehicle, versionId: Hash): void {
     const { truth } = this.world;
-    if (truth.versions.get(versionId)?.by === undefined || truth.receipts.get(versionId) === "released")
-      return;
+    const by = truth.versions.get(versionId)?.by;
+    const isOwn = by?.device === vehicle.name && by.generation === vehicle.generation;
+    if (!isOwn || truth.receipts.get(versionId) === "released") return;
     this.#violated(
       "nothing acknowledged is lost",
       `${vehicle.name} deleted its model ${short(versionId)}, whose newest receipt is ${truth.receipts.get(versionId) ?? "none"}`,

@@ -52,8 +52,9 @@ describe("a rollout that is held back", () => {
     const body = { fleet, name: "night", model: good, line, select: "name=v2", policy };
     await operations.createRollout({ ...body, start: true });
     await vehicles.until("night", ({ wave }) => wave === 1);
+    const welcomed = v2.log.next("welcomed");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log);
-    await v2.log.until("welcomed", 2);
+    await welcomed;
     await vehicles.until("night", ({ members }) => members[0]?.because === "its window is closed");
     // What is offered with a welcome comes right after it.
     await operations.evaluateOnDevice({ fleet, device: "v2", line });
@@ -69,8 +70,9 @@ describe("a rollout that is held back", () => {
     const file = join(v2.home, "conditions.json");
     const conditions = { conditions: { file } };
     await writeFile(file, JSON.stringify({ power: "battery", link: "wifi" }));
+    const welcomed = v2.log.next("welcomed");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
-    await v2.log.until("welcomed", 2);
+    await welcomed;
     const policy = { waves: ["rest"], onlyOnPower: true, links: ["wifi"] };
     const body = { fleet, name: "spring", model: good, line, select: "name=v2", policy };
     const because = "it waits for external power: it runs on battery";
@@ -82,8 +84,9 @@ describe("a rollout that is held back", () => {
     await vehicles.until("spring", ({ members }) => members[0]?.because === because);
     // Nor when it connects again.
     await v2.agent.close();
+    const deferred = v2.log.next("rollout-deferred");
     v2.agent = await vehicles.start(v2.home, v2.enrolment, v2.log, conditions);
-    await v2.log.until("rollout-deferred", 3);
+    await deferred;
     assert.equal(
       v2.log.count("offered", ({ versionId }) => versionId === good),
       0,
