@@ -88,7 +88,7 @@ async function filesOfRun({ changed, words, tier }) {
 /** Whether every failure is a fault that the same seed finds before the change. Looked at by CI only. */
 async function areKnown(failed, seed) {
   if (process.env.CI !== "true") return false;
-  const known = await knownFaults(root, { failed, seed });
+  const known = await knownFaults(root, { failed, seed, say: console.error });
   for (const file of known)
     console.error(`stemma: known fault: ${file} fails with the seed ${seed} before this change, too`);
   return failed.size > 0 && known.length === failed.size;

@@ -52,8 +52,9 @@ function failuresAt({ folder, file, seed }) {
  * Of the failed files, those that the state before the change fails with the same seed, in the same tests. A file
  * whose cases do not follow from the seed is never among them.
  * @param failed for each source of a test file, the names of its tests that failed
+ * @param say tells what runs meanwhile
  */
-export async function knownFaults(root, { failed, seed }) {
+export async function knownFaults(root, { failed, seed, say }) {
   const isSeeded = (file) =>
     existsSync(join(root, file)) && drawsFromSeed.test(readFileSync(join(root, file), "utf8"));
   const seeded = [...failed.keys()].filter(isSeeded);
@@ -61,7 +62,7 @@ export async function knownFaults(root, { failed, seed }) {
   if (commit === undefined) return [];
   const folder = await mkdtemp(join(tmpdir(), "stemma-parent-"));
   try {
-    console.error(
+    say(
       `stemma: running ${seeded.join(", ")} with the same seed at ${commit.slice(0, 8)}, the state before the change`,
     );
     git(root, "worktree", "add", "--detach", "--force", folder, commit);

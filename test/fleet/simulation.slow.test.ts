@@ -14,7 +14,7 @@ import { startTestServer, testFleet } from "../helpers/test-server.js";
 
 const isFull = process.env["STEMMA_TEST_FULL"] === "1";
 const program = fileURLToPath(new URL("../helpers/bundled-program.mjs", import.meta.url));
-/** Of the folders that simulations make. */
+/** Names of the folders that a simulation left. */
 const leftovers = async (pid: string): Promise<readonly string[]> =>
   (await readdir(tmpdir())).filter((name) => name.startsWith(`stemma-simulation-${pid}`));
 

@@ -1,5 +1,5 @@
 /**
- * Whether this machine lets a process confine another one with namespaces, found out without any code of the product,
+ * Probes whether this machine lets a process confine another one with namespaces, without any code of the product,
  * so that a test of confinement does not ask the code that it tests whether to run.
  */
 import { execFile } from "node:child_process";
@@ -35,7 +35,7 @@ async function runHere(program: string, parameters: readonly string[]): Promise<
 }
 
 /**
- * Whether a test of confinement can run here; else the test is skipped, and the probe's reason printed. CI demands that
+ * Tells whether a test of confinement can run here; else it is skipped, and the reason printed. CI demands that
  * it runs: there a machine without namespaces is a failure, not a skip.
  */
 export async function namespacesFor(

@@ -42,7 +42,7 @@ interface NameChange {
   readonly name: string;
   readonly node: Node;
   readonly isRemoval: boolean;
-  /** Where a renamed node was. */
+  /** The path of a renamed node before. */
   readonly from?: { readonly folder: Folder; readonly name: string };
 }
 

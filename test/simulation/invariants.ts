@@ -71,7 +71,7 @@ export class Invariants {
     }
   }
 
-  /** Whether nothing keeps what the device runs from being known. */
+  /** True while nothing keeps the server from knowing what the device runs. */
   #isSteady({ ingest }: RunningServer, vehicle: Vehicle): boolean {
     const { connection, isWelcomed, machine } = vehicle;
     return (

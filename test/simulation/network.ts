@@ -10,7 +10,7 @@ import type { VirtualTime } from "./virtual-time.js";
 /** How good a device's network is. */
 export interface LinkQuality {
   readonly latencyMs: number;
-  /** Of messages that may be: the shares lost, repeated, and overtaken by later ones. */
+  /** Shares of the messages that are lost, repeated, and overtaken by later ones, where that may be. */
   readonly loss: number;
   readonly repeats: number;
   readonly overtaken: number;

@@ -1,4 +1,4 @@
-/** Whether a difference from what is expected of an outside suite is seen, in either direction. */
+/** The comparison with an outside suite's expected results: it sees a difference in either direction. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { compareCases } from "./compare-cases.js";

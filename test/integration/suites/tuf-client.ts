@@ -140,7 +140,7 @@ async function requiredMetadataOf(name: string): Promise<string> {
   return text;
 }
 
-/** Of a role that the role above it lists: what the device has already is not fetched again. */
+/** A role's metadata, which the role above lists: what the device has already is not fetched again. */
 async function listedText(
   { root }: TrustedReleases,
   role: "snapshot" | "targets",

@@ -4,9 +4,13 @@ import { describe, it, type TestContext } from "node:test";
 import { launcherModule } from "../../helpers/launcher-modules.js";
 import { smallCheckout, withoutGit, type SmallCheckout } from "../../helpers/small-checkout.js";
 
-type Failures = ReadonlyMap<string, readonly string[]>;
+interface SeededRun {
+  readonly failed: ReadonlyMap<string, readonly string[]>;
+  readonly seed: number;
+  readonly say: (text: string) => void;
+}
 const { knownFaults, seedOfRun } = await launcherModule<{
-  readonly knownFaults: (root: string, run: { failed: Failures; seed: number }) => Promise<readonly string[]>;
+  readonly knownFaults: (root: string, run: SeededRun) => Promise<readonly string[]>;
   readonly seedOfRun: (root: string) => { readonly seed: number; readonly from: string };
 }>("launcher/tests/known-faults.mjs");
 
@@ -46,7 +50,7 @@ function changedCheckout(t: TestContext): SmallCheckout {
 
 describe("a test that fails by its seed", { skip: withoutGit() }, () => {
   const known = (small: SmallCheckout, failed: Record<string, readonly string[]>, seed: number) =>
-    knownFaults(small.root, { failed: new Map(Object.entries(failed)), seed });
+    knownFaults(small.root, { failed: new Map(Object.entries(failed)), seed, say: () => {} });
 
   it("is a known fault where it fails before the change", async (t) => {
     assert.deepEqual(await known(changedCheckout(t), { [seeded]: ["loses nothing"] }, 7), [seeded]);

@@ -2,44 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
-import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { fineTunedFamily, type FleetModel } from "../../../helpers/archive-fleet.js";
-import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
-
-const models = fineTunedFamily("m", 31, 3);
-const options = { ratio: null, timeLimitMs: 300, readBytesPerSecond: 200e6 } as const;
-
-async function importAll(operations: ServerOperations, fleet: string): Promise<void> {
-  for (const { name, base, tensors } of models) {
-    const file = await fileOf(tensors);
-    await operations.import(
-      {
-        byteLength: file.length,
-        chunks: (async function* () {
-          yield await Promise.resolve(file);
-        })(),
-      },
-      { fleet, name, ...(base === undefined ? {} : { base }) },
-    );
-  }
-}
-async function fileOf(tensors: FleetModel["tensors"]): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks(
-    tensors.map((tensor) => ({ name: tensor.name, source: sourceOfTensor(tensor) })),
-  ))
-    pieces.push(Buffer.from(chunk));
-  return Buffer.concat(pieces);
-}
-async function assertSame(operations: ServerOperations, fleet: string): Promise<void> {
-  for (const { name, tensors } of models) {
-    const back = await tensorBytes(operations, name, fleet);
-    for (const tensor of tensors)
-      assert.equal(Buffer.compare(back[tensor.name]!, tensor.bytes), 0, `${name} ${tensor.name}`);
-  }
-}
+import { startTestServer, testFleet } from "../../../helpers/test-server.js";
+import { assertSame, importAll, options } from "./planned-family.js";
 
 describe("planning and applying storage", () => {
   it("runs once at a time per fleet, stops when the client disconnects, and refuses invalid requests", async (context) => {

@@ -8,46 +8,10 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { connectOperations } from "../../../../server/http/client.js";
 import { openLocalOperations } from "../../../../server/operations/local-operations.js";
-import type { ServerOperations } from "../../../../server/api/server-operations.js";
-import { safetensorsChunks } from "../../../../shared/tensor/safetensors.js";
-import { sourceOfTensor } from "../../../../shared/tensor/tensor.js";
-import { fineTunedFamily, type FleetModel } from "../../../helpers/archive-fleet.js";
 import { runStemmaHere } from "../../../helpers/run-stemma-here.js";
-import { startTestServer, tensorBytes, testFleet } from "../../../helpers/test-server.js";
+import { startTestServer, testFleet } from "../../../helpers/test-server.js";
 import { temporaryFolder } from "../repository/harness.js";
-
-const models = fineTunedFamily("m", 31, 3);
-const options = { ratio: null, timeLimitMs: 300, readBytesPerSecond: 200e6 } as const;
-
-async function importAll(operations: ServerOperations, fleet: string): Promise<void> {
-  for (const { name, base, tensors } of models) {
-    const file = await fileOf(tensors);
-    await operations.import(
-      {
-        byteLength: file.length,
-        chunks: (async function* () {
-          yield await Promise.resolve(file);
-        })(),
-      },
-      { fleet, name, ...(base === undefined ? {} : { base }) },
-    );
-  }
-}
-async function fileOf(tensors: FleetModel["tensors"]): Promise<Buffer> {
-  const pieces: Uint8Array[] = [];
-  for await (const chunk of safetensorsChunks(
-    tensors.map((tensor) => ({ name: tensor.name, source: sourceOfTensor(tensor) })),
-  ))
-    pieces.push(Buffer.from(chunk));
-  return Buffer.concat(pieces);
-}
-async function assertSame(operations: ServerOperations, fleet: string): Promise<void> {
-  for (const { name, tensors } of models) {
-    const back = await tensorBytes(operations, name, fleet);
-    for (const tensor of tensors)
-      assert.equal(Buffer.compare(back[tensor.name]!, tensor.bytes), 0, `${name} ${tensor.name}`);
-  }
-}
+import { assertSame, fileOf, importAll, models, options } from "./planned-family.js";
 
 describe("planning and applying storage", () => {
   it("gives the same result on a home in process and through a server", async (context) => {

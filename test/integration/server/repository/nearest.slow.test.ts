@@ -1,37 +1,15 @@
 /** More models than the keeper of prefixes has at hand. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ModelMetadata } from "../../../../shared/model/metadata.js";
-import type { Architecture } from "../../../../shared/model/model.js";
-import { weightSlots } from "../../../../shared/model/architecture.js";
-import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
-import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
 import {
   candidateArchitecture,
   randomNumbers,
   savable,
   searchedChoices,
 } from "../../../helpers/random-architectures.js";
-import { memoryHome, openRepository, seededBytes } from "./harness.js";
-
-async function saveOf(
-  repository: FleetRepository,
-  architecture: Architecture,
-  seed: string,
-  metadata?: ModelMetadata,
-): Promise<Hash> {
-  const tensors = weightSlots(architecture).map(({ dtype, shape }, i) => ({
-    dtype,
-    shape,
-    bytes: seededBytes(`${seed}/${i}`, 4 * shape.reduce((product, extent) => product * extent, 1)),
-  }));
-  const { summary } = await repository.save(modelSourceOfTensors(architecture, tensors), {
-    name: seed,
-    ...(metadata === undefined ? {} : { metadata }),
-  });
-  return summary.versionId;
-}
+import { memoryHome, openRepository } from "./harness.js";
+import { saveArchitecture } from "./save-architecture.js";
 
 const cachePath = "/home/fleets/fleet-a/layers.cache";
 
@@ -42,7 +20,7 @@ test("questions by a fleet's own models read nothing again: its cache stays as i
   const candidates = searchedChoices(300, randomNumbers(4)).map(candidateArchitecture).map(savable);
   const ids: Hash[] = [];
   for (const [i, architecture] of candidates.entries())
-    ids.push(await saveOf(repository, architecture, `m${i}`));
+    ids.push(await saveArchitecture(repository, architecture, `m${i}`));
   const ask = async (at: number): Promise<unknown> => repository.nearest(candidates[at]!, ids[at]);
   const first = await ask(0);
   const { length } = await files.read(cachePath);
@@ -50,7 +28,7 @@ test("questions by a fleet's own models read nothing again: its cache stays as i
   assert.equal((await files.read(cachePath)).length, length);
   assert.deepEqual(await ask(0), first);
   // An architecture that is saved again, after others took its place at hand, is in the file already.
-  await saveOf(repository, candidates[0]!, "again");
+  await saveArchitecture(repository, candidates[0]!, "again");
   assert.equal((await repository.nearest(candidates[1]!)).indexed, candidates.length + 1);
   assert.equal((await files.read(cachePath)).length, length);
   await repository.close();

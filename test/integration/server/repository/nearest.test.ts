@@ -4,8 +4,6 @@ import { test } from "node:test";
 import { commonPrefix } from "../../../../shared/model/common-prefix.js";
 import type { ModelMetadata } from "../../../../shared/model/metadata.js";
 import type { Architecture } from "../../../../shared/model/model.js";
-import { weightSlots } from "../../../../shared/model/architecture.js";
-import { modelSourceOfTensors } from "../../../../shared/save/model-source.js";
 import type { Hash } from "../../../../shared/tensor/tensor.js";
 import { decodeIdentities, encodeIdentities } from "../../../../server/repository/identity-cache.js";
 import type { FleetRepository } from "../../../../server/repository/fleet-repository.js";
@@ -15,25 +13,8 @@ import {
   savable,
   searchedChoices,
 } from "../../../helpers/random-architectures.js";
-import { memoryHome, modelOf, openRepository, seededBytes, tensorsOf } from "./harness.js";
-
-async function saveOf(
-  repository: FleetRepository,
-  architecture: Architecture,
-  seed: string,
-  metadata?: ModelMetadata,
-): Promise<Hash> {
-  const tensors = weightSlots(architecture).map(({ dtype, shape }, i) => ({
-    dtype,
-    shape,
-    bytes: seededBytes(`${seed}/${i}`, 4 * shape.reduce((product, extent) => product * extent, 1)),
-  }));
-  const { summary } = await repository.save(modelSourceOfTensors(architecture, tensors), {
-    name: seed,
-    ...(metadata === undefined ? {} : { metadata }),
-  });
-  return summary.versionId;
-}
+import { memoryHome, modelOf, openRepository, tensorsOf } from "./harness.js";
+import { saveArchitecture } from "./save-architecture.js";
 
 test("is that of Algorithm 1 on all models, at every moment", async () => {
   const { home, ports } = await memoryHome();
@@ -51,7 +32,7 @@ test("is that of Algorithm 1 on all models, at every moment", async () => {
     assert.equal(asked.nearest?.versionId, most === 0 ? undefined : live[layers.lastIndexOf(most)]?.id);
     assert.equal(asked.nearest?.layers ?? 0, most);
     ports.clock.advance(1000);
-    const id = await saveOf(repository, architecture, `m${i}`);
+    const id = await saveArchitecture(repository, architecture, `m${i}`);
     live.push({ id, architecture });
     assert.equal((await repository.nearest(architecture)).nearest?.versionId, id);
     assert.notEqual((await repository.nearest(architecture, id)).nearest?.versionId, id);
@@ -74,7 +55,7 @@ test("prefers the best of equally near models, then the newest", async () => {
   assert.ok(architecture !== undefined);
   const save = async (name: string, metadata?: ModelMetadata): Promise<Hash> => {
     ports.clock.advance(1000);
-    return await saveOf(repository, architecture, name, metadata);
+    return await saveArchitecture(repository, architecture, name, metadata);
   };
   const worst = await save("worst", { quality: -1 });
   const best = await save("best", { quality: 0.5 });
@@ -105,7 +86,7 @@ test("is the same after each start, whatever was done to the cache of identities
   const candidates = searchedChoices(12, randomNumbers(3)).map(candidateArchitecture).map(savable);
   const asked = candidates.slice(6);
   for (const [i, architecture] of candidates.slice(0, 6).entries())
-    await saveOf(saved, architecture, `m${i}`);
+    await saveArchitecture(saved, architecture, `m${i}`);
   const answersOf = async (repository: FleetRepository): Promise<unknown[]> => {
     const answers = [];
     for (const architecture of asked) answers.push(await repository.nearest(architecture));
