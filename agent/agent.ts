@@ -2,6 +2,7 @@
  * The agent: how it reacts to receipts, offers, finished trainings and commands, and what it does regularly.
  * compose-agent.ts connects its parts.
  */
+import { describeTrainingBackend } from "../shared/train/backends/native-look.js";
 import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
@@ -24,7 +25,6 @@ import type { FileSaver, SavedFile, SaveFileRequest } from "./saving/save-file.j
 import type { StoredModel } from "./saving/store-model.js";
 import { historyStatus, lineStatus, type AgentStatus } from "./status.js";
 import { answerableGates } from "./trainer/answerable-gates.js";
-import { describeBackend } from "./trainer/backend.js";
 import type { Trained } from "./trainer/save-result.js";
 import type { EvaluationRequest, LineEvaluation } from "./trainer/evaluator.js";
 import type { TrainingRequest } from "./trainer/training-job.js";
@@ -82,7 +82,7 @@ export class Agent {
     log.info("started", {
       fleet: enrolment.fleet,
       device: enrolment.device,
-      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${describeBackend(profile)}`,
+      text: `agent of ${enrolment.fleet}/${enrolment.device}, lines ${enrolment.lines.join(", ")}, profile ${profile.name}, trains with ${describeTrainingBackend(profile.training.backends[0])}`,
     });
     this.#checkLines();
     await activator.reconcile(enrolment.lines);
@@ -125,7 +125,7 @@ export class Agent {
       fleet: enrolment.fleet,
       device: enrolment.device,
       profile: profile.name,
-      backend: describeBackend(profile),
+      backend: describeTrainingBackend(profile.training.backends[0]),
       link: {
         phase: link.phase,
         session: link.session,

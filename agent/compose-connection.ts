@@ -1,4 +1,5 @@
 /** Connects the parts of an agent that talk to its server: the link, uploads and the conversation. */
+import { describeTrainingBackend } from "../shared/train/backends/native-look.js";
 import { messageWithCode } from "../shared/error-text.js";
 import { isStemmaError } from "../shared/errors.js";
 import { oldestProtocolVersion } from "../shared/wire/limits.js";
@@ -21,7 +22,6 @@ import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
 import type { ClockError } from "./session/clock-error.js";
 import { Conversation } from "./session/conversation.js";
 import type { ServerMessages } from "./session/server-messages.js";
-import { describeBackend } from "./trainer/backend.js";
 
 /** The link calls parts that need the link themselves, so they are passed as functions. */
 export function composeLink(
@@ -117,7 +117,7 @@ export function composeConversation(
       birth: () => ({
         agentVersion: parts.version,
         profile: profile.name,
-        runtime: `${parts.runtime}; ${describeBackend(profile)}`,
+        runtime: `${parts.runtime}; ${describeTrainingBackend(profile.training.backends[0])}`,
         oldestProtocol: oldestProtocolVersion,
         ...releases.birth(),
       }),

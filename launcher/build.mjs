@@ -4,7 +4,7 @@
 import { transform } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, extname, join, relative } from "node:path";
+import { basename, dirname, extname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildBundle } from "./bundle.mjs";
 import { buildEngineIfStale } from "./engine.mjs";
@@ -67,12 +67,32 @@ async function hasSource(name) {
   return (await Promise.allSettled(stats)).some(({ status }) => status === "fulfilled");
 }
 
-/** Every source and asset below the source folders, with the file that is built from it. */
+/**
+ * Files of large packages of which Stemma needs only these, so that what is installed to run has none of the rest
+ * (sql.js is 30 MB, swagger-ui-dist 12): their place in node_modules, and in dist/vendor.
+ */
+const vendored = {
+  "sql.js/dist/sql-wasm.js": "sql-wasm.cjs",
+  "sql.js/dist/sql-wasm.wasm": "sql-wasm.wasm",
+  "swagger-ui-dist/swagger-ui.css": "swagger-ui.css",
+  "swagger-ui-dist/swagger-ui-bundle.js": "swagger-ui-bundle.js",
+};
+
+/** Every source and asset below the source folders, and each vendored file, with the file that is built from it. */
 async function* sources() {
+  for (const [name, target] of Object.entries(vendored))
+    yield {
+      source: join(root, "node_modules", name),
+      name: `node_modules/${name}`,
+      isTypeScript: false,
+      target: join(outRoot, "vendor", target),
+    };
   for (const folder of sourceRoots)
     for await (const source of filesBelow(join(root, folder))) {
       const name = relative(root, source);
       const isTypeScript = name.endsWith(".ts") && !name.endsWith(".d.ts");
+      // A workspace's package.json lists what is installed, and is not read when it runs.
+      if (basename(name) === "package.json") continue;
       if (!isTypeScript && !assetExtensions.has(extname(name))) continue;
       yield {
         source,

@@ -10,11 +10,11 @@ import { fileURLToPath } from "node:url";
 const ownRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Packages that read files of their own or start threads, and those that no short command loads. */
-const external = ["@tensorflow/*", "aedes", "fastify", "mqtt", "pino", "prom-client", "protobufjs"];
+export const external = ["@tensorflow/*", "aedes", "fastify", "mqtt", "pino", "prom-client", "protobufjs"];
 
 // The bundle's URL is not that of the source file, so a source file that asks for its own gets that of its single
 // file in dist/.
-const ownUrls = (root) => ({
+export const ownUrls = (root) => ({
   name: "own-urls",
   setup(plugin) {
     plugin.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
@@ -28,7 +28,7 @@ const ownUrls = (root) => ({
 const banner = 'const stemmaBundleUrl=require("node:url").pathToFileURL(__filename).href;';
 
 // zod brings its messages in fifty languages, half of its size, of which a command reads English ones only.
-const englishOnly = {
+export const englishOnly = {
   name: "english-only",
   setup(plugin) {
     plugin.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
@@ -66,13 +66,20 @@ async function install(from, to) {
   for (const name of await readdir(to)) if (!built.includes(name)) await rm(join(to, name), { force: true });
 }
 
-export async function buildBundle({ root = ownRoot, folder = join(root, "dist/bundle") } = {}) {
+const programs = { stemma: "server/cli/main.ts", agent: "agent/cli/main.ts" };
+
+/** @param names which of the two; a device has the agent's alone */
+export async function buildBundle({
+  root = ownRoot,
+  folder = join(root, "dist/bundle"),
+  names = Object.keys(programs),
+} = {}) {
   const temporary = `${folder}.${process.pid}.tmp`;
   await rm(temporary, { recursive: true, force: true });
   try {
     await build({
       absWorkingDir: root,
-      entryPoints: { stemma: "server/cli/main.ts", agent: "agent/cli/main.ts" },
+      entryPoints: Object.fromEntries(names.map((name) => [name, programs[name]])),
       outdir: temporary,
       outExtension: { ".js": ".cjs" },
       bundle: true,

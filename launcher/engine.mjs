@@ -17,6 +17,8 @@ const copied = {
   "tfjs-backend-wasm-simd.wasm":
     "node_modules/@tensorflow/tfjs-backend-wasm/wasm-out/tfjs-backend-wasm-simd.wasm",
 };
+/** Libraries whose versions a training's provenance names. */
+const namedLibraries = ["@tensorflow/tfjs", "@tensorflow/tfjs-backend-wasm"];
 export const engineFiles = ["engine.mjs", ...Object.keys(copied)];
 
 // Computes the same id as shared/train/engine-id.ts (a test compares them). It is written twice because this
@@ -62,6 +64,14 @@ async function replaceFolder(from, to) {
   }
 }
 
+async function libraryVersions(root) {
+  const versions = namedLibraries.map(async (name) => {
+    const manifest = await readFile(join(root, "node_modules", name, "package.json"), "utf8");
+    return [name, JSON.parse(manifest).version];
+  });
+  return Object.fromEntries(await Promise.all(versions));
+}
+
 // Builds into `folder`, completely or not at all. Returns the id and the input files.
 export async function buildEngine({ root = ownRoot, folder = join(root, "dist/engine") } = {}) {
   const temporary = `${folder}.${process.pid}.tmp`;
@@ -95,6 +105,7 @@ export async function buildEngine({ root = ownRoot, folder = join(root, "dist/en
       relative(root, fileURLToPath(import.meta.url)),
     ];
     await writeFile(join(temporary, "built-from.json"), `${JSON.stringify({ id, inputs: inputs.sort() })}\n`);
+    await writeFile(join(temporary, "libraries.json"), `${JSON.stringify(await libraryVersions(root))}\n`);
     await replaceFolder(temporary, folder);
     return { id, inputs };
   } finally {
@@ -107,6 +118,7 @@ export async function buildEngineIfStale({ root = ownRoot } = {}) {
   const folder = join(root, "dist/engine");
   try {
     const stamp = await stat(join(folder, "built-from.json"));
+    await stat(join(folder, "libraries.json"));
     const { inputs } = JSON.parse(await readFile(join(folder, "built-from.json"), "utf8"));
     const times = await Promise.all(
       [...inputs.map((input) => join(root, input)), ...engineFiles.map((name) => join(folder, name))].map(

@@ -44,6 +44,27 @@ function runToEnd(command, args, options) {
   });
 }
 
+/**
+ * Whether npm has installed all packages of the lock file, as after `npm ci` by hand. npm lists what it installed in
+ * node_modules/.package-lock.json; optional packages are there where they suit this machine.
+ */
+async function hasInstalledAll() {
+  const read = async (path) => JSON.parse(await readFile(join(root, path), "utf8")).packages;
+  try {
+    const [wanted, installed] = await Promise.all(
+      ["package-lock.json", "node_modules/.package-lock.json"].map(read),
+    );
+    return Object.entries(wanted).every(
+      ([path, { integrity, optional }]) =>
+        integrity === undefined ||
+        installed[path]?.integrity === integrity ||
+        (optional === true && installed[path] === undefined),
+    );
+  } catch {
+    return false;
+  }
+}
+
 async function installWhenChanged() {
   const wanted = createHash("sha256")
     .update(await readFile(join(root, "package-lock.json")))
@@ -53,6 +74,10 @@ async function installWhenChanged() {
     .digest("hex");
   const stamp = join(root, "node_modules", ".stemma-installed");
   if ((await readFile(stamp, "utf8").catch(() => "")) === wanted) return 0;
+  if (await hasInstalledAll()) {
+    await writeFile(stamp, wanted);
+    return 0;
+  }
   const began = Date.now();
   console.error(
     "stemma: installing packages from the npm registry (about 550 MB on disk, once; dependencies' install scripts stay off) …",

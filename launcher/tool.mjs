@@ -1,4 +1,4 @@
-// npm run build, typecheck, lint, format, kernels, proto, http-api, mutants: installs the packages when they are
+// npm run build, package, typecheck, lint, format, kernels, proto, http-api, mutants: installs the packages when they are
 // missing, then runs the tool's programs. Every program runs, even after one failed.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ const prettier = "node_modules/prettier/bin/prettier.cjs";
 const cache = ["--cache", "--cache-strategy=content", "--cache-location=.build/prettier.cache"];
 const tools = {
   build: [["launcher/build.mjs"]],
+  package: [["launcher/build.mjs"], ["launcher/package.mjs"]],
   typecheck: [["node_modules/typescript/bin/tsc", "--noEmit", "-p", "tsconfig.json"]],
   lint: [
     [prettier, "--check", "--log-level=warn", ...cache, "."],

@@ -1,6 +1,7 @@
 /** The commands of `stemma agent`: runs one, turns errors into text and exit status. */
 import { Command, CommanderError } from "commander";
 import { reportError } from "../../shared/cli/command-line.js";
+import { programVersion } from "../../shared/adapters/program-version.js";
 import { exitStatus } from "../../shared/errors.js";
 import { addActivate } from "./commands/activate.js";
 import { addEnrol } from "./commands/enrol.js";
@@ -18,6 +19,7 @@ function buildProgram(onStatus: (status: number) => void): Command {
     "the agent on a device: fine-tunes its models on what it observes, reports them, takes models from its server",
   );
   program
+    .version(programVersion())
     .exitOverride()
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .showHelpAfterError("(add --help to see how the command is used)");

@@ -58,7 +58,7 @@ function answerOf(database: Database, { query, maxBytes }: QueryWork): QueryAnsw
 }
 
 const work = workerData as QueryWork;
-const start = createRequire(import.meta.url)("sql.js") as StartSql;
+const start = createRequire(import.meta.url)("../../vendor/sql-wasm.cjs") as StartSql;
 const { Database } = await start();
 let answer: QueryAnswer;
 try {

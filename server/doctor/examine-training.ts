@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { messageWithCode } from "../../shared/error-text.js";
-import { chooseBackend } from "../../shared/train/backends/choose.js";
+import { describeTrainingBackend } from "../../shared/train/backends/native-look.js";
 import { whyUnconfined } from "../../shared/train/own-recipes/confinement.js";
 import { computeKnownAnswer } from "../../shared/train/engine-process.js";
 import { builtInEngineFolder, expectedKnownAnswer } from "../../shared/train/engine-folder.js";
@@ -17,7 +17,6 @@ export async function examineTraining(): Promise<Finding[]> {
   const simd = WebAssembly.validate(simdModule);
   const script = join(builtInEngineFolder(), "engine.mjs");
   const built = (await stat(script).catch(() => undefined)) !== undefined;
-  const { backend, reason } = chooseBackend({});
   return [
     {
       what: "WebAssembly SIMD",
@@ -34,7 +33,7 @@ export async function examineTraining(): Promise<Finding[]> {
       advice: built ? undefined : "Build it: npm run build",
     },
     ...(built ? [await examineKnownAnswer()] : []),
-    { what: "training backend", state: "good", found: `${backend} (${reason})` },
+    { what: "training backend", state: "good", found: describeTrainingBackend() },
     ...(built ? [await examineConfinement()] : []),
   ];
 }

@@ -5,6 +5,7 @@
 import { open, readFile, rename, rm, stat, statfs } from "node:fs/promises";
 import { availableParallelism, freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
+import { programDateMs } from "../../shared/adapters/program-version.js";
 import { messageOf, messageWithCode } from "../../shared/error-text.js";
 import { formatBytes, formatDuration } from "../../shared/cli/output.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -128,8 +129,8 @@ async function examineFsync({ home }: Subject): Promise<Finding[]> {
   }
 }
 
-async function examineClock(): Promise<Finding[]> {
-  const built = (await stat(new URL(import.meta.url))).mtimeMs;
+function examineClock(): Finding[] {
+  const built = programDateMs();
   const wrong = Date.now() < built - 86_400_000;
   return [
     {

@@ -5,7 +5,6 @@
  */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import type { FastifyInstance } from "fastify";
 
 export const tryPagePath = "/api";
@@ -120,10 +119,9 @@ export function addTryPage(app: FastifyInstance): void {
   };
   for (const [url, { text, type }] of Object.entries(texts))
     app.get(url, (_request, reply) => reply.headers(security).type(type).send(text));
-  const resolve = createRequire(import.meta.url).resolve;
   for (const [url, { file, type }] of Object.entries(packaged))
     app.get(url, async (request, reply) => {
-      const bytes = await readFile(resolve(`swagger-ui-dist/${file}`));
+      const bytes = await readFile(new URL(`../../vendor/${file}`, import.meta.url));
       const tag = `"${createHash("sha256").update(bytes).digest("base64url")}"`;
       void reply.headers({ ...security, etag: tag, "cache-control": "no-cache" });
       if (request.headers["if-none-match"] === tag) return reply.status(304).send();

@@ -1,12 +1,28 @@
-/** The version of this build, from its package.json. */
-import { readFileSync } from "node:fs";
+/** The version and the date of this program, from its package.json. */
+import { readFileSync, statSync } from "node:fs";
 
-let version: string | undefined;
+interface Manifest {
+  readonly version: string;
+  /** ISO 8601; in a package that was made of a checkout, the time of its commit */
+  readonly date?: string;
+}
 
-/** Such as "0.1.0". The file is read once. */
+const path = new URL("../../../package.json", import.meta.url);
+let manifest: Manifest | undefined;
+
+/** The file is read once. */
+function readManifest(): Manifest {
+  manifest ??= JSON.parse(readFileSync(path, "utf8")) as Manifest;
+  return manifest;
+}
+
+/** Such as "0.1.0". */
 export function programVersion(): string {
-  version ??= (
-    JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string }
-  ).version;
-  return version;
+  return readManifest().version;
+}
+
+/** A time that this program was made after or at; in a checkout, the last change of its package.json. */
+export function programDateMs(): number {
+  const { date } = readManifest();
+  return date === undefined ? statSync(path).mtimeMs : Date.parse(date);
 }

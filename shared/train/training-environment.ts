@@ -2,8 +2,9 @@
  * The environment of a training as records keep it (MM1). A finished training and a training on this machine
  * give the same fields, so that they can be compared.
  */
-import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { captureNodeEnvironment } from "../model/node-environment.js";
 import type { Environment } from "../model/environment.js";
 import { engineThreads } from "./backends/capability.js";
@@ -22,7 +23,7 @@ export function environmentOfTraining(
     stemma,
     engine: result.engine,
     threads: typeof threads === "number" ? threads : 1,
-    libraries: installedLibraries(),
+    libraries: bundledLibraries(),
   });
 }
 
@@ -37,22 +38,16 @@ export async function environmentForTraining(
     stemma,
     ...(engine === undefined ? {} : { engine }),
     threads,
-    libraries: installedLibraries(),
+    libraries: bundledLibraries(),
   });
 }
 
-const require = createRequire(import.meta.url);
-const libraries = ["@tensorflow/tfjs", "@tensorflow/tfjs-backend-wasm"];
-
-/** Versions of the training libraries; without those that are not installed (in a bundle). */
-function installedLibraries(): Record<string, string> {
-  return Object.fromEntries(
-    libraries.flatMap((name) => {
-      try {
-        return [[name, (require(`${name}/package.json`) as { version: string }).version]];
-      } catch {
-        return [];
-      }
-    }),
-  );
+/** Versions of the libraries in the engine bundle, as its build wrote them; none where it is not built. */
+function bundledLibraries(): Record<string, string> {
+  try {
+    const text = readFileSync(join(builtInEngineFolder(), "libraries.json"), "utf8");
+    return JSON.parse(text) as Record<string, string>;
+  } catch {
+    return {};
+  }
 }

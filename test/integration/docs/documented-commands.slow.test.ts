@@ -1,128 +1,13 @@
-/**
- * The commands on the pages, run in order, each page in a folder of its own: pasted commands work and
- * print what the page shows. Code blocks that take part:
- *
- *     sh run              runs; must end with status 0
- *     sh run background   starts and stays until the page's end; the next block waits for its first output
- *     json file:PATH      becomes that file
- *     text output         lines that the run before it prints on stdout, in this order; the page may leave
- *                         some out, and ids, numbers and paths may differ
- */
+/** The commands on the pages work as they are written, in a checkout. run-page.ts says which code blocks take part. */
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { join } from "node:path";
+import { test } from "node:test";
 import { codeBlocksOf, markdownPages, readPage, repositoryRoot } from "../../helpers/markdown.js";
+import { runPage } from "../../helpers/run-page.js";
 
-/** Does what the checkout's ./stemma does once everything is built, but a server uses free ports. */
-const stemma = `#!/bin/sh
-program=stemma
-if [ "$1" = agent ]; then shift; program=agent; fi
-if [ "$program $1" = "stemma server" ]; then set -- "$@" --mqtt-port 0 --http-port 0; fi
-exec "${process.execPath}" "${join(repositoryRoot, "dist/test/helpers/bundled-program.mjs")}" $program "$@"
-`;
-
-/** Replaces what may differ between two runs by constants: ids, users, numbers, times, paths, column widths. */
-function comparable(output: string): string {
-  return output
-    .trim()
-    .replace(/\.?\/(?:\S*\/)?(?=\S)/g, "/")
-    .replace(/\b[0-9a-f]{8,64}\b/g, "ID")
-    .replace(/\S+@\S+ \((command|socket)\)/g, "USER ($1)")
-    .replace(/\d+([.:-]\d+)*/g, "0")
-    .replace(/\b0 (ms|min)\b/g, "0 s")
-    .replace(/ +/g, " ")
-    .replace(/ +$/gm, "");
-}
-
-class PageRun {
-  #background: { readonly child: ChildProcess; readonly isReady: Promise<unknown> }[] = [];
-  #output = "";
-  constructor(private readonly folder: string) {}
-
-  async prepare(): Promise<void> {
-    await writeFile(join(this.folder, "stemma"), stemma, { mode: 0o755 });
-    await symlink(join(repositoryRoot, "examples"), join(this.folder, "examples"));
-  }
-
-  #spawn(text: string): ChildProcess {
-    return spawn("sh", ["-e", "-c", text], {
-      cwd: this.folder,
-      env: { ...process.env, STEMMA_HOME: join(this.folder, "home"), STEMMA_FLEET: "local" },
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-  }
-
-  async run(text: string): Promise<void> {
-    await Promise.all(this.#background.map(({ isReady }) => isReady));
-    const child = this.#spawn(text);
-    const errors: Buffer[] = [];
-    this.#output = "";
-    child.stdout?.on("data", (data: Buffer) => (this.#output += data.toString("utf8")));
-    child.stderr?.on("data", (data: Buffer) => errors.push(data));
-    const [status] = (await once(child, "close")) as [number | null];
-    assert.equal(status, 0, `${text}${this.#output}${Buffer.concat(errors).toString("utf8")}`);
-  }
-
-  start(text: string): void {
-    const child = this.#spawn(`exec ${text}`);
-    child.stderr?.resume();
-    const isReady = Promise.race([
-      ...[child.stdout, child.stderr].map((stream) => stream && once(stream, "data")),
-      once(child, "close").then(() => assert.fail(`ended at once: ${text}`)),
-    ]);
-    child.stdout?.resume();
-    this.#background.push({ child, isReady });
-  }
-
-  compare(expected: string): void {
-    const printed = comparable(this.#output).split("\n");
-    let next = 0;
-    for (const line of comparable(expected).split("\n")) {
-      const found = printed.indexOf(line, next);
-      assert.notEqual(found, -1, `"${line}" is not printed:\n${printed.slice(next).join("\n")}`);
-      next = found + 1;
-    }
-  }
-
-  async write(path: string, text: string): Promise<void> {
-    await mkdir(dirname(join(this.folder, path)), { recursive: true });
-    await writeFile(join(this.folder, path), text);
-  }
-
-  async close(): Promise<void> {
-    for (const { child } of this.#background.reverse()) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      const closed = once(child, "close");
-      child.kill("SIGTERM");
-      await closed;
-    }
-  }
-}
-
-async function runPage(page: string, t: TestContext): Promise<number> {
-  const folder = await mkdtemp(join(tmpdir(), "stemma-docs-"));
-  const run = new PageRun(folder);
-  t.after(async () => {
-    await run.close();
-    await rm(folder, { recursive: true, force: true });
-  });
-  await run.prepare();
-  let runs = 0;
-  for (const { info, text } of codeBlocksOf(readPage(page))) {
-    if (info === "sh run") {
-      await run.run(text);
-      runs++;
-    } else if (info === "sh run background") run.start(text);
-    else if (info === "text output") run.compare(text);
-    else if (info.startsWith("json file:")) await run.write(info.slice("json file:".length), text);
-    else assert.ok(!/ (run|output|file:)/.test(` ${info}`), `${page}: a block "${info}" is not known`);
-  }
-  return runs;
-}
+/** Does what the checkout's ./stemma does once everything is built. */
+const program = `"${process.execPath}" "${join(repositoryRoot, "dist/test/helpers/bundled-program.mjs")}"`;
+const programs = { stemma: `${program} stemma`, agent: `${program} agent` };
 
 const pages = markdownPages().filter((page) =>
   codeBlocksOf(readPage(page)).some(({ info }) => info === "sh run"),
@@ -130,7 +15,7 @@ const pages = markdownPages().filter((page) =>
 
 for (const page of pages)
   test(`the commands of ${page} work as they are written`, async (t) => {
-    assert.ok((await runPage(page, t)) > 0);
+    await runPage(page, t, programs);
   });
 
 test("the tutorial pages are among the pages that are run", () => {
