@@ -3,6 +3,7 @@
  * compose-agent.ts connects its parts.
  */
 import { describeTrainingBackend } from "../shared/train/backends/native-look.js";
+import { defined } from "../shared/defined.js";
 import { messageOf, messageWithCode, stackOf } from "../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../shared/errors.js";
 import type { Hash } from "../shared/tensor/tensor.js";
@@ -385,7 +386,7 @@ export class Agent {
   }
 
   #report(name: string, text: string, line: string, versionId?: Hash): void {
-    this.parts.log.warn(name, { line, ...(versionId === undefined ? {} : { versionId }), text });
+    this.parts.log.warn(name, { line, ...defined({ versionId }), text });
     this.#services.link.send({ type: "event", name, text: text.slice(0, maxEventLength), line, versionId });
   }
 }

@@ -34,7 +34,11 @@ export async function openStores(parts: AgentParts): Promise<Stores> {
   const outbox = await Outbox.open({
     files,
     folder: join(home, "outbox"),
-    ...{ clock, random, log, onFatal, decodedCacheBytes },
+    clock,
+    random,
+    log,
+    onFatal,
+    decodedCacheBytes,
   });
   const current = await CurrentStore.open(files, home, clock);
   const forms = new LineForms({ files, config: parts.config, outbox, current });

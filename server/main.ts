@@ -4,6 +4,7 @@
  */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../shared/defined.js";
 import type { StemmaError } from "../shared/errors.js";
 import type { Caller } from "../shared/journal/caller.js";
 import { currentUser } from "../shared/adapters/current-user.js";
@@ -98,7 +99,7 @@ export async function startServer(options: ServerOptions, base: ServerLog): Prom
   const home = await openNodeHome(config.home, base);
   const { recent, ...remembered } = rememberedLog(base, home.ports.clock);
   const { droppedLines } = base;
-  const log = { ...remembered.log, ...(droppedLines === undefined ? {} : { droppedLines }) };
+  const log = { ...remembered.log, ...defined({ droppedLines }) };
   const closing = new ClosingSteps();
   closing.add(() => home.close());
   try {
@@ -196,7 +197,12 @@ async function openParts(given: GivenParts, closing: ClosingSteps): Promise<Part
     },
   };
   const ingests: FleetIngests = new FleetIngests({
-    ...{ config, home, fleets, events, log, claimReplays },
+    config,
+    home,
+    fleets,
+    events,
+    log,
+    claimReplays,
     certificates: tls?.judge,
   });
   const stopping = new AbortController();

@@ -1,4 +1,5 @@
 /** Runs the server as a foreground program until it is stopped or has to stop; reports its addresses. */
+import { defined } from "../shared/defined.js";
 import { StemmaError } from "../shared/errors.js";
 import { limitHeapGrowth } from "../shared/adapters/heap-growth.js";
 import { openLog, type LogOptions } from "../shared/adapters/log.js";
@@ -33,8 +34,12 @@ export async function runServer(
   const server = await startServer(options, log);
   const { mqttUrl, httpUrl, socketPath, home, authorityFile } = server;
   ready({
-    ...{ mqttUrl, httpUrl, socketPath, home, pid: process.pid },
-    ...(authorityFile === undefined ? {} : { authorityFile }),
+    mqttUrl,
+    httpUrl,
+    socketPath,
+    home,
+    pid: process.pid,
+    ...defined({ authorityFile }),
   });
   const failure = await Promise.race([aborted(signal), server.failed]);
   await server.close();

@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import * as z from "zod";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Random } from "../../shared/ports.js";
 import type { DataDescription } from "../../shared/provenance/provenance.js";
@@ -214,17 +215,17 @@ async function saveOutput(
           "trainer.program": command.program,
           "trainer.command": command.sha256,
           "training.ms": durationMs,
-          ...(samples === undefined ? {} : { "training.samples": samples.train }),
+          ...defined({ "training.samples": samples?.train }),
         },
       },
       attachments,
       samples: job.samples,
       invocation,
-      ...(samples === undefined ? {} : { data: [samples.hash] }),
+      ...defined({ data: samples && [samples.hash] }),
       provenance: {
         parameters: parametersWithOrigin(job.parameters, job.called ?? []),
         random: { seed: job.seed, invocation },
-        ...(samples === undefined ? {} : { data: [describeSamples(job.dataset.reader, samples)] }),
+        ...defined({ data: samples && [describeSamples(job.dataset.reader, samples)] }),
         course: { kind: "external trainer", command },
         times: { endedAtMs: Math.round(options.clock.now()), workMs: Math.round(durationMs) },
         by: job.by ?? null,

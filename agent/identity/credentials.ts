@@ -8,6 +8,7 @@
  */
 import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
@@ -100,7 +101,7 @@ export class Credentials {
   /** The server's key, and those that it had before: renewals follow its changes. */
   get serverKeys(): Pick<Enrolment, "serverPublicKey" | "formerServerKeys"> {
     const { serverPublicKey, formerServerKeys } = this.#enrolment;
-    return { serverPublicKey, ...(formerServerKeys === undefined ? {} : { formerServerKeys }) };
+    return { serverPublicKey, ...defined({ formerServerKeys }) };
   }
 
   /**

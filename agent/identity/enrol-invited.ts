@@ -6,6 +6,7 @@
  */
 import { dirname } from "node:path";
 import * as z from "zod";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
@@ -86,7 +87,7 @@ export async function requestOf(
   refuseOtherAuthority(parts, terms);
   const owned = await parts.ownerCertificate?.present();
   const { request } = (await waitingKeys(parts, terms, owned)) ?? (await makeKeys(parts, terms, owned));
-  return { request, ...(owned === undefined ? {} : { owned: owned.certificate }) };
+  return { request, ...defined({ owned: owned?.certificate }) };
 }
 
 /** Who invited the device has said which certificate it has to have. @throws ENROLMENT_INVALID */
@@ -123,13 +124,18 @@ export async function takeEnrolment(
   const enrolment = sealEnrolment({
     kind: "stemma-enrolment",
     format: 1,
-    ...{ fleet, device, generation, lines, profile, mqtt, root },
+    fleet,
+    device,
+    generation,
+    lines,
+    profile,
+    mqtt,
+    root,
     ...pinnedKeys(answer.serverKey),
-    ...(http === undefined ? {} : { http }),
-    ...(invitation.releases === undefined ? {} : { releases: invitation.releases }),
+    ...defined({ http, releases: invitation.releases }),
     authorities: answer.authorities,
     ...proof,
-    ...(keys.deviceSeed === undefined ? {} : { deviceSeed: keys.deviceSeed }),
+    ...defined({ deviceSeed: keys.deviceSeed }),
     devicePublicKey: keys.devicePublicKey,
   });
   await writeDurably(parts.files, parts.path, Buffer.from(`${JSON.stringify(enrolment, null, 2)}\n`));
@@ -211,10 +217,12 @@ async function makeKeys(
   const keys: WaitingKeys = {
     kind: "stemma-enrolment-keys",
     format: 1,
-    ...{ fleet, device, generation },
+    fleet,
+    device,
+    generation,
     // The owner's key stays in the owner's file.
     ...(owned === undefined ? { connectionKey } : { ownedKey: owned.keyHash }),
-    ...(seed === undefined ? {} : { deviceSeed: seed }),
+    ...defined({ deviceSeed: seed }),
     devicePublicKey: key.publicKey,
     request: await makeRequest({ fleet, device, generation }, key, connectionKey),
   };

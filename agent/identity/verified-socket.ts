@@ -3,6 +3,7 @@
  * here, because it would judge by this device's clock; no session is resumed, so each connection is judged.
  */
 import { connect, type TLSSocket } from "node:tls";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { peerChain } from "../../shared/trust/certificates/peer-chain.js";
 import type { ChainVerdict } from "../../shared/trust/certificates/verify-chain.js";
@@ -26,7 +27,7 @@ export function openVerifiedSocket(options: VerifiedSocketOptions): Promise<TLSS
       ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }),
       minVersion: "TLSv1.2",
       rejectUnauthorized: false,
-      ...(identity === undefined ? {} : { cert: identity.certificate, key: identity.key }),
+      ...defined({ cert: identity?.certificate, key: identity?.key }),
     });
     const fail = (error: Error): void => {
       socket.destroy();

@@ -4,6 +4,7 @@
  */
 import type { Duplex } from "node:stream";
 import mqtt, { MqttClient, type IClientOptions } from "mqtt";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Clock, Log, Random } from "../../shared/ports.js";
@@ -250,8 +251,7 @@ export class Link {
       ...this.options.mqtt,
       clientId: clientIdOf(enrolment.fleet, enrolment.device),
       username: enrolment.device,
-      ...(enrolment.token === undefined ? {} : { password: enrolment.token }),
-      ...(enrolment.ca !== undefined && { ca: enrolment.ca }),
+      ...defined({ password: enrolment.token, ca: enrolment.ca }),
       // The will carries its session, so that a late will is not taken for the end of a newer session.
       will: {
         topic: this.#topic({ kind: "state" }),

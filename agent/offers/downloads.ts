@@ -2,6 +2,7 @@
  * Fetches what an offered version lacks: block by block into a file of the agent's home, resumed
  * after a lost connection or a restart. Knows no models, only streams of objects.
  */
+import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import { sha256 } from "../../shared/tensor/hash.js";
@@ -233,7 +234,7 @@ export class Downloads {
 function codingTerms(terms: DownloadTerms | undefined, streamBytes: number | undefined): CodingTerms {
   return terms === undefined
     ? {}
-    : { codec: terms.codec, references: terms.references, ...(streamBytes !== undefined && { streamBytes }) };
+    : { codec: terms.codec, references: terms.references, ...defined({ streamBytes }) };
 }
 
 /** The fetch for a list of objects, in as many messages as it needs. */

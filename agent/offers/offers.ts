@@ -3,6 +3,7 @@
  * missing parts, verifies and stores them. The caller activates them, except staged ones.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { LeafTable, ObjectKind, SaveRecord } from "../../shared/model/model.js";
@@ -241,7 +242,7 @@ export class Offers {
           version: offer.version,
           tensorBytes,
           ...(offer.staged === true ? { staged: true as const } : {}),
-          ...(pipeline === undefined ? {} : { pipeline }),
+          ...defined({ pipeline }),
         },
         async (pack) => {
           for (const { kind, bytes } of carried.values()) await pack.put(kind, bytes);

@@ -3,6 +3,7 @@
  * before it. The state itself and its queries are in outbox-state.ts. Pure; the journal and the store are
  * elsewhere.
  */
+import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { AgentFact, AgentFactOf, CompactedPart } from "./agent-fact.js";
 import { begunBy, goneOn } from "./begun-facts.js";
@@ -175,7 +176,7 @@ export class OutboxFold {
     const pipeline = fact.type === "adopted" ? fact.pipeline : undefined;
     this.#entries.set(fact.versionId, {
       ...entry,
-      ...(pipeline === undefined ? {} : { pipeline }),
+      ...defined({ pipeline }),
       lines: [...entry.lines, fact.line],
       orders: { ...entry.orders, [fact.line]: line.arrivals },
     });

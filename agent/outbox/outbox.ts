@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { FileJournal } from "../../shared/journal/file-journal.js";
@@ -171,7 +172,7 @@ export class Outbox {
         ...(usesBytes === 0 ? {} : { usesBytes }),
         metric,
         samples,
-        ...(invocation === undefined ? {} : { invocation }),
+        ...defined({ invocation }),
       });
       return saved;
     });

@@ -2,6 +2,7 @@
  * Puts a model that Stemma did not train into the outbox, as the next version of its line: what `stemma agent save`
  * and external trainers have in common.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { encodeEnvironment, type Environment } from "../../shared/model/environment.js";
 import type { ModelSource } from "../../shared/model/model.js";
@@ -93,9 +94,9 @@ export async function storeModel(
     clockErrorMs: options.clockErrorMs(),
     metric,
     samples,
-    ...(invocation === undefined ? {} : { invocation }),
+    ...defined({ invocation }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-    ...(measurements === undefined ? {} : { measurements }),
+    ...defined({ measurements }),
     ...makeProvenance(
       {
         engine: undefined,

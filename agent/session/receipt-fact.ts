@@ -1,4 +1,5 @@
 /** What the outbox keeps of a receipt whose signature and proofs were verified. */
+import { defined } from "../../shared/defined.js";
 import type { Receipt } from "../../shared/wire/messages.js";
 import { readProvenFact } from "../../shared/journal/proven-fact.js";
 import type { AgentFact } from "../outbox/agent-fact.js";
@@ -16,6 +17,6 @@ export function receiptFact(receipt: Receipt, atMs: number): AgentFact {
     name,
     version,
     ...(content?.type === "recorded" && content.isClaim ? { claim: true } : {}),
-    ...(head === undefined ? {} : { head: { length: head.length, chain: head.chain, root: head.root } }),
+    ...defined({ head: head && { length: head.length, chain: head.chain, root: head.root } }),
   };
 }

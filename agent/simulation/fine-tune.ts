@@ -2,6 +2,7 @@
  * A fine-tune that no training makes: the last tensors of a model, which are those of its head, change in the low bits
  * of their numbers, as after a few steps with a small learning rate. Floats of 16 bits and more stay finite.
  */
+import { defined } from "../../shared/defined.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Leaf, ModelSource } from "../../shared/model/model.js";
 import { decodeNames } from "../../shared/model/names.js";
@@ -60,13 +61,11 @@ export async function fineTuned(
     }),
   );
   const { architecture, names } = record.objects;
-  return {
+  return defined({
     kind: architecture === undefined ? "opaque" : "architecture",
-    ...(architecture === undefined
-      ? {}
-      : { architecture: decodeArchitecture(await objects.read("architecture", architecture)) }),
+    architecture: architecture && decodeArchitecture(await objects.read("architecture", architecture)),
     leaves: changed.map(({ leaf }) => leaf),
     sources: changed.map(({ source }) => source),
     names: decodeNames(await objects.read("names", names), leaves.length),
-  };
+  });
 }

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock } from "../../shared/ports.js";
 import type { LinkShape } from "../../shared/simulation/link-shapes.js";
@@ -58,7 +59,7 @@ export class SimulatedLink {
       port: port === "" ? (isTls ? 8883 : 1883) : Number(port),
     };
     const { ca } = this;
-    const socket = isTls ? connectTls({ ...target, ...(ca === undefined ? {} : { ca }) }) : connect(target);
+    const socket = isTls ? connectTls({ ...target, ...defined({ ca }) }) : connect(target);
     socket.setNoDelay(true);
     socket.setTimeout(connectMs, () => socket.destroy(new Error("The server did not answer in time.")));
     await once(socket, isTls ? "secureConnect" : "connect");

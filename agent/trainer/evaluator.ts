@@ -4,6 +4,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -145,7 +146,7 @@ export class Evaluator {
       const result = await evaluate(
         {
           format: jobFormat,
-          evaluate: { ...(limit === undefined ? {} : { limit }), outputs: true, inference },
+          evaluate: { ...defined({ limit }), outputs: true, inference },
           dataset,
           base: { folder, versionId },
           memoryLimitMb,
@@ -160,7 +161,7 @@ export class Evaluator {
           versionId,
           metric: { ...metric, value: Number.isFinite(value) ? value : null },
           durationMs: Math.round(result.durationMs),
-          ...(result.inference === undefined ? {} : { inference: result.inference }),
+          ...defined({ inference: result.inference }),
         },
         samples: result.samples,
         datasetHash: result.datasetHash,

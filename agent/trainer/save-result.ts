@@ -1,4 +1,5 @@
 /** Saves what a training produced: the model against its base, with its measurements and provenance. */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
@@ -121,8 +122,7 @@ export async function saveResult(
       uses: {
         ...uses,
         ...(data.objects.length === 0 ? {} : { data: data.objects }),
-        ...(engine === undefined ? {} : { engine }),
-        ...(recipe === undefined ? {} : { recipe: { id: recipe } }),
+        ...defined({ engine, recipe: recipe && { id: recipe } }),
       },
       environment,
     });

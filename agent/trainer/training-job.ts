@@ -3,6 +3,7 @@
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -95,7 +96,7 @@ export async function prepareJob(
   const job = {
     base,
     recipe,
-    ...(held === undefined ? {} : { bundle: held.recipe }),
+    ...defined({ bundle: held?.recipe }),
     parameters: {
       ...(request.recipe === undefined || request.recipe === settings?.recipe ? settings?.parameters : {}),
       ...request.parameters,
@@ -103,8 +104,7 @@ export async function prepareJob(
     dataset,
     seed: settings?.seed ?? seedOf(enrolment.fleet, enrolment.device, line),
     samples,
-    ...(request.by === undefined ? {} : { by: request.by }),
-    ...(request.request === undefined ? {} : { request: request.request }),
+    ...defined({ by: request.by, request: request.request }),
     ...(called.length === 0 ? {} : { called }),
   };
   return { job, skipped };

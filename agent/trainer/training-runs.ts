@@ -6,6 +6,7 @@
  * model that it would have given.
  */
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import type { Clock, Files, Log } from "../../shared/ports.js";
@@ -151,7 +152,7 @@ export class TrainingRuns {
       line,
       invocation,
       ...(iteration === 0 ? {} : { iteration }),
-      ...(pass === undefined ? {} : { pass }),
+      ...defined({ pass }),
     });
     this.#logStart(line, begun, "; again, after it was cut short");
     return await this.#run(line, begun, base);
@@ -278,7 +279,7 @@ export class TrainingRuns {
     const fields = {
       line,
       invocation,
-      ...(iteration === undefined ? {} : { iteration }),
+      ...defined({ iteration }),
       text: `${line}: ${text}`,
     };
     if (event === "training-continued") this.options.log.info(event, fields);

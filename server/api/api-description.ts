@@ -1,4 +1,5 @@
 /** The API description (OpenAPI 3.1) of the table of operations. Pure. */
+import { defined } from "../../shared/defined.js";
 import { serverCondition } from "./device-schemas.js";
 import * as z from "zod";
 import { jobParams } from "./fields.js";
@@ -176,7 +177,7 @@ function streamBodies({
 }: StreamDefinition): Pick<Sketch, "request" | "answer"> {
   const isJson = responseType === json;
   return {
-    ...(requestTypes === undefined ? {} : { request: { types: requestTypes, schema: bytes } }),
+    ...defined({ request: requestTypes && { types: requestTypes, schema: bytes } }),
     answer: {
       status: "200",
       type: responseType,
@@ -243,20 +244,16 @@ function jsonSchemas(sketches: readonly Sketch[]): {
 
 function operationOf(sketch: Sketch, of: (schema: z.ZodType) => JsonSchema): ApiOperation {
   const { id, tag, summary, details, params, query, request, answer } = sketch;
-  return {
+  return defined({
     operationId: id,
     tags: [tag],
     summary,
-    ...(details === undefined ? {} : { description: details }),
+    description: details,
     parameters: [...parametersOf("path", params, of), ...parametersOf("query", query, of)],
-    ...(request === undefined
-      ? {}
-      : {
-          requestBody: {
-            required: true,
-            content: Object.fromEntries(request.types.map((type) => [type, { schema: of(request.schema) }])),
-          },
-        }),
+    requestBody: request && {
+      required: true,
+      content: Object.fromEntries(request.types.map((type) => [type, { schema: of(request.schema) }])),
+    },
     responses: {
       [answer.status]:
         answer.status === "204"
@@ -264,7 +261,7 @@ function operationOf(sketch: Sketch, of: (schema: z.ZodType) => JsonSchema): Api
           : { description: "Done", content: { [answer.type]: { schema: of(answer.schema) } } },
       default: { description: "Refused or failed", content: { [json]: { schema: of(errorBody) } } },
     },
-  };
+  });
 }
 
 function parametersOf(

@@ -66,7 +66,12 @@ export const batchOperations = {
         .min(60_000)
         .max(366 * 86_400_000)
         .describe("How long it can be used"),
-      ...{ lines, profile, initial, allowReduced, releases, authority },
+      lines,
+      profile,
+      initial,
+      allowReduced,
+      releases,
+      authority,
       namePattern: namePattern.optional(),
       names: names.optional().describe("Names that its devices may have; absent: any"),
       hold: z.boolean().optional().describe("Whether each device waits until a person accepts it"),

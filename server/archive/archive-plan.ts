@@ -4,6 +4,7 @@
  * whatever its source.
  */
 import * as z from "zod";
+import { defined } from "../../shared/defined.js";
 import { linksTo, type Links } from "../../shared/delta/links.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -218,7 +219,7 @@ export function checkArchivePlan({ plan, members }: ArchivePlan): void {
           storageCost,
           recreationCost,
           ...(from === null ? {} : { from }),
-          ...(own === undefined ? {} : { detail: own }),
+          ...defined({ detail: own }),
         })),
         snapshots: plan.snapshots.map(({ snapshot }, s) => ({
           id: snapshot,

@@ -3,6 +3,7 @@
  * from a few ancestors, descendants, siblings and neighbours in a series, at the same position in the model
  * (by path where the architectures agree, else by name). Pure; reads no tensors.
  */
+import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ArchiveLeaf, TreeLeaves } from "./tree-leaves.js";
 import { Rows } from "./version-rows.js";
@@ -164,7 +165,7 @@ class Finder {
   }): void {
     if (from === undefined || from === to) return;
     const known = previous === undefined || previous === to || previous === from ? undefined : previous;
-    this.#put({ to, from, relation, ...(known === undefined ? {} : { previous: known }) });
+    this.#put({ to, from, relation, ...defined({ previous: known }) });
     if (relation === "ancestor") this.#put({ to: from, from: to, relation: "descendant" });
   }
 

@@ -1,4 +1,5 @@
 /** Plans a fleet's storage: reads the kept versions, measures the graph, and plans in a thread. Read-only. */
+import { defined } from "../../shared/defined.js";
 import type { DeltaCodec } from "../../shared/delta/codec.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import { numberKind } from "../../shared/delta/numbers.js";
@@ -80,8 +81,7 @@ export async function planArchive(
     rates,
     findLowRank: lowRankSearch(coder, clock),
     shouldYield,
-    ...(sources === undefined ? {} : { sources }),
-    ...(signal === undefined ? {} : { signal }),
+    ...defined({ sources, signal }),
     onProgress: (done, total) => {
       onProgress?.(`measured ${done} of ${total} tensors`);
     },
@@ -92,7 +92,7 @@ export async function planArchive(
       graph,
       { scheme, ratio, timeLimitMs, maxDepth: maxPlannedDepth },
       {
-        ...(signal === undefined ? {} : { signal }),
+        ...defined({ signal }),
         onProgress: (line) => {
           onProgress?.(`planning, ${line}`);
         },

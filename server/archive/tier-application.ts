@@ -3,6 +3,7 @@
  * what a recovery then reads from the tier. Tensors that are not stored in byte planes are re-encoded first, by the
  * steps of any other application of a plan.
  */
+import { defined } from "../../shared/defined.js";
 import { listReferences } from "../../shared/delta/links.js";
 import { planeBytes } from "../../shared/delta/numbers.js";
 import { isInPlanes } from "../../shared/objects/high-planes.js";
@@ -212,7 +213,7 @@ function itemsOf(repository: FleetRepository, tensors: ReadonlySet<Hash>): reado
         id,
         kind: base === undefined ? edgeKinds.planes : edgeKinds.deltaPlanes,
         plannedBytes: encoding.storedBytes,
-        ...(base === undefined ? {} : { base }),
+        ...defined({ base }),
       },
       depth: encoding.depth,
     });

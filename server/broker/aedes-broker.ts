@@ -3,6 +3,7 @@
  * is never refused by an error, because a client would send it again forever: a publish that is not allowed
  * is accepted, dropped and answered. No message of a device is routed to another client.
  */
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -172,7 +173,7 @@ export class AedesBroker {
       password,
       address: connection.address,
       chain: client.conn instanceof TLSSocket ? peerChain(client.conn) : [],
-      ...(will !== undefined && { will }),
+      ...defined({ will }),
     });
     if ("answer" in answer) {
       this.#answers.set(client, answer.answer);

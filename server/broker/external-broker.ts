@@ -6,6 +6,7 @@
  */
 import { LRUCache } from "lru-cache";
 import mqtt, { type MqttClient } from "mqtt";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -69,9 +70,7 @@ export async function connectBroker(options: ExternalBrokerOptions): Promise<Run
     resubscribe: true,
     queueQoSZero: false,
     keepalive: 30,
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-    ...(ca !== undefined && { ca }),
+    ...defined({ username, password, ca }),
   });
   const broker = new ExternalBroker(client, options);
   try {

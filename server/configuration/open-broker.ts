@@ -1,5 +1,6 @@
 /** Opens the MQTT broker that the configuration names: the embedded one or an external one. */
 import { readFile } from "node:fs/promises";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import type { Signer } from "../../shared/trust/keys.js";
@@ -62,7 +63,7 @@ function openEmbedded({ config, tls, clock, log, authenticate }: OpenBrokerParts
     host: config.host,
     port: config.mqttPort,
     limits: config.brokerLimits,
-    ...(tls === undefined ? {} : { tls }),
+    ...defined({ tls }),
     authenticate,
   });
 }

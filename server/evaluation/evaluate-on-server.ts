@@ -4,6 +4,7 @@
  */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { outputsOf, type SamplePart } from "../../shared/train/datasets/dataset.js";
@@ -76,12 +77,11 @@ async function evaluateVersion(
         versionId: version.versionId,
       },
       evaluate: {
-        ...(request.top === undefined ? {} : { top: request.top }),
-        ...(request.limit === undefined ? {} : { limit: request.limit }),
+        ...defined({ top: request.top, limit: request.limit }),
         ...(request.predictions === true ? { outputs: true } : {}),
       },
     };
-    const result = await evaluateInChild(job, { workFolder, ...(signal === undefined ? {} : { signal }) });
+    const result = await evaluateInChild(job, { workFolder, ...defined({ signal }) });
     const metric = await metricOf(repository, version, result.evaluation);
     const predictions =
       request.predictions === true

@@ -4,6 +4,7 @@
  * recovered bit for bit like any others. They are stored in the scheme's compact form. Tensors that the
  * scheme does not change are shared with the exact model.
  */
+import { defined } from "../../shared/defined.js";
 import { sharedDeltaCodec } from "../../shared/delta/load.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Leaf, ModelSource } from "../../shared/model/model.js";
@@ -150,7 +151,7 @@ function sourceOf(model: RecoveredModel, leaves: readonly ReducedLeaf[]): ModelS
   );
   return {
     kind: model.record.kind,
-    ...(model.architecture === undefined ? {} : { architecture: model.architecture }),
+    ...defined({ architecture: model.architecture }),
     leaves: leaves.map(({ leaf }) => leaf),
     sources: leaves.map(({ source }) => source),
     names: model.names,

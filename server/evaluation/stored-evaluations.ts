@@ -1,4 +1,5 @@
 /** Lists and shows stored evaluations. */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { StoredEvaluation } from "../../shared/provenance/stored-evaluation.js";
 import type { EvaluationDetails, ListedEvaluation } from "../api/evaluation-schemas.js";
@@ -113,20 +114,20 @@ function membersOf(
   { data, top, metric, measures, engine, backend }: StoredEvaluation,
 ): Omit<ListedEvaluation, "hasPredictions"> {
   const { name: dataName, ...described } = data;
-  return {
+  return defined({
     evaluation: state.object,
     versionId,
     name,
     version,
     atMs: state.atMs,
-    ...(state.by === undefined ? {} : { by: state.by }),
-    data: { ...described, ...(dataName === undefined ? {} : { name: dataName }) },
-    ...(top === undefined ? {} : { top }),
+    by: state.by,
+    data: { ...described, ...defined({ name: dataName }) },
+    top,
     metric: { ...metric, value: finite(metric.value) },
     measures,
     engine,
     backend,
-  };
+  });
 }
 
 /** JSON has no infinity. */

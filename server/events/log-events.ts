@@ -1,4 +1,5 @@
 /** The events of a server as lines of its log. */
+import { defined } from "../../shared/defined.js";
 import type { Log } from "../../shared/ports.js";
 import type { ServerEvent } from "../api/event-schemas.js";
 
@@ -40,7 +41,7 @@ export async function logEvents(events: AsyncIterable<ServerEvent>, log: Log): P
           fleet: event.fleet,
           device: event.device,
           line: event.line,
-          ...(event.versionId === undefined ? {} : { versionId: event.versionId }),
+          ...defined({ versionId: event.versionId }),
           kind: event.name,
           text: event.text,
         });

@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { currentUser } from "../../shared/adapters/current-user.js";
+import { defined } from "../../shared/defined.js";
 import { callerText, type Caller } from "../../shared/journal/caller.js";
 import type { TokenBearer } from "./tokens.js";
 
@@ -18,7 +19,7 @@ export function callerOf(bearer: TokenBearer | undefined, headers: IncomingHttpH
     who: bearer.who,
     through: "http",
     role: bearer.role,
-    ...(claims === undefined ? {} : { claims }),
+    ...defined({ claims }),
   };
 }
 

@@ -4,6 +4,7 @@
  * order of the options' `parts`, then the model's. So an import is one request, of which only the
  * options are held in memory.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { ImportOptions, LocalFile } from "../api/server-operations.js";
 import { importOptions, maxImportOptionsBytes } from "../api/import-schemas.js";
@@ -15,7 +16,7 @@ export function encodeImportOptions(options: ImportOptions, localFile?: LocalFil
   const json = Buffer.from(
     JSON.stringify({
       ...rest,
-      ...(localFile === undefined ? {} : { localFile }),
+      ...defined({ localFile }),
       attachments: attachments?.map(({ name, bytes }) => ({
         name,
         base64: Buffer.from(bytes).toString("base64"),
@@ -86,14 +87,12 @@ export async function decodeImport(
     options: {
       fleet,
       ...rest,
-      ...(attachments === undefined
-        ? {}
-        : {
-            attachments: attachments.map(({ name, base64 }) => ({
-              name,
-              bytes: Buffer.from(base64, "base64"),
-            })),
-          }),
+      ...defined({
+        attachments: attachments?.map(({ name, base64 }) => ({
+          name,
+          bytes: Buffer.from(base64, "base64"),
+        })),
+      }),
     },
     file: (async function* () {
       if (first.length > 0) yield first;

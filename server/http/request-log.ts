@@ -5,6 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { randomBytes } from "node:crypto";
+import { defined } from "../../shared/defined.js";
 import { describeCaller, type Caller } from "../../shared/journal/caller.js";
 import type { Log } from "../../shared/ports.js";
 import { isRequestId } from "../../shared/request-id.js";
@@ -52,7 +53,7 @@ export function logRequests(
         method: request.method,
         url: request.url.slice(0, longestUrl),
         status: reply.statusCode,
-        ...(code === undefined ? {} : { code }),
+        ...defined({ code }),
         ms: Math.round(reply.elapsedTime),
         by: describeCaller(caller),
       });

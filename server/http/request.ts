@@ -4,6 +4,7 @@
  */
 import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { pipeline } from "node:stream";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { userHeader } from "./caller.js";
@@ -124,8 +125,7 @@ function openConnections(address: ServerAddress): Connections {
       method: request.method ?? "GET",
       headers: headersOf(address, request),
       timeout: timeoutMs,
-      ...(address.socketPath === undefined ? {} : { socketPath: address.socketPath }),
-      ...(request.signal === undefined ? {} : { signal: request.signal }),
+      ...defined({ socketPath: address.socketPath, signal: request.signal }),
     });
     return answerOf(sent, request);
   };
@@ -220,10 +220,12 @@ function urlOf({ socketPath, url }: ServerAddress, path: string): URL {
 function headersOf({ token, user }: ServerAddress, { json, body }: ServerRequest): Record<string, string> {
   return {
     accept: "application/json",
-    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-    ...(user === undefined ? {} : { [userHeader]: encodeURIComponent(user) }),
+    ...defined({
+      authorization: token === undefined ? undefined : `Bearer ${token}`,
+      [userHeader]: user === undefined ? undefined : encodeURIComponent(user),
+    }),
     ...(json === undefined ? {} : { "content-type": "application/json" }),
-    ...(body === undefined ? {} : { "content-type": body.contentType }),
+    ...defined({ "content-type": body?.contentType }),
   };
 }
 

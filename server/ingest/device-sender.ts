@@ -2,6 +2,7 @@
  * Sends messages to devices: envelopes on a device's down topics, numbered within its session and signed for it.
  * Blocks are not signed: the signed manifest names their hashes. Knows only the interface of the broker.
  */
+import { defined } from "../../shared/defined.js";
 import type { Clock, Log } from "../../shared/ports.js";
 import { encodeEnvelope } from "../../shared/wire/codec.js";
 import { maxMessageBytes, protocolVersion } from "../../shared/wire/limits.js";
@@ -110,7 +111,7 @@ export function deviceSender(parts: DeviceSenderParts): DeviceSender {
               { ...numbered, expiresMs, issuedMs: Math.max(0, Math.round(clock.now())) },
               session.challenge,
             );
-      await broker.publish(topic, payload, { qos, ...(unused !== undefined && { unused }) });
+      await broker.publish(topic, payload, { qos, ...defined({ unused }) });
       return true;
     } catch (error) {
       log.warn("word-not-sent", {

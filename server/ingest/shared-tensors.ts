@@ -3,6 +3,7 @@
  * what is stored raw is read block by block, and what is stored coded, which is decoded whole, is decoded once for all
  * downloads that are in the middle of it.
  */
+import { defined } from "../../shared/defined.js";
 import { encodingCodes } from "../../shared/delta/encoded.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import { readStoredTensor } from "../../shared/objects/tensor-stream.js";
@@ -24,7 +25,7 @@ export class SharedTensors {
   /** A tensor as a part of a stream. It is not compared with its id: the receiver does that. @throws as openTensor */
   open(id: Hash): StreamObject {
     const { byteLength, readAt } = this.objects.openTensor(id, { verify: false });
-    return { byteLength, chunks: () => this.#chunks(id), ...(readAt === undefined ? {} : { readAt }) };
+    return { byteLength, chunks: () => this.#chunks(id), ...defined({ readAt }) };
   }
 
   async *#chunks(id: Hash): AsyncIterable<Uint8Array> {

@@ -3,6 +3,7 @@
  * an interruption. Knows no announcement; incoming-upload.ts decides what is transferred.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -228,8 +229,10 @@ export class UploadTransfer {
       wireBytes: this.parts.wireBytes(),
       objects,
       receiver,
-      ...(held !== undefined && { references: held.map(({ versionId }) => versionId) }),
-      ...(optimizer !== undefined && { optimizerReference: optimizer.versionId }),
+      ...defined({
+        references: held?.map(({ versionId }) => versionId),
+        optimizerReference: optimizer?.versionId,
+      }),
     };
     return this.#stateSaves.run(() => spool.saveState(Buffer.from(JSON.stringify(saved))));
   }

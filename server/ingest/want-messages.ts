@@ -1,4 +1,5 @@
 /** The messages by which the server asks a device for objects of an announced version. Pure. */
+import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { codecFormat } from "../../shared/wire/coding/encodings.js";
 import type { HeldVersion } from "../../shared/wire/coding/references.js";
@@ -47,7 +48,7 @@ export function wantMessages(
     blockBytes,
     ...(held !== undefined && { codec: codecFormat, references: held.map((version) => version.versionId) }),
     ...(ownReferences && { ownReferences }),
-    ...(optimizer !== undefined && { optimizerReference: optimizer.versionId }),
+    ...defined({ optimizerReference: optimizer?.versionId }),
     ...(streamBytes !== undefined && reason !== "objects" && { streamBytes }),
   };
   if (reason === "objects")

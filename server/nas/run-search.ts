@@ -5,6 +5,7 @@
  * again.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { isStemmaError, type StemmaError } from "../../shared/errors.js";
 import type { Clock, Files } from "../../shared/ports.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -196,7 +197,7 @@ class Search {
       event: "proposed",
       candidate,
       choices: [...proposal.choices],
-      ...(proposal.parent === undefined ? {} : { parent: proposal.parent }),
+      ...defined({ parent: proposal.parent }),
     };
     this.#running.add(candidate);
     await this.#note(event);
@@ -242,7 +243,7 @@ class Search {
         endedAtMs: Math.round(this.#ports.clock.now()),
         bytes,
         newBytes,
-        ...(trainer.device === undefined ? {} : { device: trainer.device }),
+        ...defined({ device: trainer.device }),
       });
     } catch (error) {
       if (!isStemmaError(error) || !candidateFaults.has(error.code)) throw error;

@@ -1,4 +1,5 @@
 /** Where a search keeps its candidates, and a fleet of a server as such a place. */
+import { defined } from "../../shared/defined.js";
 import { qualityKey } from "../../shared/model/metadata.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { ExportedModelJson } from "../../shared/model/model-json-export.js";
@@ -85,10 +86,10 @@ export function storeInFleet(
           metadata: {
             "search.candidate": candidate,
             "search.choices": choices.join(","),
-            ...(device === undefined ? {} : { "search.device": device }),
+            ...defined({ "search.device": device }),
             [qualityKey]: quality,
           },
-          ...(lease === undefined ? {} : { lease }),
+          ...defined({ lease }),
         },
       );
       const { versionId, record, tensorBytes, ownBytes } = summary!;
@@ -121,7 +122,7 @@ async function inheritFrom(
   const { nearest, lease, frozen } = await operations.transfer({
     fleet,
     modelJson: { ...modelJson },
-    ...(minutes === undefined ? {} : { minutes }),
+    ...defined({ minutes }),
   });
   if (nearest === null || lease === null) return undefined;
   if (nearest.tensors.length === 0) {

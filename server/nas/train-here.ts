@@ -1,6 +1,7 @@
 /** Trains candidates with the engine, in processes of this machine. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files } from "../../shared/ports.js";
 import { encodeArchitecture, weightSlots } from "../../shared/model/architecture.js";
@@ -34,7 +35,7 @@ export function trainerHere({ files, dataset, threads }: HereOptions): Candidate
           base: { folder: base },
           threads,
         },
-        { workFolder, ...(signal === undefined ? {} : { signal }) },
+        { workFolder, ...defined({ signal }) },
       );
       const { metric, durationMs } = outcome.result;
       if (metric === null)

@@ -2,12 +2,12 @@
 import { formatBytes } from "../../shared/cli/output.js";
 import { cpus, hostname } from "node:os";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Archive } from "../archive/archive.js";
 import type { ApplyProgress } from "../archive/plan-application.js";
 import type { Home } from "../repository/home.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { withoutUndefined } from "./without-undefined.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import { workFolderOf } from "../context/work-folder.js";
 
@@ -46,20 +46,16 @@ export function archiveOperations({
 }: OperationsContext): Pick<ServerOperations, "planStorage" | "applyStorage"> {
   return {
     planStorage: async ({ fleet, ...options }, { onProgress, signal } = {}) =>
-      (await archiveOf(home)).plan(
-        await fleets.get(fleet),
-        withoutUndefined({ ...options, onProgress, signal }),
-      ),
+      (await archiveOf(home)).plan(await fleets.get(fleet), defined({ ...options, onProgress, signal })),
     applyStorage: async (
       { fleet, plan: given, dryRun, diskBytes, timeMs, ...options },
       { onProgress, signal } = {},
     ) => {
       const archive = await archiveOf(home);
       const repository = await fleets.get(fleet);
-      const plan =
-        given ?? (await archive.plan(repository, withoutUndefined({ ...options, onProgress, signal })));
+      const plan = given ?? (await archive.plan(repository, defined({ ...options, onProgress, signal })));
       const report = await archive.apply(repository, plan, {
-        ...withoutUndefined({ dryRun, diskBytes, timeMs, signal }),
+        ...defined({ dryRun, diskBytes, timeMs, signal }),
         onProgress: (progress) => {
           onProgress?.(lineOf(progress));
         },

@@ -4,6 +4,7 @@
  */
 import { X509Certificate } from "node:crypto";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
@@ -166,7 +167,11 @@ function factsOf(
       serials.slice(part * maxListedSerials, (part + 1) * maxListedSerials);
     return {
       type: "authority-list",
-      ...{ atMs, authority, issuer, revoked: of(added), restored: of(restored) },
+      atMs,
+      authority,
+      issuer,
+      revoked: of(added),
+      restored: of(restored),
       ...(part === parts - 1 ? { list: { number, thisUpdateMs, nextUpdateMs } } : {}),
     };
   });
@@ -195,8 +200,11 @@ function shown(state: AuthorityState, devices: readonly DeviceSummary[], nowMs: 
   const { authority, atMs, by, nameForm, onEndedList, certificates, revoked } = state;
   const certified = devicesOf(devices, authority);
   return {
-    ...{ authority, atMs, nameForm, onEndedList },
-    ...(by === undefined ? {} : { by }),
+    authority,
+    atMs,
+    nameForm,
+    onEndedList,
+    ...defined({ by }),
     certificates: certificates.map((pem) => {
       const certificate = new X509Certificate(pem);
       return {

@@ -2,6 +2,7 @@
  * Batches: one invitation for many devices, within bounds that the journal keeps. Enrolment takes the way of an
  * invitation; what differs is who chooses the name, and that the fact counts against the batch.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import {
   checkBatchTerms,
@@ -26,7 +27,6 @@ import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { certificateSource } from "./owned-certificates.js";
 import { requireDevice } from "./required-device.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 type BatchOperations = Pick<ServerOperations, "createBatch" | "batches" | "revokeBatch" | "acceptDevices">;
 
@@ -137,25 +137,35 @@ async function createBatch(
   const { names, namePattern, labels, count, hold = false, mayReplace = false, authority } = input;
   await repository.append({
     type: "batch-created",
-    ...{ atMs, batch, publicKey: key.publicKey, count, expiresAtMs, profile, lines: [...lines] },
-    ...(namePattern === undefined ? {} : { namePattern }),
-    ...(names === undefined ? {} : { names: [...new Set(names)] }),
-    ...{ hold, mayReplace },
-    ...(labels === undefined ? {} : { labels: { ...labels } }),
+    atMs,
+    batch,
+    publicKey: key.publicKey,
+    count,
+    expiresAtMs,
+    profile,
+    lines: [...lines],
+    ...defined({ namePattern, names: names && [...new Set(names)] }),
+    hold,
+    mayReplace,
+    ...defined({ labels: labels && { ...labels } }),
     ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
-    ...(authority === undefined ? {} : { authority }),
+    ...defined({ authority }),
   });
   const terms = signBatchTerms(home.signer, {
     kind: "stemma-batch-invitation",
     format: 1,
-    ...{ fleet, batch, publicKey: key.publicKey, profile },
+    fleet,
+    batch,
+    publicKey: key.publicKey,
+    profile,
     lines: [...lines],
     ...addresses,
     authorities: [...authorities],
     serverPublicKey: home.signer.publicKey,
     ...(await enrolledReleases(repository, input.releases)),
-    ...(authority === undefined ? {} : { authority }),
-    ...{ issuedAtMs: atMs, expiresAtMs },
+    ...defined({ authority }),
+    issuedAtMs: atMs,
+    expiresAtMs,
   });
   return { kind: "stemma-batch-file", format: 1, terms, seed: key.seed };
 }
@@ -183,12 +193,14 @@ export async function enrolOfBatch(
   const subject = { fleet, device, generation: generationOfBatch };
   const asked = await readRequest(request, subject, { ofOwner });
   const source = await certificateSource(context, opened, {
-    ...{ device, asked, owned },
+    device,
+    asked,
+    owned,
     authority: batch?.authority,
   });
   const by = batch?.by;
   // Caused by who created the batch, not by who carries the request.
-  const repository = typeof by === "object" ? opened.as(withoutUndefined(by)) : opened;
+  const repository = typeof by === "object" ? opened.as(defined(by)) : opened;
   const initial = batch?.initial;
   if (known !== undefined && known.batch === terms.batch) {
     const { generation } = known;

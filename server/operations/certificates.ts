@@ -3,6 +3,7 @@
  * anybody and by any way. An invitation is used up by the fact of the enrolment, which starts the generation that it
  * names; the same keys may ask again, and get the same certificate, since the answer may have been lost.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import {
   isRenewalSigned,
@@ -40,7 +41,6 @@ import {
   requireFleetAuthority,
   type CertificateSource,
 } from "./owned-certificates.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 const defaultValidMs = 7 * 86_400_000;
 /** A device that asks more often only makes the journal longer. */
@@ -70,7 +70,14 @@ export async function invite(
   const generation = repository.nextGeneration(device);
   const issuedAtMs = home.ports.clock.now();
   const subject: DeviceSummary = {
-    ...{ device, generation, profile, lines, publicKey: "", tokenHash: "", session: 0, active: {} },
+    device,
+    generation,
+    profile,
+    lines,
+    publicKey: "",
+    tokenHash: "",
+    session: 0,
+    active: {},
     enrolledAtMs: issuedAtMs,
     state: "enrolled",
   };
@@ -81,17 +88,20 @@ export async function invite(
   return signInvitation(home.signer, {
     kind: "stemma-invitation",
     format: 1,
-    ...{ fleet, device, generation, profile },
+    fleet,
+    device,
+    generation,
+    profile,
     lines: [...lines],
     ...addresses,
     authorities: [...authorities],
     serverPublicKey: home.signer.publicKey,
     ...(given.length === 0 ? {} : { initial: Object.fromEntries(given) }),
     ...(await enrolledReleases(repository, input.releases)),
-    ...(input.authority === undefined ? {} : { authority: input.authority }),
+    ...defined({ authority: input.authority }),
     issuedAtMs,
     expiresAtMs: issuedAtMs + (input.validMs ?? defaultValidMs),
-    ...(context.caller === undefined ? {} : { by: { ...context.caller } }),
+    ...defined({ by: context.caller && { ...context.caller } }),
   });
 }
 
@@ -103,7 +113,7 @@ export async function certify(context: OperationsContext, value: unknown): Promi
   const changes = changesToShow(keyChanges);
   return signAnswer(signer, request.request, {
     certificate,
-    ...(generation === undefined ? {} : { generation }),
+    ...defined({ generation }),
     authorities: [(await authorityOf(context)).certificate],
     ...(changes.length === 0 ? {} : { keyChanges: [...changes] }),
     issuedAtMs: ports.clock.now(),
@@ -135,10 +145,12 @@ async function enrolInvited(
   const asked = await readRequest(request, invitation, { ofOwner });
   const opened = await fleets.get(fleet, { create: true });
   // Caused by who invited the device, not by who carries its request.
-  const repository = invitation.by === undefined ? opened : opened.as(withoutUndefined(invitation.by));
+  const repository = invitation.by === undefined ? opened : opened.as(defined(invitation.by));
   const repeated = certificateOf(repository.device(device), invitation, asked);
   const source = await certificateSource(context, repository, {
-    ...{ device, asked, owned },
+    device,
+    asked,
+    owned,
     authority: invitation.authority,
   });
   const atMs = home.ports.clock.now();
@@ -185,9 +197,14 @@ export async function enrolWithCertificate(
   await repository.append({
     type: "enrolled",
     atMs,
-    ...{ device, generation, publicKey: asked.devicePublicKey, tokenHash: "", profile, lines },
+    device,
+    generation,
+    publicKey: asked.devicePublicKey,
+    tokenHash: "",
+    profile,
+    lines,
     certificate: { ...members, keyHash: asked.keyHash },
-    ...(batch === undefined ? {} : { batch }),
+    ...defined({ batch }),
   });
   // A connection of the generation before.
   await (await context.live?.fleet(fleet))?.cutOff(device);
@@ -230,7 +247,9 @@ export async function giveInitial(
     await repository.append(
       ...missing.map(([line, versionId]) => ({
         type: "assigned" as const,
-        ...{ atMs, device, line },
+        atMs,
+        device,
+        line,
         versionId: repository.resolve(versionId).versionId,
       })),
     );
@@ -272,7 +291,9 @@ async function renew(
   const { serial, notAfterMs } = issued;
   await repository.append({
     type: "certified",
-    ...{ atMs, device, generation },
+    atMs,
+    device,
+    generation,
     certificate: { serial, keyHash: asked.keyHash, notAfterMs },
   });
   return issued;

@@ -1,4 +1,5 @@
 /** Operations on devices: list, show, enroll, revoke, assign, command. */
+import { defined } from "../../shared/defined.js";
 import { byOf } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
@@ -72,7 +73,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     return {
       online: liveFleet?.isOnline(device) ?? false,
       ...(doubt && { doubt }),
-      ...(seenAtMs === undefined ? {} : { seenAtMs }),
+      ...defined({ seenAtMs }),
     };
   };
   const command = async ({
@@ -204,7 +205,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     }) => {
       const repository = await fleets.get(fleet);
       const versionIds = models.map((model) => repository.resolve(model).versionId);
-      const body = { line, versionIds, ...(limit === undefined ? {} : { limit }) };
+      const body = { line, versionIds, ...defined({ limit }) };
       const { code, result } = await command({ fleet, device, name: "evaluate", body, timeoutMs });
       if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
       const { evaluationOf } = await import("./device-evaluation.js");
@@ -213,7 +214,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     trainOnDevice: async ({ fleet, device, line, parameters }) => {
       const body = {
         line,
-        ...(parameters === undefined ? {} : { parameters }),
+        ...defined({ parameters }),
         // Its provenance names who asked.
         ...byOf({ by: context.caller }),
       };

@@ -1,4 +1,5 @@
 /** Enrols a device with keys that the server makes; what every kind of enrolment checks first. */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { sealEnrolment, type Enrolment } from "../../shared/trust/enrolment.js";
 import { generateKey } from "../../shared/trust/keys.js";
@@ -69,9 +70,7 @@ export async function enrolmentAddresses({
   const http = known.http ?? live?.httpUrl();
   return {
     mqtt: [...known.mqtt],
-    ...(http === undefined ? {} : { http }),
-    ...(known.ca === undefined ? {} : { ca: known.ca }),
-    ...(known.authorities === undefined ? {} : { authorities: [...known.authorities] }),
+    ...defined({ http, ca: known.ca, authorities: known.authorities && [...known.authorities] }),
     root: known.root,
   };
 }

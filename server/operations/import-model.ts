@@ -3,6 +3,7 @@
  * disk first, because only after the complete model is hashed is it known which parts are new.
  */
 import { isAbsolute, join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Files, FileStat } from "../../shared/ports.js";
 import { architectureHash } from "../../shared/model/architecture.js";
@@ -202,15 +203,14 @@ async function save(
   const report = await repository.save(model, {
     ...kept,
     name,
-    ...(device === undefined ? {} : { device }),
-    ...(line === undefined ? {} : { line }),
+    ...defined({ device, line }),
     bases: base === undefined ? [] : [base.versionId],
-    ...(lease === undefined ? {} : { lease }),
+    ...defined({ lease }),
     ...(Object.keys(metadata ?? {}).length === 0 ? {} : { metadata: { ...kept?.metadata, ...metadata } }),
     ...(attachments === undefined || attachments.length === 0
       ? {}
       : { attachments: [...(kept?.attachments ?? []), ...attachments] }),
-    ...(uses === undefined ? {} : { uses }),
+    ...defined({ uses }),
   });
   const { summary } = report;
   if (lease !== undefined) await repository.leases.end(lease);

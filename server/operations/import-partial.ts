@@ -1,4 +1,5 @@
 /** Imports of files that hold only some tensors of a base (`onto`). */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeNames } from "../../shared/model/names.js";
@@ -47,12 +48,11 @@ export async function partialBaseOf(
   const leaves = await repository.leaves(versionId);
   await repository.ensureTensors(versionId);
   const { names, architecture } = record.objects;
-  return {
+  return defined({
     kind: record.kind,
     leaves,
     names: decodeNames(await repository.objects.read("names", names), leaves.length),
-    ...(architecture === undefined
-      ? {}
-      : { architecture: decodeArchitecture(await repository.objects.read("architecture", architecture)) }),
-  };
+    architecture:
+      architecture && decodeArchitecture(await repository.objects.read("architecture", architecture)),
+  });
 }

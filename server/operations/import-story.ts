@@ -2,6 +2,7 @@
  * The story in a file that Stemma exported: an import checks that it is of these very tensors and keeps it, so that
  * the model can be replayed on another server. What the story tells is not proved by that: only a replay does.
  */
+import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
@@ -82,7 +83,7 @@ async function describedBy(
   const { tensors } = await readSafetensors(file, where);
   const leaves = new Array<string>(tensors.length).fill("");
   for (const [position, { name }] of tensors.entries()) leaves[fileOrder?.[position] ?? position] = name;
-  const names: Names = { leaves, ...(fileOrder === undefined ? {} : { fileOrder }) };
+  const names: Names = { leaves, ...defined({ fileOrder }) };
   return { architecture: { architecture: decodeArchitecture(architecture), names } };
 }
 
@@ -141,15 +142,15 @@ export async function savedStory(
   const data = await Promise.all(
     opened.provenance.data.map((hash, i) => dataOfTraining(repository, hash, descriptions[i]?.reader ?? "")),
   );
-  return {
+  return defined({
     provenance,
-    ...(openings === undefined ? {} : { openings }),
-    ...(environment === undefined ? {} : { environment: decodeEnvironment(environment) }),
+    openings,
+    environment: environment && decodeEnvironment(environment),
     metadata: { ...(metadata === undefined ? {} : decodeMetadata(metadata)), [storyOfKey]: versionId },
-    ...(kept === undefined ? {} : { attachments: [{ name: keptStoryName, bytes: Buffer.from(kept) }] }),
+    attachments: kept === undefined ? undefined : [{ name: keptStoryName, bytes: Buffer.from(kept) }],
     uses: {
-      ...(engine === undefined ? {} : { engine: { id: engine } }),
+      ...defined({ engine: engine && { id: engine } }),
       ...(data.length === 0 ? {} : { data }),
     },
-  };
+  });
 }

@@ -1,4 +1,5 @@
 /** Operations on the lineage of models. */
+import { defined } from "../../shared/defined.js";
 import { decodeNames } from "../../shared/model/names.js";
 import { decodeOwnerMap, ownerOf } from "../../shared/model/owner-map.js";
 import { tensorByteLength } from "../../shared/tensor/dtype.js";
@@ -74,7 +75,7 @@ export function lineageOperations({ fleets, home }: OperationsContext): LineageO
 function relationsOf(repository: FleetRepository, versionId: Hash): Successors {
   const named = (relation: DeclaredRelation): Successors["after"][number] => ({
     ...namedIn(repository, relation.versionId),
-    ...(relation.declared === undefined ? {} : { declared: relation.declared }),
+    ...defined({ declared: relation.declared }),
   });
   return {
     versionId,

@@ -3,6 +3,7 @@
  * from evaluation, progressive and training. A command without a server uses them directly; a server offers
  * them over HTTP.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { openNodeHome } from "../repository/node-home.js";
 import { currentUser } from "../../shared/adapters/current-user.js";
@@ -19,7 +20,6 @@ import type { OperationsContext } from "../context/operations-context.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { storageOperations } from "./storage-operations.js";
 import { clearWorkFolder } from "../context/work-folder.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 /** The operations of a home without a server; closing them closes the home. */
 export async function openLocalOperations({
@@ -66,7 +66,7 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       version,
       pid: process.pid,
       home: home.path,
-      ...(live === undefined ? {} : withoutUndefined({ mqttUrl: live.mqttUrl, httpUrl: live.httpUrl() })),
+      ...(live === undefined ? {} : defined({ mqttUrl: live.mqttUrl, httpUrl: live.httpUrl() })),
       publicKey: home.signer.publicKey,
       fleets: await fleets.names(),
     }),

@@ -1,6 +1,7 @@
 /**
  * Operations on models: list, show, log, diff, recover, verify, as of a moment, import, tag, hold, retire.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { streamedObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
@@ -79,7 +80,7 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       const provenance = await provenanceDiffJson(repository, first, second);
       return {
         ...(await repository.diff(first.versionId, second.versionId)),
-        ...(provenance === undefined ? {} : { provenance }),
+        ...defined({ provenance }),
       };
     },
     story: async (reference) => {
@@ -248,12 +249,13 @@ async function contentOf(
         owner: { versionId: owner, name: ownerName, version },
       };
     }),
-    ...(layers === undefined ? {} : { layers }),
+    ...defined({ layers }),
     environment: decodeEnvironment(await objects.read("environment", environment)),
-    ...(measurements === undefined
-      ? {}
-      : { measurements: jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[] }),
-    ...(metadata === undefined ? {} : { metadata: decodeMetadata(await objects.read("metadata", metadata)) }),
+    ...defined({
+      measurements:
+        measurements && (jsonOf(await objects.read("measurements", measurements)) as readonly Measurement[]),
+      metadata: metadata && decodeMetadata(await objects.read("metadata", metadata)),
+    }),
     ...(provenance === undefined ? {} : { provenance: await provenanceJson(repository, record.objects) }),
   };
 }

@@ -2,6 +2,7 @@
  * A recovery as one safetensors stream that is verified once it has ended: the report resolves when every
  * tensor was read and found to be the recorded one.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { captureNodeEnvironment } from "../../shared/model/node-environment.js";
 import { safetensorsOfModel } from "../../shared/recover/recovered-file.js";
@@ -50,7 +51,7 @@ function reportOf(
     ...(summary.record.scheme === undefined || part !== "model" ? {} : { scheme: summary.record.scheme }),
     ...(part === "optimizer" ? { part } : {}),
     ...(typeof part === "object" ? { checkpoint: part.checkpoint } : {}),
-    ...(model.partOf === undefined ? {} : { partOf: model.partOf }),
+    ...defined({ partOf: model.partOf }),
   };
 }
 

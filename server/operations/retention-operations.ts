@@ -1,11 +1,11 @@
 /** Operations on retention: rules, forecasts and application. Emits the events that report an application. */
+import { defined } from "../../shared/defined.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RetentionReport } from "../api/storage-schemas.js";
 import type { OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 type RetentionOperations = Pick<
   ServerOperations,
@@ -19,7 +19,7 @@ export function retentionOperations(context: OperationsContext): RetentionOperat
     setRetention: async ({ fleet, scope, rule }) => (await fleets.get(fleet)).retention.set(scope, rule),
     forecastRetention: async ({ fleet, ...options }) =>
       (await fleets.get(fleet)).retention.forecast({
-        ...withoutUndefined(options),
+        ...defined(options),
         busy: await underWayIn(context, fleet),
       }),
     applyRetention: (input) => applyRetention(context, input),
@@ -52,7 +52,7 @@ async function applyRetention(
     kept: outcome.kept,
     freedBytes: freed ?? null,
   });
-  return { ...outcome, ...(freed === undefined ? {} : { freedBytes: freed }) };
+  return { ...outcome, ...defined({ freedBytes: freed }) };
 }
 
 const maxPlans = 3;

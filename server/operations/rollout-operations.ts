@@ -1,4 +1,5 @@
 /** Operations on rollouts. What carries a running one forward is server/rollout/rollout-runner.ts. */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { RolloutPhase, RolloutPolicy } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -123,20 +124,22 @@ export function rolloutOperations(
       const liveFleet = await live?.fleet(fleet);
       return {
         ...describeRollout(repository, rollout),
-        members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) => ({
-          device,
-          wave,
-          joinedAtMs,
-          online: liveFleet?.isOnline(device) ?? false,
-          verdict: judged?.verdict ?? null,
-          because: judged?.because ?? waitsOf(device),
-          ...(judged === undefined ? {} : { judgedAtMs: judged.atMs }),
-          switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
-          before: nameOf(repository, judged?.before ?? null),
-          ...(judged?.compared === undefined ? {} : { compared: judged.compared }),
-          ...(judged?.trial === undefined ? {} : { trial: judged.trial }),
-          ...(judged?.live === undefined ? {} : { live: judged.live }),
-        })),
+        members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) =>
+          defined({
+            device,
+            wave,
+            joinedAtMs,
+            online: liveFleet?.isOnline(device) ?? false,
+            verdict: judged?.verdict ?? null,
+            because: judged?.because ?? waitsOf(device),
+            judgedAtMs: judged?.atMs,
+            switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
+            before: nameOf(repository, judged?.before ?? null),
+            compared: judged?.compared,
+            trial: judged?.trial,
+            live: judged?.live,
+          }),
+        ),
       };
 
       function waitsOf(device: string): string {
@@ -178,7 +181,7 @@ export function rolloutOperations(
         atMs: now(),
         rollout,
         because,
-        ...(by === undefined ? {} : { by }),
+        ...defined({ by }),
       });
       return summaryOf(fleet, rollout);
     },
@@ -343,9 +346,7 @@ function describeRollout(repository: FleetRepository, rollout: RolloutState): Ro
     because,
     phaseAtMs,
     createdAtMs,
-    ...(by === undefined ? {} : { createdBy: by }),
-    ...(approvedBy === undefined ? {} : { approvedBy }),
-    ...(supersedes === undefined ? {} : { supersedes }),
+    ...defined({ createdBy: by, approvedBy, supersedes }),
     wave,
     devices: counts,
     evidence: evidenceOnFleet(compared, policy.margin),

@@ -1,10 +1,10 @@
 /** Operations on storage: stats, check, collection, reindex, backup. */
 import { isAbsolute } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { readPassphrase } from "./passphrase-file.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 type StorageOperations = Pick<
   ServerOperations,
@@ -16,7 +16,7 @@ export function storageOperations(context: OperationsContext): StorageOperations
   return {
     stats: async ({ fleet }) => (await fleets.get(fleet)).stats(),
     check: async ({ fleet, replay = 0, ...options }) => {
-      const report = await (await fleets.get(fleet)).check(withoutUndefined(options));
+      const report = await (await fleets.get(fleet)).check(defined(options));
       if (replay === 0) return report;
       const { proveDropped } = await import("../replay/prove-dropped.js");
       const { replayed, problems } = await proveDropped(context, fleet, replay);

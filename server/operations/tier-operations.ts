@@ -1,4 +1,5 @@
 /** Operations on storage tiers: those of the home, and what a fleet moves to them. */
+import { defined } from "../../shared/defined.js";
 import type { TierWork } from "../archive/tier-application.js";
 import type { TierAnswer } from "../api/tier-definitions.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -7,7 +8,6 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { TierState } from "../repository/tiers/home-tiers.js";
 import { archiveOf } from "./archive-operations.js";
 import { underWayIn } from "./retention-operations.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 type TierOperations = Pick<ServerOperations, "tiers" | "addTier" | "removeTier" | "planTier" | "applyTier">;
 
@@ -38,7 +38,7 @@ export function tierOperations(context: OperationsContext): TierOperations {
     applyTier: async ({ fleet, tier }, { signal } = {}) => {
       // Before anything is re-encoded for it.
       await home.tiers.guard(tier).check();
-      return await (await archiveOf(home)).applyTier(await workOf(fleet, tier), withoutUndefined({ signal }));
+      return await (await archiveOf(home)).applyTier(await workOf(fleet, tier), defined({ signal }));
     },
   };
 }
@@ -56,6 +56,6 @@ async function fleetsWithLowBytes({ home, fleets }: OperationsContext): Promise<
 function answerOf({ error, ...state }: TierState): TierAnswer {
   return {
     ...state,
-    ...(error === undefined ? {} : { error: { code: error.code, message: error.message } }),
+    ...defined({ error: error && { code: error.code, message: error.message } }),
   };
 }

@@ -3,6 +3,7 @@
  * never permissions: a version id is what it names, and whoever chooses the id of a request marks only what they did.
  */
 import type { LoggedEvent } from "../../shared/adapters/recent-log.js";
+import { defined } from "../../shared/defined.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import { shortenHash } from "../../shared/journal/short-hash.js";
@@ -73,7 +74,7 @@ function versionSubject(
   return {
     kind: "version",
     id,
-    ...(version === undefined ? {} : { name: `${version.name}:${version.version}` }),
+    ...defined({ name: version && `${version.name}:${version.version}` }),
     ...(device === "" ? {} : { device }),
   };
 }

@@ -1,4 +1,5 @@
 /** Operations on the webhooks of a home. Without a server they are only configured and tested. */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { CallOutput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -15,7 +16,6 @@ import {
   requireWebhook,
   type Webhook,
 } from "../webhooks/webhook-store.js";
-import { withoutUndefined } from "./without-undefined.js";
 
 type WebhookOperations = Pick<
   ServerOperations,
@@ -32,7 +32,7 @@ export function webhookOperations({
   const shown = async (webhook: Webhook): Promise<CallOutput<"addWebhook">> => {
     const { length } = (await journalOf(webhook.fleet)).head();
     const position = (await readCursor(files, home.path, webhook.name))?.position ?? 0;
-    return withoutUndefined({
+    return defined({
       ...webhook,
       position,
       behind: Math.max(0, length - position),
@@ -54,7 +54,7 @@ export function webhookOperations({
       const journal = await journalOf(fleet);
       const { length } = journal.head();
       requirePosition(length, from ?? length);
-      const webhook = withoutUndefined({ name, fleet, url, types, madeAtMs: Math.round(clock.now()) });
+      const webhook = defined({ name, fleet, url, types, madeAtMs: Math.round(clock.now()) });
       const cursor = await cursorAt(journal, from ?? length);
       await addWebhook(files, home.path, webhook, { cursor, record: recordOf("added", cursor.position) });
       return shown(webhook);

@@ -2,6 +2,7 @@
  * A storage plan as data: how every vertex is stored, its storage cost, and the recreation cost of each
  * snapshot. A plan can be shown and saved as JSON; it is checked against a graph again before it is applied.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { isWithin } from "./budgets.js";
 import { retrieveShared, snapshotCosts, type PlanningScheme } from "./retrieval.js";
@@ -92,7 +93,7 @@ export function describePlan(
         kind: graph.kinds[edge]!,
         storageCost: graph.storage[edge]!,
         recreationCost: graph.recreation[edge]!,
-        ...(detail === undefined ? {} : { detail }),
+        ...defined({ detail }),
       };
     }),
     snapshots: graph.snapshotIds.map((snapshot, s) => ({

@@ -1,4 +1,5 @@
 /** Compares the tensors of a version with those that a replay gave, one after the other. */
+import { defined } from "../../shared/defined.js";
 import { tensorId } from "../../shared/tensor/hash.js";
 import { tensorOfSource, type Hash, type TensorSource } from "../../shared/tensor/tensor.js";
 import { hasSameHeader } from "../../shared/tensor/same-header.js";
@@ -55,7 +56,7 @@ export async function compareTensors(
     first ??= path;
   }
   if (first === undefined) return undefined;
-  return { tensors, first, ...(largest === undefined ? {} : { largest }) };
+  return { tensors, first, ...defined({ largest }) };
 }
 
 /** Of float32 numbers; the largest of all where one side is not a finite number and the other is. */

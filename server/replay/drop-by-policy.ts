@@ -3,6 +3,7 @@
  * replay on this server has proved with data that stay keeps its tensors: a policy trains nothing. Where a policy keeps
  * tensors, the data of proved versions may go instead.
  */
+import { defined } from "../../shared/defined.js";
 import type { OperationInput } from "../api/server-operations.js";
 import type { DropReport } from "../api/drop-schemas.js";
 import type { OperationsContext } from "../context/operations-context.js";
@@ -48,6 +49,6 @@ export async function dropByPolicy(
     kept: reports.flatMap(({ kept }) => kept.filter(({ isFit }) => isFit)),
     keptCount: reports.reduce((sum, { keptCount }) => sum + keptCount, 0),
     tensorBytes: reports.reduce((sum, { tensorBytes }) => sum + tensorBytes, 0),
-    ...(data === undefined ? {} : { data }),
+    ...defined({ data }),
   };
 }

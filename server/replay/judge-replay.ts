@@ -1,5 +1,6 @@
 /** What a replay proves: its tensors, its numbers and its measures against those that were recorded. */
 import { readFile } from "node:fs/promises";
+import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import type { Architecture } from "../../shared/model/model.js";
@@ -65,7 +66,7 @@ export async function judgeReplay(
       ? { reason: isOtherEngine ? ("other-engine" as const) : ("other-class" as const) }
       : {}),
     text: describe(verdict, { isEqual, difference, isOtherEngine }, members),
-    ...(difference === undefined ? {} : { difference }),
+    ...defined({ difference }),
     ...(members.length === 0 ? {} : { members }),
     engineId: result.engine,
     dataFrom,

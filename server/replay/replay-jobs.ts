@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import * as z from "zod";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import { writeDurably } from "../../shared/files/durable-write.js";
 import { callerPaths, type Caller } from "../../shared/journal/caller.js";
@@ -102,7 +103,7 @@ export class ReplayJobs {
         state: "waiting",
         priority,
         queuedAtMs: this.home.ports.clock.now(),
-        ...(by === undefined ? {} : { by }),
+        ...defined({ by }),
         ...bounds,
       };
     });

@@ -1,4 +1,5 @@
 /** Operations on queued replays: what waits, what runs, how it ended. */
+import { defined } from "../../shared/defined.js";
 import { byOf, describeCaller } from "../../shared/journal/caller.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
@@ -44,12 +45,10 @@ export function replayOperations(context: OperationsContext): ReplayOperations {
       const what = `${summary.name}:${summary.version}`;
       const bounded =
         opened && (await boundedCost(context, repository, { what, opened, record, maxMinutes }));
-      const stored = await new ReplayJobs(home, fleet).add(summary, {
-        ...(maxMinutes === undefined ? {} : { maxMinutes }),
-        ...(bounded?.cost.ms === undefined ? {} : { predictedMs: bounded.cost.ms }),
-        ...(priority === undefined ? {} : { priority }),
-        ...(caller === undefined ? {} : { by: caller }),
-      });
+      const stored = await new ReplayJobs(home, fleet).add(
+        summary,
+        defined({ maxMinutes, predictedMs: bounded?.cost.ms, priority, by: caller }),
+      );
       const job = queued(fleet, stored);
       live?.replays.wake();
       return job;
@@ -165,9 +164,6 @@ function progressOf(progress: TrainingProgress | undefined): NonNullable<ReplayJ
   const { phase, epoch, epochs, iteration, iterations } = progress ?? { phase: "prepare" };
   return {
     phase,
-    ...(epoch === undefined ? {} : { epoch }),
-    ...(epochs === undefined ? {} : { epochs }),
-    ...(iteration === undefined ? {} : { iteration }),
-    ...(iterations === undefined ? {} : { iterations }),
+    ...defined({ epoch, epochs, iteration, iterations }),
   };
 }

@@ -5,6 +5,7 @@
  */
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { Log } from "../../shared/ports.js";
@@ -189,7 +190,7 @@ export class ReplayRunner {
     { signal, keptFolder, at }: RunOptions,
   ): Promise<StoredReplay["report"]> {
     const fleets = by === undefined ? this.parts.fleets : fleetsAs(this.parts.fleets, by);
-    const context: OperationsContext = { ...this.parts, fleets, ...(by === undefined ? {} : { caller: by }) };
+    const context: OperationsContext = { ...this.parts, fleets, ...defined({ caller: by }) };
     const onProgress = (progress: TrainingProgress): void => {
       at.progress = progress;
     };

@@ -5,6 +5,7 @@
  */
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
 import type { MeasuredReplay } from "../../shared/journal/facts/version-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -116,7 +117,7 @@ async function replay(task: Replay, workFolder: string): Promise<Judgement> {
 
 /** What a fact tells of the replay beside its verdict. */
 export function measuredBy({ workMs, dataFrom }: Judgement): MeasuredReplay {
-  return { ...(workMs === undefined ? {} : { workMs }), ...(dataFrom === undefined ? {} : { dataFrom }) };
+  return defined({ workMs, dataFrom });
 }
 
 export function tookTooLong(maxMinutes: number): Unreplayable {

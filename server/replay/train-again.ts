@@ -1,6 +1,7 @@
 /** Lets the engine that a story names train once more, in a child process, from the same base and data. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { isStemmaError } from "../../shared/errors.js";
 import { messageOf } from "../../shared/error-text.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -82,15 +83,12 @@ export async function trainAgain(
         dataset: data.dataset,
         seed: story.seed,
         invocation: story.invocation,
-        ...(base === undefined ? {} : { base }),
+        ...defined({ base }),
       },
       {
         workFolder,
         expectedEngine: engine.engineId,
-        ...(engine.engineFolder === undefined ? {} : { engineFolder: engine.engineFolder }),
-        ...(signal === undefined ? {} : { signal }),
-        ...(onProgress === undefined ? {} : { onProgress }),
-        ...(memoryLimitMb === undefined ? {} : { memoryLimitMb }),
+        ...defined({ engineFolder: engine.engineFolder, signal, onProgress, memoryLimitMb }),
         ...(keptFolder === undefined ? {} : { state: {} }),
       },
     );

@@ -1,4 +1,5 @@
 /** Evaluations of a fleet's versions: objects, referenced by facts (ME4). */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { ObjectReader } from "../../shared/objects/object-store.js";
 import {
@@ -59,7 +60,7 @@ export async function storeEvaluation(
             atMs,
             versionId,
             object,
-            ...(predicted === undefined ? {} : { predictions: predicted }),
+            ...defined({ predictions: predicted }),
           },
         ];
       },
@@ -70,7 +71,7 @@ export async function storeEvaluation(
   } finally {
     objects.release(lease.id);
   }
-  return { object, ...(predicted === undefined ? {} : { predictions: predicted }), atMs };
+  return { object, ...defined({ predictions: predicted }), atMs };
 }
 
 export function evaluationsOf(

@@ -1,4 +1,5 @@
 /** The server's key as journals use it: who signs their heads, and the facts of its changes. */
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import type { HeadSigner } from "../../shared/journal/journal.js";
 import { isSignatureValid } from "../../shared/trust/keys.js";
@@ -38,7 +39,7 @@ export async function noteKeyChanges(
     publicKey: kept.change.to,
     before: kept.change.from,
     revoked: isRevoked(kept),
-    ...(kept.by === undefined ? {} : { by: kept.by }),
+    ...defined({ by: kept.by }),
   }));
   await append(...facts).catch((error: unknown) => {
     log?.warn("server-key-not-noted", { fleet, text: messageOf(error) });

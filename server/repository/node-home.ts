@@ -1,5 +1,6 @@
 /** Homes on this machine's disk, as servers and commands open them. */
 import { nodeClock, nodeRandom } from "../../shared/adapters/node-ports.js";
+import { defined } from "../../shared/defined.js";
 import { claimReserve, keepReserve } from "../../shared/files/disk-reserve.js";
 import { lockFolderOf, lockHome } from "../../shared/files/home-lock.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
@@ -20,7 +21,7 @@ export function nodeHomePorts(log?: Log): HomePorts {
     },
     // Backend "none", because this process does not train; a training process records its own environment.
     environment: captureNodeEnvironment({ backend: "none", stemma: programVersion() }),
-    ...(log === undefined ? {} : { log }),
+    ...defined({ log }),
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../shared/errors.js";
 import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
@@ -155,7 +156,7 @@ async function openContext(
     random,
     graceMs: recordGraceMs,
     tiers: () => tiers.of(fleet),
-    ...(log === undefined ? {} : { log }),
+    ...defined({ log }),
   });
   try {
     await setJournalAside(files, folder, clock.now());

@@ -1,4 +1,5 @@
 /** The fact that a fleet was restored. Devices accept each such fact once, so no two are the same. */
+import { defined } from "../../shared/defined.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import type { Clock, Random } from "../../shared/ports.js";
 import type { FactOf } from "../../shared/journal/fact.js";
@@ -23,6 +24,6 @@ export function restoredFact(
     position,
     lostFrom,
     id,
-    ...(by === undefined ? {} : { by }),
+    ...defined({ by }),
   };
 }

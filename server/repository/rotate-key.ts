@@ -3,6 +3,7 @@
  * and is then gone: what devices that know only that one need afterwards is in the file of the new one. Writing that
  * file is the change; the facts of it follow when a fleet is opened, also after a kill between the two.
  */
+import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { Caller } from "../../shared/journal/caller.js";
 import { maxKeyChanges, signKeyChange } from "../../shared/trust/key-change.js";
@@ -48,7 +49,7 @@ export async function rotateServerKey(
     bridge: await before.issueForAuthority(after, Math.max(goodUntilMs, atMs + 1000)),
     goodUntilMs,
     ...(revokeOld ? { revokedAtMs: atMs } : {}),
-    ...(caller === undefined ? {} : { by: { ...caller } }),
+    ...defined({ by: caller && { ...caller } }),
   };
   await saveServerKey(files, keyPath(path), { key, changes: [...keyChanges, change] });
   return {
@@ -74,7 +75,7 @@ export async function revokeKeyBefore(
     ...last,
     goodUntilMs: Math.min(last.goodUntilMs, atMs),
     revokedAtMs: atMs,
-    ...(caller === undefined ? {} : { by: { ...caller } }),
+    ...defined({ by: caller && { ...caller } }),
   };
   await saveServerKey(ports.files, keyPath(path), {
     key: signer,

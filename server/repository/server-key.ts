@@ -44,7 +44,9 @@ export async function saveServerKey(files: Files, path: string, { key, changes }
     kind: "stemma-key",
     format: 2,
     algorithm: "ed25519",
-    ...{ publicKey, seed, changes },
+    publicKey,
+    seed,
+    changes,
   });
   await writeDurably(files, path, Buffer.from(`${text}\n`));
 }

@@ -1,4 +1,5 @@
 /** Begins waves of rollouts: chooses their devices, and notes what the transfer to each is expected to take. */
+import { defined } from "../../shared/defined.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type { PlannedTransfer } from "../../shared/journal/facts/rollout-facts.js";
 import type { Clock, Log } from "../../shared/ports.js";
@@ -41,7 +42,7 @@ export async function beginWave(
       rollout: name,
       wave,
       devices: devices.slice(at, at + maxWaveFactDevices),
-      ...(planned === undefined ? {} : { planned: planned.slice(at, at + maxWaveFactDevices) }),
+      ...defined({ planned: planned?.slice(at, at + maxWaveFactDevices) }),
     });
   if (devices.length > 0) log.info("rollout-wave", { fleet, rollout: name, wave, devices: devices.length });
   return devices.length === 0;

@@ -2,6 +2,7 @@
  * Finds what comes of a device in a rollout: has it measure the version beside what it runs, on its own held-out
  * samples, before it runs it. What the device says is its word.
  */
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import { isStemmaError } from "../../shared/errors.js";
 import type {
@@ -115,7 +116,7 @@ export async function measureOnDevice(
       device,
       line,
       models: [versionId, before],
-      ...(policy.samples === undefined ? {} : { limit: policy.samples }),
+      ...defined({ limit: policy.samples }),
     });
     const { paired } = evaluation;
     const trial = trialOf(evaluation, versionId, before);

@@ -3,6 +3,7 @@
  * they compare. The number of inputs is fixed before the first of them, so their losses are one comparison more in the
  * evidence (evidence.ts). What the device says is its word.
  */
+import { defined } from "../../shared/defined.js";
 import { isErrorCode, StemmaError } from "../../shared/errors.js";
 import type { LiveTrialPolicy, LiveTrialResult } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -106,8 +107,7 @@ export function judgeLive(
   const { slowdown, change, compared } = live;
   const gates = throughGates(policy, {
     ...measured?.trial,
-    ...(slowdown === undefined ? {} : { slowdown }),
-    ...(change === undefined ? {} : { change }),
+    ...defined({ slowdown, change }),
   });
   if (gates !== undefined && "failed" in gates) return of("failed", `on live inputs ${gates.failed}`);
   if (gates !== undefined) return unmeasured(gates.unmeasured);

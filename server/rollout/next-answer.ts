@@ -2,6 +2,7 @@
  * What a device is asked next in a rollout, and what is made of its answer: first it measures by its held-out samples,
  * then, where the rollout has a trial, its software tells of its live inputs.
  */
+import { defined } from "../../shared/defined.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { ServerOperations } from "../api/server-operations.js";
@@ -61,8 +62,7 @@ export function factsOf(
         ...of,
         before,
         because,
-        ...(compared === undefined ? {} : { compared }),
-        ...(trial === undefined ? {} : { trial }),
+        ...defined({ compared, trial }),
       },
     ];
   const isToSwitch = verdict === "passed" && assigned !== versionId;

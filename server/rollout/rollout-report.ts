@@ -1,4 +1,5 @@
 /** What a rollout's transfers took, beside what was planned when each device's wave began. Pure. */
+import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { RolloutReportAnswer } from "../api/rollout-definitions.js";
 import type { Delivery } from "../repository/state/device-state.js";
@@ -11,15 +12,13 @@ export function reportOf(
 ): RolloutReportAnswer {
   const devices = [...members.values()].map(({ device, wave, joinedAtMs, planned, judged }) => {
     const delivery = deliveryOf(deliveriesOf(device), versionId, joinedAtMs);
-    return {
+    return defined({
       device,
       wave,
-      ...(planned === undefined ? {} : { planned }),
-      ...(delivery === undefined
-        ? {}
-        : { actual: { bytes: delivery.bytes, ms: delivery.durationMs, atMs: delivery.atMs } }),
-      ...(judged === undefined ? {} : { decidedMs: Math.max(0, judged.atMs - joinedAtMs) }),
-    };
+      planned,
+      actual: delivery && { bytes: delivery.bytes, ms: delivery.durationMs, atMs: delivery.atMs },
+      decidedMs: judged && Math.max(0, judged.atMs - joinedAtMs),
+    });
   });
   const pairs = devices.flatMap(({ planned, actual }) =>
     planned === undefined || actual === undefined ? [] : [{ planned, actual }],

@@ -87,7 +87,9 @@ export async function startServerProcess(
     throw new StemmaError("CHECK_FAILED", `The server on ${home} ended before it was ready ${await ending}`);
   const { pid, mqttUrl, httpUrl, socketPath } = ready;
   return {
-    ...{ pid, mqttUrl, httpUrl },
+    pid,
+    mqttUrl,
+    httpUrl,
     operations: connectOperations({ socketPath }, pollMs),
     kill: (signal) => {
       child.kill(signal);

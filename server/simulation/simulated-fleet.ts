@@ -78,7 +78,10 @@ export async function admitSimulated(
   return await mapConcurrent(names.entries(), atOnce, async ([index, device]) => {
     const subject = { fleet, device, lines: [line], profile, initial: { [line]: model } };
     return {
-      ...{ device, line, profile, changes },
+      device,
+      line,
+      profile,
+      changes,
       admission: invites
         ? { invitation: parseInvitation(await operations.invite(subject)) }
         : { enrolment: parseEnrolment(await operations.enroll(subject)) },

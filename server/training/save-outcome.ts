@@ -1,6 +1,7 @@
 /** Saves what a training on the server made as a version. */
 import { readFile } from "node:fs/promises";
 import { programVersion } from "../../shared/adapters/program-version.js";
+import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { decodeArchitecture } from "../../shared/model/architecture.js";
 import { encodeCanonical, type CanonicalValue } from "../../shared/model/canonical-json.js";
@@ -50,9 +51,9 @@ export async function saveOutcome(
     const architecture = decodeArchitecture(await readFile(outcome.architectureFile));
     const names = base === undefined ? undefined : (await repository.recover(base.versionId)).names;
     const model = await modelToSaveOfSafetensors(file, outcome.modelFile, {
-      architecture: { architecture, ...(names === undefined ? {} : { names }) },
+      architecture: { architecture, ...defined({ names }) },
     });
-    const described = { architecture, ...(names === undefined ? {} : { names }) };
+    const described = { architecture, ...defined({ names }) };
     const { uses, dropped, close } = await usesOfResult(files, described, outcome, stateLimits);
     closing.push(close);
     const environment = environmentOfTraining(result, programVersion());
@@ -78,8 +79,7 @@ export async function saveOutcome(
       uses: {
         ...uses,
         data: [data],
-        ...(engine === undefined ? {} : { engine }),
-        ...(recipe === undefined ? {} : { recipe: { id: recipe } }),
+        ...defined({ engine, recipe: recipe && { id: recipe } }),
       },
     });
     return report.summary;

@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../shared/defined.js";
 import { nodeFiles } from "../../shared/files/node-files.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
 import type { RecipeReference } from "../../shared/provenance/provenance.js";
@@ -136,8 +137,7 @@ async function trainAndSave(
       onCost,
       workFolder: kept.folder,
       ...(kept.canContinue ? { state: {} } : {}),
-      ...(signal === undefined ? {} : { signal }),
-      ...(onProgress === undefined ? {} : { onProgress }),
+      ...defined({ signal, onProgress }),
       onNotice,
     });
     const engine = await usedEngine(outcome.result.engine);
@@ -187,22 +187,16 @@ async function jobOf(
 ): Promise<TrainingJob> {
   const baseFolder = join(workFolder, "base");
   await rm(baseFolder, { recursive: true, force: true });
-  return {
+  return defined({
     format: jobFormat,
     recipe: own?.name ?? name,
-    ...(own === undefined
-      ? {}
-      : { ownRecipe: await jobRecipe(context, { repository, recipe: own.recipe, workFolder }) }),
+    ownRecipe: own && (await jobRecipe(context, { repository, recipe: own.recipe, workFolder })),
     parameters,
     dataset,
     seed,
     invocation,
-    ...(base === undefined
-      ? {}
-      : {
-          base: { folder: await writeModelFolder(repository, base, baseFolder), versionId: base.versionId },
-        }),
-  };
+    base: base && { folder: await writeModelFolder(repository, base, baseFolder), versionId: base.versionId },
+  });
 }
 
 /** What is saved of a training that was cut short, or that took too long; undefined: nothing. */
@@ -242,8 +236,6 @@ function progressOf(
   return {
     state: "running",
     line: `${position}${lossText}${leftMs === undefined ? "" : `, at most ${minutesText(leftMs)} left`}`,
-    ...(leftMs === undefined ? {} : { leftMs }),
-    ...(iteration === undefined ? {} : { iteration }),
-    ...(loss === undefined ? {} : { loss }),
+    ...defined({ leftMs, iteration, loss }),
   };
 }

@@ -3,6 +3,7 @@
  * answered with success, and that is on the disk before the next request. A receiver that was away gets everything
  * that came meanwhile. Each webhook waits for itself alone.
  */
+import { defined } from "../../shared/defined.js";
 import { messageOf } from "../../shared/error-text.js";
 import type { Clock, Files, Log, Random } from "../../shared/ports.js";
 import type { Signer } from "../../shared/trust/keys.js";
@@ -123,7 +124,7 @@ export class WebhookRunner implements LiveWebhooks {
     // Half of the pause is drawn, so that receivers of many servers are not called all at the same time.
     const drawn = (random.bytes(1)[0] ?? 0) / 255;
     this.#states.set(name, {
-      ...(deliveredAtMs !== undefined && { deliveredAtMs }),
+      ...defined({ deliveredAtMs }),
       failures,
       because,
       againAtMs: clock.now() + pauseMs * (0.5 + 0.5 * drawn),

@@ -3,6 +3,7 @@
  * stderr; progress only on a terminal. Does not depend on the commands.
  */
 import { createRequire } from "node:module";
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import { printable } from "../printable.js";
 import { columnsOf, wrapLine } from "./text-width.js";
@@ -98,7 +99,7 @@ export class Output {
     },
   ): void {
     const names = rows.map(nameOf);
-    this.print({ data: rows, names, table: { rows, ...table }, ...(text === undefined ? {} : { text }) });
+    this.print({ data: rows, names, table: { rows, ...table }, ...defined({ text }) });
   }
 
   /** A line for the person at the terminal; never data. */

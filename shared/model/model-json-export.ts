@@ -2,6 +2,7 @@
  * Architecture → a model.json that tf.loadLayersModel accepts: one flat functional model, names from the
  * names object, made unique.
  */
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import type { DType } from "../tensor/dtype.js";
 import { memberRuns } from "./member-runs.js";
@@ -116,14 +117,12 @@ function namedConfig(
     { readonly class_name: string; readonly config: Readonly<Record<string, unknown>> } | undefined;
   return {
     ...config,
-    ...(wrapped === undefined
-      ? {}
-      : {
-          layer: {
-            class_name: wrapped.class_name,
-            config: { ...wrapped.config, name: inner, trainable: !frozen },
-          },
-        }),
+    ...defined({
+      layer: wrapped && {
+        class_name: wrapped.class_name,
+        config: { ...wrapped.config, name: inner, trainable: !frozen },
+      },
+    }),
     name,
     trainable: !frozen,
   };

@@ -7,6 +7,7 @@
  * architecture and root. A clock error that is not known is left out too. Bytes that state these fields
  * nevertheless are read, and the fields are checked.
  */
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import { isHash, objectId, zeroHash } from "../tensor/hash.js";
 import type { Hash } from "../tensor/tensor.js";
@@ -145,7 +146,7 @@ export function decodeSaveRecord(bytes: Uint8Array): SaveRecord {
         ? contentId(architecture, root)
         : hashFromBase64url(value["contentId"], "contentId"),
     clockErrorMs: value["clockErrorMs"] ?? null,
-    objects: { ...hashes, ...(attachments === undefined ? {} : { attachments }) },
+    objects: { ...hashes, ...defined({ attachments }) },
     ...(value["uses"] === undefined ? {} : { uses: decodeUses(value["uses"]) }),
   } as unknown as SaveRecord;
   checkRecord(record);

@@ -1,4 +1,5 @@
 /** The provenance of a training, from what its engine reported and from what its caller knows. */
+import { defined } from "../defined.js";
 import { encodeEnvironment, type Environment } from "../model/environment.js";
 import type { Caller } from "../journal/caller.js";
 import type { Random } from "../ports.js";
@@ -71,7 +72,7 @@ function committedOf(finished: FinishedTraining, reported: Members): CommittedMe
     course: courseOf(reported),
     times: { endedAtMs: Math.round(endedAtMs), workMs: Math.round(result.durationMs) },
     by,
-    ...(finished.notes === undefined ? {} : { notes: finished.notes }),
+    ...defined({ notes: finished.notes }),
   };
 }
 
@@ -122,7 +123,7 @@ function dataOf(dataset: Members, name: string | undefined): DataDescription {
   return {
     reader: dataset["reader"],
     parameters: membersOf(dataset["parameters"]) as Readonly<Record<string, Scalar | readonly string[]>>,
-    ...(name === undefined ? {} : { name }),
+    ...defined({ name }),
     format,
     columns,
     transformations,

@@ -2,6 +2,7 @@
  * Restores the file that a recovered model came from: the same tensors, order and metadata, and the same
  * bytes where its header was kept.
  */
+import { defined } from "../defined.js";
 import type { RecoveredModel } from "./recovery.js";
 import type { NamedSource, SafetensorsOptions } from "../tensor/safetensors-writer.js";
 import { leafOrderOfFile } from "../model/names.js";
@@ -17,9 +18,6 @@ export function safetensorsOfModel(model: Pick<RecoveredModel, "names" | "source
       name: names.leaves[leaf] as string,
       source: sources[leaf] as NamedSource["source"],
     })),
-    options: {
-      ...(names.fileMetadata === undefined ? {} : { metadata: names.fileMetadata }),
-      ...(names.fileHeader === undefined ? {} : { headerText: names.fileHeader }),
-    },
+    options: defined({ metadata: names.fileMetadata, headerText: names.fileHeader }),
   };
 }

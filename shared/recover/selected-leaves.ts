@@ -2,6 +2,7 @@
  * Which leaves of a model belong to the layers that a caller names, by patterns in which `*` stands for any
  * characters and `?` for one. Pure.
  */
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import type { LeafTable, Names } from "../model/model.js";
 import { positionOf } from "../model/tree.js";
@@ -51,7 +52,7 @@ export function namesOfSelected(names: Names, selected: readonly number[]): Name
   return {
     ...others,
     leaves: selected.map((leaf) => names.leaves[leaf] as string),
-    ...(fileOrder === undefined ? {} : { fileOrder: fileOrder.flatMap((leaf) => positions.get(leaf) ?? []) }),
+    ...defined({ fileOrder: fileOrder?.flatMap((leaf) => positions.get(leaf) ?? []) }),
     // Whoever opens the file later sees that it is not the model.
     fileMetadata: { ...fileMetadata, "stemma.part": `${selected.length} of ${names.leaves.length} tensors` },
   };

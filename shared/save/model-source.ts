@@ -2,6 +2,7 @@
  * Prepares models to be saved: from tensors in memory, or from a safetensors file with or without a
  * model.json. Hashes every tensor once.
  */
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import { weightSlots } from "../model/architecture.js";
 import { defaultNames } from "../model/model-json-export.js";
@@ -140,7 +141,7 @@ function inLeafOrder<Named extends { readonly name: string }>(
     names: {
       leaves: sorted.map(({ name }) => name),
       ...fileOrderOf(order),
-      ...(fileMetadata === undefined ? {} : { fileMetadata }),
+      ...defined({ fileMetadata }),
     },
   };
 }
@@ -260,12 +261,12 @@ async function openModel(file: ByteFile, where: string, options: ImportOptions):
     ...given,
     leaves: wanted.map(({ tensor }) => tensor.name),
     ...fileOrderOf(wanted.map(({ tensor }) => byName.get(tensor.name)?.position as number)),
-    ...(opened.metadata === undefined ? {} : { fileMetadata: opened.metadata }),
+    ...defined({ fileMetadata: opened.metadata }),
     ...keptHeader(opened),
   };
   const model = {
     kind: described === undefined ? ("opaque" as const) : ("architecture" as const),
-    ...(described === undefined ? {} : { architecture: described.architecture }),
+    ...defined({ architecture: described?.architecture }),
     names: byPath ? given : ofFile,
   };
   return { opened, wanted, model };

@@ -2,6 +2,7 @@
  * A new version from a base and a file that holds only some of its tensors: the others are the base's, and neither
  * read nor sent. Pure.
  */
+import { defined } from "../defined.js";
 import { StemmaError } from "../errors.js";
 import type { Architecture, Leaf, LeafTable, ModelSource, Names } from "../model/model.js";
 import { hasSameHeader } from "../tensor/same-header.js";
@@ -50,7 +51,7 @@ export function completeModel(
   const partOf = (i: number): number | undefined => given.get(i);
   return {
     kind,
-    ...(architecture === undefined ? {} : { architecture }),
+    ...defined({ architecture }),
     leaves: leaves.map((leaf, i) => {
       const from = partOf(i);
       return from === undefined ? leaf : { ...leaf, tensor: (part.leaves[from] as Leaf).tensor };

@@ -2,6 +2,7 @@
  * Saves a model into an object store: one pack with the tensors the store lacks, the small objects and
  * the record. The caller appends the journal's fact after this has returned (order of writing).
  */
+import { defined } from "../defined.js";
 import { encodeArchitecture } from "../model/architecture.js";
 import { encodeEnvironment } from "../model/environment.js";
 import { encodeMetadata, type ModelMetadata } from "../model/metadata.js";
@@ -120,7 +121,7 @@ export async function saveModel(
     const uses = await putUses(store, pack, { uses: options.uses ?? {}, encoded: encoded.uses });
     const objects: SaveRecord["objects"] = {
       tree: await pack.put("tree", encoded.tree),
-      ...(architecture === undefined ? {} : { architecture }),
+      ...defined({ architecture }),
       names: await pack.put("names", encoded.names),
       ownerMap: await pack.put("owner-map", ownerMapBytes),
       environment: await pack.put("environment", encoded.environment),
@@ -135,7 +136,7 @@ export async function saveModel(
       root: encoded.root,
       approach: plan.approach,
       objects,
-      ...(uses === undefined ? {} : { uses }),
+      ...defined({ uses }),
       clock,
     });
     const recordBytes = encodeSaveRecord(record);
@@ -209,7 +210,7 @@ function recordOf(
     clockErrorMs = null,
   } = options;
   const architecture = objects.architecture ?? zeroHash;
-  return {
+  return defined({
     format: uses === undefined && objects.openings === undefined ? 1 : 2,
     name,
     fleet,
@@ -217,18 +218,18 @@ function recordOf(
     line,
     sequence,
     bases: bases.map(({ versionId }) => versionId),
-    ...(successorOf === undefined ? {} : { successorOf }),
+    successorOf,
     kind,
     architecture,
     root,
     contentId: contentId(architecture, root),
     approach,
-    ...(scheme === undefined ? {} : { scheme }),
+    scheme,
     savedAtMs: Math.round(clock.now()),
     clockErrorMs,
     objects,
-    ...(uses === undefined ? {} : { uses }),
-  };
+    uses,
+  });
 }
 
 /**

@@ -2,6 +2,7 @@
  * The typed metadata that a version keeps of its training, so that lists and queries need not read
  * measurements.
  */
+import { defined } from "../defined.js";
 import type { TrainingResult } from "./training.js";
 
 export interface ResultMetadata {
@@ -43,7 +44,7 @@ export function metadataOfResult(result: TrainingResult, dropped: readonly strin
     "training.ms": Math.round(result.durationMs),
     ...(samples.validation === 0 ? { "training.validationSamples": 0 } : {}),
     ...(samples.heldOut === 0 ? { "training.heldOutSamples": 0 } : {}),
-    ...(result.continuations === undefined ? {} : { "training.continuations": result.continuations }),
+    ...defined({ "training.continuations": result.continuations }),
     ...(dropped.length === 0 ? {} : { "training.attachmentsDropped": dropped.length }),
   };
 }

@@ -1,5 +1,6 @@
 /** How far a training that was cut short had come, without reading all of its saved state. */
 import { join } from "node:path";
+import { defined } from "../defined.js";
 import type { Files } from "../ports.js";
 import { passFileName, passMagic, stateFileName, stateMagic, type PassId } from "./training-state.js";
 
@@ -30,7 +31,7 @@ export async function savedProgress(files: Files, workFolder: string): Promise<S
   const folder = join(workFolder, "state");
   const iteration = (await prefixOf(files, join(folder, stateFileName), stateMagic)) ?? 0;
   const pass = await savedPass(files, join(folder, passFileName)).catch(() => undefined);
-  return { iteration, ...(pass === undefined ? {} : { pass }) };
+  return { iteration, ...defined({ pass }) };
 }
 
 /** The number after the magic bytes of a file; undefined where it does not begin with them. */

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { defined } from "../defined.js";
 import { captureNodeEnvironment } from "../model/node-environment.js";
 import type { Environment } from "../model/environment.js";
 import { engineThreads } from "./backends/capability.js";
@@ -36,7 +37,7 @@ export async function environmentForTraining(
   return captureNodeEnvironment({
     backend: chooseBackend({}).backend,
     stemma,
-    ...(engine === undefined ? {} : { engine }),
+    ...defined({ engine }),
     threads,
     libraries: bundledLibraries(),
   });

@@ -1,4 +1,5 @@
 /** The tensors that an encoding of a manifest names, as links and back. Pure. */
+import { defined } from "../defined.js";
 import { linksTo, listReferences, type Links } from "../delta/links.js";
 import type { Hash } from "../tensor/tensor.js";
 import type { Encoding } from "./messages.js";
@@ -17,9 +18,5 @@ export function linksOfEncoding(encoding: NamedReferences): Links<Hash> {
 /** The members of an encoding that name these tensors. */
 export function encodingReferences(links: Links<Hash>): NamedReferences {
   const { base, previous, others } = linksTo(listReferences(links));
-  return {
-    ...(base === undefined ? {} : { against: base }),
-    ...(previous === undefined ? {} : { previous }),
-    ...(others === undefined ? {} : { references: others }),
-  };
+  return defined({ against: base, previous, references: others });
 }

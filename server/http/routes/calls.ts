@@ -1,5 +1,6 @@
 /** A route for every call in the table of operations: input read by its schema, answered as JSON. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { defined } from "../../../shared/defined.js";
 import type { CallDefinition } from "../../api/operation.js";
 import { operationTable } from "../../api/operation-table.js";
 import type { CallName, CallOptions, ServerOperations } from "../../api/server-operations.js";
@@ -31,7 +32,7 @@ function addCallRoute(
   app.route({
     method: definition.method,
     url: definition.path,
-    ...(definition.maxBodyBytes === undefined ? {} : { bodyLimit: definition.maxBodyBytes }),
+    ...defined({ bodyLimit: definition.maxBodyBytes }),
     handler: async (request, reply) => {
       const input = readInput(definition, request);
       const work = workFor(request);

@@ -2,6 +2,7 @@
  * Policies that drop tensors of proved models by themselves: after how long, and how long a recovery may train, for the
  * fleet, a line or a name. They are facts. drop-plan.ts decides about the versions that they mean.
  */
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
 import type { RepositoryContext } from "../context.js";
@@ -24,7 +25,7 @@ export function dropPolicies({ state }: Pick<RepositoryContext, "state">): reado
       scope: scopeOf(members),
       policy,
       setAtMs: atMs,
-      ...(by === undefined ? {} : { by }),
+      ...defined({ by }),
     }))
     .sort((a, b) => compareScopes(a.scope, b.scope));
 }

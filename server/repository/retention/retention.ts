@@ -3,6 +3,7 @@
  * would free, and applies plans through the commit queue. retention-plan.ts decides which versions are kept.
  * Retention itself frees no space; collections do.
  */
+import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -56,7 +57,7 @@ function settingsOf({ state }: RepositoryContext): readonly RetentionSetting[] {
       scope: scopeOf(members),
       rule,
       setAtMs: atMs,
-      ...(by === undefined ? {} : { by }),
+      ...defined({ by }),
     }))
     .sort((a, b) => compareScopes(a.scope, b.scope));
 }
@@ -190,7 +191,7 @@ function candidateOf(
     device: record?.device ?? `\0${versionId}`,
     line: record?.line ?? "",
     bases: record?.bases ?? [],
-    ...(needed === undefined ? {} : { needed }),
+    ...defined({ needed }),
   };
 }
 

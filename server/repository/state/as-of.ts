@@ -7,6 +7,7 @@
  * or when arrival and device clock agree within a session. A certain order narrows the intervals. A version
  * is the answer when no other can have been the last one activated. The server's clock is the reference time.
  */
+import { defined } from "../../../shared/defined.js";
 import type { FleetMoment } from "../answers/device-answers.js";
 import { activationInterval, type ActivationState, type DeviceState } from "./device-state.js";
 import type { FleetState } from "./state.js";
@@ -37,7 +38,7 @@ function lineAsOf(
     line,
     versionId: "unknown",
     why,
-    ...(uncertainMs === undefined ? {} : { uncertainMs }),
+    ...defined({ uncertainMs }),
   });
   if (atMs > nowMs) return unknown("this moment is in the future");
   // What an earlier generation reported is another machine's history.

@@ -24,7 +24,11 @@ export function applyAuthorityAdded(
   const { authority, certificates, nameForm, onEndedList, atMs } = fact;
   const known = authorities.get(authority);
   authorities.set(authority, {
-    ...{ authority, certificates, nameForm, onEndedList, atMs },
+    authority,
+    certificates,
+    nameForm,
+    onEndedList,
+    atMs,
     ...byOf(fact),
     revoked: known?.revoked ?? new Map(),
     lists: known?.lists ?? new Map(),

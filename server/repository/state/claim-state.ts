@@ -1,4 +1,5 @@
 /** Claims in a fleet's state: versions of which a device has reported how they were made. Pure. */
+import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { MeasuredReplay } from "../../../shared/journal/facts/version-facts.js";
@@ -61,11 +62,11 @@ export function formerClaim({ recordedAtMs, position, ended, proved }: ClaimStat
     recordedAtMs,
     position,
     isProved: proved !== undefined,
-    ...(ended === undefined ? {} : { ended }),
+    ...defined({ ended }),
   };
 }
 
 /** The members that facts of earlier releases do not have. */
 export function measuredOf({ workMs, dataFrom }: MeasuredReplay): MeasuredReplay {
-  return { ...(workMs === undefined ? {} : { workMs }), ...(dataFrom === undefined ? {} : { dataFrom }) };
+  return defined({ workMs, dataFrom });
 }

@@ -3,6 +3,7 @@
  * generation of the device. Sessions count within a generation, and what a line runs is what the device of this
  * generation reported: it may be another machine than the one before (docs/formats.md, "Generations"). Pure.
  */
+import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { DeviceCertificate } from "../../../shared/journal/facts/device-facts.js";
@@ -263,7 +264,7 @@ export function applyAssigned(device: DeviceState, position: number, fact: FactO
   device.assignments.set(line, {
     versionId,
     atMs,
-    ...(rollout === undefined ? {} : { rollout }),
+    ...defined({ rollout }),
     ...byOf(fact),
   });
   const isOfEnrolment = currentGeneration(device).enrolledAtMs === atMs;

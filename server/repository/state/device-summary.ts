@@ -1,4 +1,5 @@
 /** Summarises a device for listings. Pure. */
+import { defined } from "../../../shared/defined.js";
 import type { DeviceSummary } from "../answers/device-answers.js";
 import { activeOn, currentGeneration, type DeviceState } from "./device-state.js";
 
@@ -20,22 +21,23 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
     lines: device.lines,
     generation,
     enrolledAtMs,
-    ...(by === undefined ? {} : { enrolledBy: by }),
-    ...(device.revoked === undefined ? {} : { revoked: device.revoked }),
-    ...(device.quarantined === undefined ? {} : { quarantined: device.quarantined }),
-    ...(device.batch === undefined ? {} : { batch: device.batch }),
+    ...defined({
+      enrolledBy: by,
+      revoked: device.revoked,
+      quarantined: device.quarantined,
+      batch: device.batch,
+    }),
     ...(device.waits ? { waits: true } : {}),
-    ...(device.removed === undefined ? {} : { removed: device.removed }),
-    ...(device.erased === undefined ? {} : { erased: device.erased }),
+    ...defined({ removed: device.removed, erased: device.erased }),
     ...settingsOf(device),
     ...(device.assignments.size === 0 ? {} : { assigned: Object.fromEntries(device.assignments) }),
     ...(Object.keys(device.labels).length === 0 ? {} : { labels: device.labels }),
-    ...(device.seenAtMs === undefined ? {} : { seenAtMs: device.seenAtMs }),
+    ...defined({ seenAtMs: device.seenAtMs }),
     state: device.status,
     session: device.session,
     publicKey: device.publicKey,
     tokenHash: device.tokenHash,
-    ...(device.certificates === undefined ? {} : { certificates: device.certificates }),
+    ...defined({ certificates: device.certificates }),
     active,
   };
 }
@@ -43,12 +45,12 @@ export function deviceSummary(device: DeviceState): DeviceSummary {
 function settingsOf({ settings, reportedSettings }: DeviceState): Pick<DeviceSummary, "settings"> {
   if (settings === undefined && reportedSettings === undefined) return {};
   return {
-    settings: {
+    settings: defined({
       desired: settings?.values ?? {},
-      ...(settings === undefined ? {} : { desiredAtMs: settings.atMs }),
-      ...(settings?.by === undefined ? {} : { by: settings.by }),
+      desiredAtMs: settings?.atMs,
+      by: settings?.by,
       reported: reportedSettings?.values ?? null,
-      ...(reportedSettings === undefined ? {} : { reportedAtMs: reportedSettings.atMs }),
-    },
+      reportedAtMs: reportedSettings?.atMs,
+    }),
   };
 }

@@ -1,4 +1,5 @@
 /** The stored evaluations of a version. Pure. */
+import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
@@ -21,7 +22,7 @@ export function addEvaluation(version: VersionState, fact: FactOf<"evaluated">):
   const others = (version.evaluations ?? []).filter((each) => each.object !== object);
   const added: EvaluationState = {
     object,
-    ...(predictions === undefined ? {} : { predictions }),
+    ...defined({ predictions }),
     atMs,
     ...byOf(fact),
   };

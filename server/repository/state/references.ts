@@ -5,6 +5,7 @@
  * records are never collected, so that the names, parents and times of retired versions remain.
  */
 import { SerialQueue } from "../../../shared/concurrency/serial-queue.js";
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { LeafTable, SaveRecord } from "../../../shared/model/model.js";
 import { readManifest, usedDataOf, type UsedData } from "../../../shared/data/stored-data.js";
@@ -260,7 +261,7 @@ export class ReferenceIndex {
         record,
         leaves: await readDistinctLeaves(this.objects, record),
         data: dataDropped === undefined ? await usedDataOf(this.objects, record.uses?.data) : noData,
-        ...(dropped === undefined ? {} : { dropped: await neededByReplay(this.objects, dropped) }),
+        ...defined({ dropped: dropped && (await neededByReplay(this.objects, dropped)) }),
       };
     } catch (cause) {
       throw new StemmaError(

@@ -2,6 +2,7 @@
  * The state of rollouts: which devices of a selection get a version, in which wave, and what came of each. What a
  * rollout does next is decided from it in server/rollout. Pure.
  */
+import { defined } from "../../../shared/defined.js";
 import { byOf, type Caller } from "../../../shared/journal/caller.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
@@ -97,8 +98,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       policy,
       createdAtMs: atMs,
       ...byOf(fact),
-      ...(byWho === undefined ? {} : { byWho }),
-      ...(supersedes === undefined ? {} : { supersedes }),
+      ...defined({ byWho, supersedes }),
       approvedBy: undefined,
       startedAtMs: undefined,
       phase: "created",
@@ -135,7 +135,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
             device,
             wave: fact.wave,
             joinedAtMs: fact.atMs,
-            ...(planned === undefined ? {} : { planned }),
+            ...defined({ planned }),
           });
           rollout.undecided++;
         }
@@ -158,9 +158,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
         verdict,
         before,
         because,
-        ...(compared === undefined ? {} : { compared }),
-        ...(trial === undefined ? {} : { trial }),
-        ...(live === undefined ? {} : { live }),
+        ...defined({ compared, trial, live }),
       };
       rollout.members.set(fact.device, { ...member, judged });
       rollout.undecided--;
@@ -332,7 +330,7 @@ export function* stagedFor(
         line,
         versionId,
         rollout,
-        ...(maxBytesPerSecond === undefined ? {} : { maxBytesPerSecond }),
+        ...defined({ maxBytesPerSecond }),
       };
   }
 }

@@ -1,4 +1,5 @@
 /** Versions in a fleet's state: what facts made of each, its number and its tags. Pure. */
+import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
@@ -64,7 +65,7 @@ export function applyRecorded(state: FleetState, position: number, fact: FactOf<
     ...(claim?.proved === undefined
       ? {}
       : { replayed: claim.proved, provedBy: new Set([claim.proved.engineId]) }),
-    ...(claim === undefined ? {} : { claim: formerClaim(claim) }),
+    ...defined({ claim: claim && formerClaim(claim) }),
     tags: new Set(),
   };
   state.versions.set(fact.versionId, version);

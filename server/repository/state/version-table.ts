@@ -2,6 +2,7 @@
  * Looks up versions by id, reference, filter or lineage, from the fleet's state and the save records in
  * memory. Pure.
  */
+import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { SaveRecord } from "../../../shared/model/model.js";
@@ -43,18 +44,18 @@ export function summaryOf(version: VersionState, record: SaveRecord): VersionSum
     state: stateName(version),
     tags: [...version.tags],
     held: version.held !== undefined,
-    ...(version.held === undefined ? {} : { hold: version.held }),
-    ...(version.retired === undefined ? {} : { retired: version.retired }),
-    ...(version.replayed === undefined ? {} : { replayed: version.replayed }),
-    ...(version.dropped === undefined ? {} : { dropped: version.dropped }),
-    ...(version.dataDropped === undefined ? {} : { dataDropped: version.dataDropped }),
+    ...defined({
+      hold: version.held,
+      retired: version.retired,
+      replayed: version.replayed,
+      dropped: version.dropped,
+      dataDropped: version.dataDropped,
+    }),
     ...((version.provedBy?.size ?? 0) === 0 ? {} : { provedBy: [...(version.provedBy ?? [])] }),
-    ...(version.evaluations === undefined ? {} : { evaluations: version.evaluations.length }),
-    ...(version.claim === undefined ? {} : { claim: version.claim }),
-    ...(version.by === undefined ? {} : { by: version.by }),
+    ...defined({ evaluations: version.evaluations?.length, claim: version.claim, by: version.by }),
     tensorBytes: version.tensorBytes,
     ownBytes: version.ownBytes,
-    ...(version.generation === undefined ? {} : { generation: version.generation }),
+    ...defined({ generation: version.generation }),
   };
 }
 

@@ -2,6 +2,7 @@
  * Records a version: checks everything that its save record refers to, then appends its fact to the journal.
  * The version must not be announced or acknowledged before this is done.
  */
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Fact } from "../../../shared/journal/fact.js";
 import type { Architecture, LeafTable, SaveRecord } from "../../../shared/model/model.js";
@@ -206,7 +207,7 @@ export function recordedFact(
     version,
     ...(tensorBytes === 0 ? {} : { tensorBytes }),
     ...(ownBytes === 0 ? {} : { ownBytes }),
-    ...(generation === undefined ? {} : { generation }),
+    ...defined({ generation }),
   };
 }
 

@@ -1,4 +1,5 @@
 /** Recovers versions, confirms that they are stored by reading them back, and releases them. */
+import { defined } from "../../../shared/defined.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import { recoverModel } from "../../../shared/recover/recover-model.js";
 import type { EnvironmentPolicy } from "../../../shared/model/environment.js";
@@ -37,7 +38,7 @@ export async function recoverVersion(
       part: options.part,
       layers: options.layers,
       here: options.here ?? context.environment,
-      ...(options.environment === undefined ? {} : { policy: options.environment }),
+      ...defined({ policy: options.environment }),
     });
   } catch (error) {
     const isGone = isStemmaError(error, "RECOVERY_INCOMPLETE") || isStemmaError(error, "OBJECT_MISSING");

@@ -1,4 +1,5 @@
 /** Saves a model of this process: writes its pack, then appends its fact. */
+import { defined } from "../../../shared/defined.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { ModelSource, UnhashedModel } from "../../../shared/model/model.js";
 import type { SaveBase } from "../../../shared/save/plan-save.js";
@@ -81,7 +82,7 @@ async function saveOnce(
   const saved = await saveModel(
     context.objects,
     model,
-    {
+    defined({
       name: options.name,
       fleet: context.fleet,
       device,
@@ -89,17 +90,17 @@ async function saveOnce(
       sequence: takeSequence(context, device, line),
       bases,
       environment: options.environment ?? context.environment,
-      ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
-      ...(options.approach === undefined ? {} : { approach: options.approach }),
-      ...(options.scheme === undefined ? {} : { scheme: options.scheme }),
-      ...(options.measurements === undefined ? {} : { measurements: options.measurements }),
-      ...(options.checkpoints === undefined ? {} : { checkpoints: options.checkpoints }),
-      ...(options.provenance === undefined ? {} : { provenance: options.provenance }),
-      ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
-      ...(options.openings === undefined ? {} : { openings: options.openings }),
-      ...(options.attachments === undefined ? {} : { attachments: options.attachments }),
-      ...(options.uses === undefined ? {} : { uses: options.uses }),
-    },
+      successorOf: options.successorOf,
+      approach: options.approach,
+      scheme: options.scheme,
+      measurements: options.measurements,
+      checkpoints: options.checkpoints,
+      provenance: options.provenance,
+      metadata: options.metadata,
+      openings: options.openings,
+      attachments: options.attachments,
+      uses: options.uses,
+    }),
     context.clock,
   );
   const ownBytes = saved.plan.changed.reduce((sum, leaf) => sum + (model.sources[leaf]?.byteLength ?? 0), 0);

@@ -1,4 +1,5 @@
 /** Proves that everything a version consists of is stored, by reading it back from the disk. */
+import { defined } from "../../../shared/defined.js";
 import { messageOf } from "../../../shared/error-text.js";
 import { isStemmaError, StemmaError } from "../../../shared/errors.js";
 import type { Environment } from "../../../shared/model/environment.js";
@@ -82,7 +83,7 @@ async function recoverFromDisk(
   const recovered = await recoverModel(objects, versionId, clock, {
     part,
     policy: here === undefined ? "ignore" : "report",
-    ...(here === undefined ? {} : { here }),
+    ...defined({ here }),
     holdBytes: 0,
     fromDisk: true,
   });

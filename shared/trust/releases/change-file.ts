@@ -3,6 +3,7 @@
  * proposes; only signatures make it count. Pure.
  */
 import * as z from "zod";
+import { defined } from "../../defined.js";
 import { isRecipeManifest, recipePrefix, unsignedManifest, verifyAnyManifest } from "./manifest.js";
 import {
   checkMetadata,
@@ -88,19 +89,17 @@ function extrasOf({ manifests }: ReleaseChange, name: string): string {
 
 export function changeText(change: ReleaseChange): string {
   const { before, manifests, fleet, root, timestamp, snapshot, targets } = change;
-  const file = {
+  const file = defined({
     kind: "stemma-release-change",
     format: 1,
     fleet,
-    ...(before === undefined
-      ? {}
-      : { before: { root: metadataText(before.root), targets: metadataText(before.targets) } }),
-    ...(root === undefined ? {} : { root }),
+    before: before && { root: metadataText(before.root), targets: metadataText(before.targets) },
+    root,
     targets,
     snapshot,
     timestamp,
     manifests,
-  };
+  });
   return `${JSON.stringify(file, undefined, 1)}\n`;
 }
 

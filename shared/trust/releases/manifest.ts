@@ -4,6 +4,7 @@
  * input pipeline only the hashes are in it. A recipe of the fleet's own is released in the same way. Pure.
  */
 import * as z from "zod";
+import { defined } from "../../defined.js";
 import { StemmaError } from "../../errors.js";
 import { decodeCanonical, encodeCanonical } from "../../model/canonical-json.js";
 import type { SaveRecord } from "../../model/model.js";
@@ -89,18 +90,15 @@ export function manifestOf(
     bases: [...bases],
     values: scheme ?? "exact",
     environment: objects.environment,
-    ...(objects.provenance === undefined ? {} : { provenance: objects.provenance }),
-    ...(pipeline === undefined ? {} : { pipeline }),
-    ...(objects.metadata === undefined ? {} : { metadata: objects.metadata }),
-    ...(uses?.engine === undefined
-      ? {}
-      : {
-          replay: {
-            engine: uses.engine,
-            ...(uses.recipe === undefined ? {} : { recipe: uses.recipe }),
-            ...(uses.data === undefined ? {} : { data: [...uses.data] }),
-          },
-        }),
+    ...defined({
+      provenance: objects.provenance,
+      pipeline,
+      metadata: objects.metadata,
+      replay: uses?.engine && {
+        engine: uses.engine,
+        ...defined({ recipe: uses.recipe, data: uses.data && [...uses.data] }),
+      },
+    }),
   };
 }
 
