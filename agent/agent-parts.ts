@@ -1,4 +1,7 @@
-/** What an agent is made of, and what it does when something happens in one of its parts. Types only. */
+/**
+ * What an agent is made of: what it is given, its stores, its services, and what it does when something happens in one
+ * of them. Types only.
+ */
 import type { RecentEvents } from "../shared/adapters/recent-log.js";
 import type { StemmaError } from "../shared/errors.js";
 import type { Clock, Files, Log, Random } from "../shared/ports.js";
@@ -8,12 +11,29 @@ import type { trainInChild } from "../shared/train/train-in-child.js";
 import type { Enrolment } from "../shared/trust/enrolment.js";
 import type { DeviceKey } from "../shared/trust/keys.js";
 import type { Command, CommandResult, Offer, Receipt } from "../shared/wire/messages.js";
+import type { CurrentStore } from "./current/current-store.js";
+import type { Credentials } from "./identity/credentials.js";
 import type { OwnerCertificate } from "./identity/owner-certificate.js";
-import type { LinkIdentity } from "./link/link.js";
+import type { Intake } from "./intake/intake.js";
+import type { Activator } from "./lines/activator.js";
+import type { SwitchHooks } from "./lines/switch-hooks.js";
+import type { Link, LinkIdentity } from "./link/link.js";
+import type { SessionCounter } from "./link/session-counter.js";
+import type { Downloads } from "./offers/downloads.js";
+import type { Offers } from "./offers/offers.js";
+import type { Outbox } from "./outbox/outbox.js";
+import type { Uploads } from "./outbox/uploads.js";
+import type { OwnRecipes } from "./recipes/own-recipes.js";
+import type { ReleaseTrust } from "./releases/release-trust.js";
+import type { DiskUse } from "./resources/disk-budget.js";
+import type { FileSaver } from "./saving/save-file.js";
+import type { Conversation } from "./session/conversation.js";
 import type { AgentConfig } from "./settings/config.js";
 import type { Profile } from "./settings/profile.js";
 import type { ServedSettings } from "./settings/served-settings.js";
 import type { LineEvaluator } from "./trainer/evaluator.js";
+import type { Trainer } from "./trainer/trainer.js";
+import type { LiveTrials } from "./trials/live-trials.js";
 
 export interface AgentParts {
   readonly home: string;
@@ -48,6 +68,33 @@ export interface AgentParts {
   readonly decodedCacheBytes?: number | undefined;
   /** Measures versions instead of the engine. */
   readonly evaluator?: LineEvaluator | undefined;
+}
+
+/** What an agent has on its disk. */
+export interface Stores {
+  readonly counter: SessionCounter;
+  readonly outbox: Outbox;
+  readonly current: CurrentStore;
+  readonly intakes: ReadonlyMap<string, Intake>;
+}
+
+/** The parts of a composed agent. */
+export interface AgentServices extends Omit<Stores, "counter"> {
+  readonly link: Link;
+  readonly credentials: Credentials;
+  readonly conversation: Conversation;
+  readonly uploads: Uploads;
+  readonly downloads: Downloads;
+  readonly offers: Offers;
+  readonly activator: Activator;
+  readonly hooks: SwitchHooks;
+  readonly releases: ReleaseTrust;
+  readonly recipes: OwnRecipes;
+  readonly trainer: Trainer;
+  readonly evaluator: LineEvaluator;
+  readonly saver: FileSaver;
+  readonly trials: LiveTrials;
+  diskUse(): Promise<DiskUse>;
 }
 
 /** What the agent does when something happens in one of its parts. */

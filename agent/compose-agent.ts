@@ -3,47 +3,26 @@
  * the ports.
  */
 import { certificateDue } from "../shared/wire/device-events.js";
-import type { AgentParts, AgentReactions } from "./agent-parts.js";
+import type { AgentParts, AgentReactions, AgentServices } from "./agent-parts.js";
 import { composeConversation, composeLink, composeUploads } from "./compose-connection.js";
 import { transfersFolder } from "./home/agent-home.js";
 import { Activator } from "./lines/activator.js";
 import { SwitchHooks } from "./lines/switch-hooks.js";
 import { Credentials, withPresentKeys } from "./identity/credentials.js";
-import type { Link } from "./link/link.js";
 import { pinOf, policyOf } from "./releases/release-pin.js";
 import { ReleaseTrust } from "./releases/release-trust.js";
 import { OwnRecipes } from "./recipes/own-recipes.js";
 import { Downloads } from "./offers/downloads.js";
 import { Offers } from "./offers/offers.js";
-import { openStores, type Stores } from "./open-stores.js";
-import type { Uploads } from "./outbox/uploads.js";
+import { openStores } from "./open-stores.js";
 import { measureDisk } from "./measure-disk.js";
 import type { DiskUse } from "./resources/disk-budget.js";
 import { ClockError } from "./session/clock-error.js";
 import { FileSaver } from "./saving/save-file.js";
-import type { Conversation } from "./session/conversation.js";
 import { ServerMessages } from "./session/server-messages.js";
-import { Evaluator, type LineEvaluator } from "./trainer/evaluator.js";
+import { Evaluator } from "./trainer/evaluator.js";
 import { Trainer } from "./trainer/trainer.js";
 import { LiveTrials } from "./trials/live-trials.js";
-
-export interface AgentServices extends Omit<Stores, "counter"> {
-  readonly link: Link;
-  readonly credentials: Credentials;
-  readonly conversation: Conversation;
-  readonly uploads: Uploads;
-  readonly downloads: Downloads;
-  readonly offers: Offers;
-  readonly activator: Activator;
-  readonly hooks: SwitchHooks;
-  readonly releases: ReleaseTrust;
-  readonly recipes: OwnRecipes;
-  readonly trainer: Trainer;
-  readonly evaluator: LineEvaluator;
-  readonly saver: FileSaver;
-  readonly trials: LiveTrials;
-  diskUse(): Promise<DiskUse>;
-}
 
 /** Opens what is on the disk and connects the parts. Nothing runs yet. */
 export async function composeAgent(given: AgentParts, reactions: AgentReactions): Promise<AgentServices> {

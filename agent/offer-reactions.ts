@@ -8,7 +8,7 @@ import { switchRefused } from "../shared/wire/device-events.js";
 import type { Offer } from "../shared/wire/messages.js";
 import type { AgentReactions } from "./agent-parts.js";
 import type { BackgroundTasks } from "./background-tasks.js";
-import type { AgentServices } from "./compose-agent.js";
+import type { AgentServices } from "./agent-parts.js";
 
 export interface OfferReactionsParts {
   readonly tasks: Pick<BackgroundTasks, "run" | "runAfter">;

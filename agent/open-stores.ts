@@ -1,7 +1,7 @@
 /** Opens what an agent has on its disk: outbox, installed versions, samples of each line, session counter. */
 import { join } from "node:path";
 import type { Files } from "../shared/ports.js";
-import type { AgentParts } from "./agent-parts.js";
+import type { AgentParts, Stores } from "./agent-parts.js";
 import { CurrentStore } from "./current/current-store.js";
 import { transfersFolder } from "./home/agent-home.js";
 import { Intake } from "./intake/intake.js";
@@ -10,13 +10,6 @@ import { SessionCounter } from "./link/session-counter.js";
 import { Outbox } from "./outbox/outbox.js";
 import { pinnedSamples } from "./outbox/outbox-state.js";
 import { UploadCoding } from "./outbox/upload-coding.js";
-
-export interface Stores {
-  readonly counter: SessionCounter;
-  readonly outbox: Outbox;
-  readonly current: CurrentStore;
-  readonly intakes: ReadonlyMap<string, Intake>;
-}
 
 /** Milliseconds after which a download that was not continued is removed. */
 const oldTransferMs = 7 * 24 * 3_600_000;

@@ -12,7 +12,7 @@ import { parametersWithOrigin } from "../../shared/provenance/training-provenanc
 import { requestField } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { TrainingProgress } from "../../shared/train/training.js";
-import type { BegunJob, Metric } from "../outbox/agent-fact.js";
+import type { BegunJob, Metric } from "../outbox/outbox-state.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
 import { modelOfLine } from "../saving/line-model.js";

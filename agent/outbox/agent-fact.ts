@@ -2,18 +2,19 @@
  * The facts that an agent's own journal keeps. They survive any crash. The state of transfers is not among
  * them, because a device that reconnects reports its state again. Types only.
  */
-import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { SavedProgress } from "../../shared/train/saved-progress.js";
 import type {
   Activation,
+  BegunJob,
   KeptReceipt,
   LineState,
+  Metric,
   OutboxEntry,
   OutboxState,
+  SampleRange,
   SeenHead,
 } from "./outbox-state.js";
-import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 
 interface At {
   /** Device clock, ms since 1970. */
@@ -161,36 +162,4 @@ export interface CompactedPart {
 }
 
 /** Indices of a line's samples: `from` and all after it, below `to`. */
-export interface SampleRange {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** What makes a training begin again as the same training: with it, base and engine give the same bits. */
-export interface BegunJob {
-  readonly base: Hash;
-  readonly recipe: string;
-  /** The bundle of a recipe of the fleet's own; absent for the others. */
-  readonly bundle?: Hash;
-  readonly parameters: TrainingJob["parameters"];
-  readonly dataset: DatasetReference;
-  readonly seed: string;
-  /** The samples that it reads, which stay until it has ended; null for other data. */
-  readonly samples: SampleRange | null;
-  /** Who asked for it; absent: a schedule. */
-  readonly by?: Caller;
-  /** The server's request that asked for it. */
-  readonly request?: string;
-  /** The parameters that the request named; the others are from the settings. Absent: none. */
-  readonly called?: readonly string[];
-}
-
-export interface Metric {
-  readonly name: string;
-  readonly unit: string;
-  readonly lowerIsBetter: boolean;
-  readonly before: number;
-  readonly after: number;
-}
-
 export type AgentFactOf<Type extends AgentFact["type"]> = Extract<AgentFact, { readonly type: Type }>;

@@ -8,12 +8,45 @@
  * the server was restored; only a released version is ever forgotten; a line's sequence numbers are
  * 1, 2, 3 … without gaps.
  */
+import type { Caller } from "../../shared/journal/caller.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { SavedProgress } from "../../shared/train/saved-progress.js";
+import type { DatasetReference, TrainingJob } from "../../shared/train/training.js";
 import type { KeptVersion } from "../resources/disk-budget.js";
-import type { BegunJob, Metric, SampleRange } from "./agent-fact.js";
 
 export type Standing = "pending" | "recorded" | "stored" | "released";
+
+export interface SampleRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What makes a training begin again as the same training: with it, base and engine give the same bits. */
+export interface BegunJob {
+  readonly base: Hash;
+  readonly recipe: string;
+  /** The bundle of a recipe of the fleet's own; absent for the others. */
+  readonly bundle?: Hash;
+  readonly parameters: TrainingJob["parameters"];
+  readonly dataset: DatasetReference;
+  readonly seed: string;
+  /** The samples that it reads, which stay until it has ended; null for other data. */
+  readonly samples: SampleRange | null;
+  /** Who asked for it; absent: a schedule. */
+  readonly by?: Caller;
+  /** The server's request that asked for it. */
+  readonly request?: string;
+  /** The parameters that the request named; the others are from the settings. Absent: none. */
+  readonly called?: readonly string[];
+}
+
+export interface Metric {
+  readonly name: string;
+  readonly unit: string;
+  readonly lowerIsBetter: boolean;
+  readonly before: number;
+  readonly after: number;
+}
 
 export interface OutboxEntry {
   readonly versionId: Hash;

@@ -24,7 +24,8 @@ import {
 } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { forgettable } from "../resources/disk-budget.js";
-import type { AgentFact, AgentFactOf, Metric, SampleRange } from "./agent-fact.js";
+import type { AgentFact, AgentFactOf } from "./agent-fact.js";
+import type { Metric, SampleRange } from "./outbox-state.js";
 import { replaceJournal, settleCompaction } from "./compact-journal.js";
 import { compactedFacts } from "./compacted-facts.js";
 import { OutboxFold } from "./outbox-fold.js";

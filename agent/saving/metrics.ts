@@ -9,7 +9,7 @@
 import * as z from "zod";
 import { StemmaError, type ErrorCode } from "../../shared/errors.js";
 import type { ModelMetadata } from "../../shared/model/metadata.js";
-import type { Metric } from "../outbox/agent-fact.js";
+import type { Metric } from "../outbox/outbox-state.js";
 import { describeIssues } from "../settings/json-file.js";
 
 export interface Metrics {

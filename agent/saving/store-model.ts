@@ -13,7 +13,7 @@ import type { CommittedMembers } from "../../shared/provenance/provenance.js";
 import { objectId } from "../../shared/tensor/hash.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Enrolment } from "../../shared/trust/enrolment.js";
-import type { SampleRange } from "../outbox/agent-fact.js";
+import type { SampleRange } from "../outbox/outbox-state.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { judgeDisk, type DiskUse } from "../resources/disk-budget.js";
 import type { AgentConfig } from "../settings/config.js";

@@ -12,7 +12,7 @@ import { jobFormat, type DatasetReference, type TrainingJob } from "../../shared
 import type { Enrolment } from "../../shared/trust/enrolment.js";
 import { ownRecipeName } from "../../shared/wire/recipe-commands.js";
 import type { Intake } from "../intake/intake.js";
-import type { BegunJob } from "../outbox/agent-fact.js";
+import type { BegunJob } from "../outbox/outbox-state.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import type { OwnRecipes } from "../recipes/own-recipes.js";
 import type { AgentConfig, LineConfig } from "../settings/config.js";

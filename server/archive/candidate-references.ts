@@ -71,8 +71,8 @@ export function candidateReferences(
 
 class Finder {
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
-  readonly #children = new Rows<Hash>();
-  readonly #series = new Rows<string>();
+  readonly #children = new Rows<Hash, ArchiveVersion>();
+  readonly #series = new Rows<string, ArchiveVersion>();
   /** By the tensor to encode, then by the one that it is encoded against. */
   readonly #candidates = new Map<Hash, Map<Hash, CandidateReference>>();
 

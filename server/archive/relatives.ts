@@ -18,7 +18,7 @@ export class Relatives {
   readonly #places = new Map<Hash, Place>();
   readonly #byId: ReadonlyMap<Hash, ArchiveVersion>;
   /** Versions by a base of theirs, in the journal's order. */
-  readonly #children = new Rows<Hash>();
+  readonly #children = new Rows<Hash, ArchiveVersion>();
 
   constructor(versions: readonly ArchiveVersion[]) {
     this.#byId = new Map(versions.map((version) => [version.versionId, version]));

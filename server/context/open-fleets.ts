@@ -8,7 +8,6 @@ import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { Home } from "../repository/home.js";
 import { openRepository } from "../repository/open-repository.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { OperationsContext } from "./operations-context.js";
 
 export interface OpenFleets {
   /** @throws NOT_FOUND where the home has no such fleet and `create` is not set */
@@ -21,7 +20,7 @@ export interface OpenFleets {
 
 /** Makes the tensors of a dropped version again. What it works on are the fleets through which it was asked. */
 export type RebuildVersion = (
-  context: Pick<OperationsContext, "home" | "fleets">,
+  context: { readonly home: Home; readonly fleets: OpenFleets },
   version: { readonly fleet: string; readonly versionId: Hash },
   signal: AbortSignal,
 ) => Promise<void>;

@@ -22,8 +22,13 @@ import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import { batchRefused, whyNotInBatch, type BatchState } from "../repository/state/batch-state.js";
 import type { CertificateRequest } from "../../shared/trust/certificates/certificate-exchange.js";
-import { certificateOf, enrolWithCertificate, giveInitial, whyNotOfServer } from "./certificates.js";
 import { assignable, checkLines, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import {
+  certificateOf,
+  enrolWithCertificate,
+  giveInitial,
+  whyNotOfServer,
+} from "./enrol-with-certificate.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { certificateSource } from "./owned-certificates.js";
 import { requireDevice } from "./required-device.js";

@@ -19,28 +19,26 @@ import {
   type Invitation,
 } from "../../shared/trust/certificates/invitation.js";
 import { certificatesOfPem } from "../../shared/trust/certificates/pem-chain.js";
-import {
-  certificatesBeginMs,
-  verifyChain,
-  type DeviceSubject,
-} from "../../shared/trust/certificates/verify-chain.js";
+import { certificatesBeginMs, verifyChain } from "../../shared/trust/certificates/verify-chain.js";
 import type { OperationInput } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { deviceCertificateMs, type Authority, type IssuedCertificate } from "../identity/authority.js";
 import type { JudgedCertificate } from "../identity/judge-certificate.js";
 import { authorityOf } from "./own-authority.js";
-import { changesToShow, keysBefore, overlapOf } from "../identity/key-changes.js";
+import { changesToShow } from "../identity/key-changes.js";
 import type { DeviceSummary } from "../repository/answers/device-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
+import { enrolOfBatch } from "./batch-enrolment.js";
 import { assignable, checkEnrolment, enrolledReleases, enrolmentAddresses } from "./enrol-device.js";
+import {
+  certificateOf,
+  enrolWithCertificate,
+  giveInitial,
+  whyNotOfServer,
+} from "./enrol-with-certificate.js";
 import { checkEnrolmentProfile } from "./enrolment-profile.js";
 import { refuseOpenClaims } from "./open-claims.js";
-import {
-  certificateSource,
-  judgeOf,
-  requireFleetAuthority,
-  type CertificateSource,
-} from "./owned-certificates.js";
+import { certificateSource, judgeOf, requireFleetAuthority } from "./owned-certificates.js";
 
 const defaultValidMs = 7 * 86_400_000;
 /** A device that asks more often only makes the journal longer. */
@@ -128,7 +126,6 @@ async function certificateFor(
   const { renewal, batch, invitation } = request;
   if (renewal !== undefined) return renew(context, request, renewal);
   if (batch === undefined) return enrolInvited(context, request, parseInvitation(invitation));
-  const { enrolOfBatch } = await import("./batch-enrolment.js");
   return enrolOfBatch(context, request, batch);
 }
 
@@ -169,90 +166,6 @@ async function enrolInvited(
       `its invitation ended at ${new Date(invitation.expiresAtMs).toISOString()}. Invite it again`,
     );
   return enrolWithCertificate(context, repository, { terms: invitation, asked, source, atMs });
-}
-
-export interface CertificateEnrolment {
-  readonly terms: Pick<Invitation, "fleet" | "device" | "generation" | "profile" | "lines" | "initial"> & {
-    /** The batch whose invitation it was. */
-    readonly batch?: string;
-  };
-  readonly asked: RequestedIdentity;
-  readonly source: CertificateSource;
-  readonly atMs: number;
-}
-
-/**
- * Issues a device's first certificate of a generation, or takes the one that it has, and records the enrolment.
- * @throws CLAIMS_OPEN
- */
-export async function enrolWithCertificate(
-  context: OperationsContext,
-  repository: FleetRepository,
-  { terms, asked, source, atMs }: CertificateEnrolment,
-): Promise<IssuedCertificate> {
-  const { fleet, device, generation, profile, lines, batch } = terms;
-  await refuseOpenClaims(context, repository, { device, evenIfClaimed: false });
-  const issued = await source(terms, { atMs });
-  const { certificate: _, ...members } = issued;
-  await repository.append({
-    type: "enrolled",
-    atMs,
-    device,
-    generation,
-    publicKey: asked.devicePublicKey,
-    tokenHash: "",
-    profile,
-    lines,
-    certificate: { ...members, keyHash: asked.keyHash },
-    ...defined({ batch }),
-  });
-  // A connection of the generation before.
-  await (await context.live?.fleet(fleet))?.cutOff(device);
-  await giveInitial(repository, terms, atMs);
-  return issued;
-}
-
-/** Why an invitation that this key signed is not taken; undefined: it is one of this server that is good. */
-export function whyNotOfServer(
-  { signer, keyChanges, ports }: OperationsContext["home"],
-  serverPublicKey: string,
-): string | undefined {
-  if (serverPublicKey === signer.publicKey) return undefined;
-  if (serverPublicKey === overlapOf(keyChanges, ports.clock.now())?.change.from) return undefined;
-  return keysBefore(keyChanges).includes(serverPublicKey)
-    ? "its invitation is signed by a key that this server has replaced. Invite it again"
-    : "its invitation is of another server";
-}
-
-/** The certificate that this enrolment's keys have already. */
-export function certificateOf(
-  known: DeviceSummary | undefined,
-  { generation }: DeviceSubject,
-  { keyHash, devicePublicKey }: RequestedIdentity,
-): { readonly serial: string; readonly notAfterMs: number } | undefined {
-  const isKept = known?.state === "enrolled" || known?.waits === true;
-  if (!isKept || known.generation !== generation || known.publicKey !== devicePublicKey) return undefined;
-  return known.certificates?.find((each) => each.keyHash === keyHash);
-}
-
-/** Gives each line the model that its invitation names, where none was given yet. */
-export async function giveInitial(
-  repository: FleetRepository,
-  { device, initial = {} }: Pick<Invitation, "device" | "initial">,
-  atMs: number,
-): Promise<void> {
-  const assigned = repository.device(device)?.assigned ?? {};
-  const missing = Object.entries(initial).filter(([line]) => assigned[line] === undefined);
-  if (missing.length > 0)
-    await repository.append(
-      ...missing.map(([line, versionId]) => ({
-        type: "assigned" as const,
-        atMs,
-        device,
-        line,
-        versionId: repository.resolve(versionId).versionId,
-      })),
-    );
 }
 
 async function renew(

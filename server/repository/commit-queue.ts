@@ -12,7 +12,7 @@ import type { ObjectPruner } from "../../shared/objects/object-store.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { causedBy } from "./state/fact-codec.js";
 import { applyFact } from "./state/apply-fact.js";
-import { nextVersionNumber } from "./state/version-state.js";
+import { nextVersionNumber } from "./state/apply-version.js";
 import type { FleetState } from "./state/state.js";
 
 /** What a submission can read and reserve while its facts are decided. */

@@ -190,7 +190,7 @@ function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: 
     case "succeeded":
       if (!recordedHere.has(fact.versionId)) requireVersionState(state, fact.versionId);
       if (!recordedHere.has(fact.successor)) requireVersionState(state, fact.successor);
-      return checkSuccessor(state, fact);
+      return checkSuccessor(state.successors, fact);
     case "tagged": {
       checkTag(fact.tag);
       if (fact.versionId === null) return;

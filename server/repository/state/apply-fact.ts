@@ -31,13 +31,13 @@ import {
   applyStanding,
   type DeviceState,
 } from "./device-state.js";
+import { applyRecorded, applyTagged, applyToVersion } from "./apply-version.js";
 import { applyRecipe } from "./recipe-state.js";
 import { applyRestored, applyRestoreApproved } from "./restore-state.js";
 import { applyRetention, applyDropPolicy } from "./retention-state.js";
 import { applyRollout } from "./rollout-state.js";
 import type { FleetState } from "./state.js";
 import { applySucceeded } from "./successors.js";
-import { applyRecorded, applyTagged, applyToVersion } from "./version-state.js";
 
 /** Applies the fact at `position`. Facts must be applied in order, each once. */
 export function applyFact(state: FleetState, position: number, fact: Fact): void {
@@ -62,7 +62,7 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
     case "unheld":
       return applyToVersion(state, fact);
     case "succeeded":
-      return applySucceeded(state, fact);
+      return applySucceeded(state.successors, fact);
     case "tagged":
       return applyTagged(state, fact);
     case "enrolled":
@@ -101,9 +101,9 @@ export function applyFact(state: FleetState, position: number, fact: Fact): void
       if (!applyRollout(state.rollouts, fact)) state.ignoredFacts++;
       return;
     case "retention":
-      return applyRetention(state, fact);
+      return applyRetention(state.retention, fact);
     case "drop-policy":
-      return applyDropPolicy(state, fact);
+      return applyDropPolicy(state.dropPolicies, fact);
     case "data":
       return applyData(state, fact);
     case "redacted":

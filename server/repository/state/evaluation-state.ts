@@ -3,7 +3,6 @@ import { defined } from "../../../shared/defined.js";
 import { byOf } from "../../../shared/journal/caller.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
-import type { VersionState } from "./version-state.js";
 
 export interface EvaluationState {
   /** Object of the kind "evaluation". */
@@ -14,10 +13,14 @@ export interface EvaluationState {
   readonly by?: string;
 }
 
-/** Of a version, the latest are kept; the next collection frees the others. */
+/** The latest evaluations of a version are kept; the next collection frees the others. */
 export const maxKeptEvaluations = 100;
 
-export function addEvaluation(version: VersionState, fact: FactOf<"evaluated">): void {
+interface EvaluatedVersion {
+  evaluations?: readonly EvaluationState[];
+}
+
+export function addEvaluation(version: EvaluatedVersion, fact: FactOf<"evaluated">): void {
   const { object, predictions, atMs } = fact;
   const others = (version.evaluations ?? []).filter((each) => each.object !== object);
   const added: EvaluationState = {
@@ -30,9 +33,7 @@ export function addEvaluation(version: VersionState, fact: FactOf<"evaluated">):
 }
 
 /** The objects of a version's evaluations. */
-export function evaluationObjectsOf({
-  evaluations = [],
-}: Pick<VersionState, "evaluations"> = {}): readonly Hash[] {
+export function evaluationObjectsOf({ evaluations = [] }: Readonly<EvaluatedVersion> = {}): readonly Hash[] {
   return evaluations.flatMap(({ object, predictions }) =>
     predictions === undefined ? [object] : [object, predictions],
   );

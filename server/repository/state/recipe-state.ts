@@ -2,7 +2,6 @@
 import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { FleetState } from "./state.js";
 
 /** A fleet's own recipe that was approved. */
 export interface RecipeState {
@@ -17,7 +16,7 @@ export interface RecipeState {
 }
 
 export function applyRecipe(
-  recipes: FleetState["recipes"],
+  recipes: Map<Hash, RecipeState>,
   fact: FactOf<"recipe-approved"> | FactOf<"recipe-revoked">,
 ): void {
   const { recipe, because, atMs } = fact;

@@ -1,8 +1,7 @@
 /** Backups and restores in a fleet's state. Pure. */
 import type { FactOf } from "../../../shared/journal/fact.js";
 import { generationFloor } from "./device-state.js";
-import { pauseRestored } from "./rollout-state.js";
-import type { FleetState } from "./state.js";
+import { pauseRestored, type RolloutState } from "./rollout-state.js";
 
 /** A fact `restored`, which is at `factPosition`. */
 export interface RestoreState {
@@ -18,7 +17,16 @@ export interface RestoreState {
   readonly approval?: string;
 }
 
-export function applyRestored(state: FleetState, factPosition: number, fact: FactOf<"restored">): void {
+/** The members of a fleet's state that a restore changes. */
+interface RestorableState {
+  readonly newestMs: number;
+  generationFloor: number;
+  readonly rollouts: Map<string, RolloutState>;
+  readonly restores: RestoreState[];
+  ignoredFacts: number;
+}
+
+export function applyRestored(state: RestorableState, factPosition: number, fact: FactOf<"restored">): void {
   const { position, atMs, lostFrom } = fact;
   state.generationFloor = Math.max(state.generationFloor, generationFloor(state.newestMs));
   pauseRestored(state.rollouts, atMs);
@@ -26,7 +34,7 @@ export function applyRestored(state: FleetState, factPosition: number, fact: Fac
 }
 
 export function applyRestoreApproved(
-  state: FleetState,
+  state: RestorableState,
   { restore, approval }: FactOf<"restore-approved">,
 ): void {
   const at = state.restores.findIndex(({ factPosition }) => factPosition === restore);
@@ -36,7 +44,13 @@ export function applyRestoreApproved(
 }
 
 /** Entries before this position are in a backup. The backup that a fleet was restored from also counts. */
-export function backedUpTo(state: FleetState): number {
-  const restored = state.restores.filter(({ isFromBackup }) => isFromBackup);
-  return [...state.backups, ...restored].reduce((most, { position }) => Math.max(most, position), 0);
+export function backedUpTo({
+  backups,
+  restores,
+}: {
+  readonly backups: readonly { readonly position: number }[];
+  readonly restores: readonly RestoreState[];
+}): number {
+  const restored = restores.filter(({ isFromBackup }) => isFromBackup);
+  return [...backups, ...restored].reduce((most, { position }) => Math.max(most, position), 0);
 }

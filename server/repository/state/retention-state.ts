@@ -2,7 +2,6 @@
 import { byOf } from "../../../shared/journal/caller.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
 import type { DropPolicy } from "../../../shared/journal/facts/version-facts.js";
-import type { FleetState } from "./state.js";
 
 /** A retention rule as it was set; retention-rules.ts parses the text of `rule`. */
 export interface RetentionState {
@@ -26,11 +25,11 @@ export function retentionKey({ line, name }: Pick<RetentionState, "line" | "name
   return name !== null ? `name ${name}` : line !== null ? `line ${line}` : "fleet";
 }
 
-export function applyRetention(state: FleetState, fact: FactOf<"retention">): void {
+export function applyRetention(rules: Map<string, RetentionState>, fact: FactOf<"retention">): void {
   const { line, name, rule, atMs } = fact;
-  if (rule === null) state.retention.delete(retentionKey({ line, name }));
+  if (rule === null) rules.delete(retentionKey({ line, name }));
   else
-    state.retention.set(retentionKey({ line, name }), {
+    rules.set(retentionKey({ line, name }), {
       line,
       name,
       rule,
@@ -39,9 +38,9 @@ export function applyRetention(state: FleetState, fact: FactOf<"retention">): vo
     });
 }
 
-export function applyDropPolicy(state: FleetState, fact: FactOf<"drop-policy">): void {
+export function applyDropPolicy(policies: Map<string, DropPolicyState>, fact: FactOf<"drop-policy">): void {
   const { line, name, policy, atMs } = fact;
   const key = retentionKey({ line, name });
-  if (policy === null) state.dropPolicies.delete(key);
-  else state.dropPolicies.set(key, { line, name, policy, atMs, ...byOf(fact) });
+  if (policy === null) policies.delete(key);
+  else policies.set(key, { line, name, policy, atMs, ...byOf(fact) });
 }

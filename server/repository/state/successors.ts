@@ -8,7 +8,6 @@ import type { SaveRecord } from "../../../shared/model/model.js";
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
 import type { FactOf } from "../../../shared/journal/fact.js";
-import type { FleetState } from "./state.js";
 
 /** What the latest fact states about one pair of versions. */
 export interface SuccessorState {
@@ -36,7 +35,7 @@ export function noSuccessors(): SuccessorFacts {
   return { after: new Map(), before: new Map() };
 }
 
-export function applySucceeded({ successors }: FleetState, fact: FactOf<"succeeded">): void {
+export function applySucceeded(successors: SuccessorFacts, fact: FactOf<"succeeded">): void {
   const { versionId, successor, removed = false, atMs, because } = fact;
   let after = successors.after.get(versionId);
   if (after === undefined) successors.after.set(versionId, (after = new Map<Hash, SuccessorState>()));
@@ -48,7 +47,7 @@ export function applySucceeded({ successors }: FleetState, fact: FactOf<"succeed
 
 /** What is needed to look up relations: facts, records, and the versions whose records name a predecessor. */
 export interface RelationTable {
-  readonly state: Pick<FleetState, "successors">;
+  readonly state: { readonly successors: SuccessorFacts };
   readonly records: ReadonlyMap<Hash, SaveRecord>;
   /** Version → versions whose save record declares that they come after it. */
   readonly bySuccessorOf: ReadonlyMap<Hash, readonly Hash[]>;
@@ -79,7 +78,7 @@ function declared([versionId, state]: readonly [Hash, SuccessorState]): readonly
 }
 
 /** @throws NOT_ALLOWED for a version that would come after itself, directly or through others */
-export function checkSuccessor({ successors }: FleetState, fact: FactOf<"succeeded">): void {
+export function checkSuccessor(successors: SuccessorFacts, fact: FactOf<"succeeded">): void {
   if (fact.removed === true) return;
   const { versionId, successor } = fact;
   const seen = new Set<Hash>([successor]);

@@ -4,9 +4,9 @@
  */
 import { StemmaError } from "../../../shared/errors.js";
 import type { Hash } from "../../../shared/tensor/tensor.js";
-import type { RepositoryContext } from "../context.js";
+import type { PackStore } from "../../../shared/objects/pack-store.js";
 import { readLeaves } from "../state/references.js";
-import { requireVersion } from "../state/version-table.js";
+import { requireVersion, type VersionTable } from "../state/version-table.js";
 
 /** Makes the tensors of a dropped version again and stores them. @throws REBUILD_FAILED, ROOT_MISMATCH, DISK_FULL */
 export type RebuildTensors = (versionId: Hash, signal: AbortSignal) => Promise<void>;
@@ -15,6 +15,9 @@ export type RebuildTensors = (versionId: Hash, signal: AbortSignal) => Promise<v
 const protectedMs = 3_600_000;
 /** Bytes of such tensors that are protected at a time; beyond, those used longest ago are released. */
 const maxProtectedBytes = 8 * 1024 ** 3;
+
+/** The versions of a fleet and the store of their tensors. */
+type StoredVersions = VersionTable & { readonly objects: PackStore };
 
 interface Rebuilding {
   readonly done: Promise<void>;
@@ -34,7 +37,7 @@ export class DroppedTensors {
    * of them have aborted.
    * @throws MODEL_DROPPED where nothing here can replay; TRAINING_STOPPED when aborted; as RebuildTensors
    */
-  async ensure(context: RepositoryContext, versionId: Hash, signal?: AbortSignal): Promise<void> {
+  async ensure(context: StoredVersions, versionId: Hash, signal?: AbortSignal): Promise<void> {
     if (context.state.versions.get(versionId)?.dropped === undefined) return;
     const { record, name, version, tensorBytes } = requireVersion(context, versionId);
     const tensors = (await readLeaves(context.objects, record)).map(({ tensor }) => tensor);
@@ -58,12 +61,7 @@ export class DroppedTensors {
     await Promise.allSettled(running.map(({ done }) => done));
   }
 
-  #protect(
-    { objects }: Pick<RepositoryContext, "objects">,
-    versionId: Hash,
-    tensors: readonly Hash[],
-    bytes: number,
-  ): void {
+  #protect({ objects }: StoredVersions, versionId: Hash, tensors: readonly Hash[], bytes: number): void {
     const lease = objects.lease(tensors, protectedMs).id;
     const before = this.#protected.get(versionId);
     if (before !== undefined) objects.release(before.lease);

@@ -10,7 +10,7 @@ import { describe, it, type TestContext } from "node:test";
 import { trainExternally, type TrainedExternally } from "../../../../agent/external/external-training.js";
 import { viewOf } from "../../../../shared/provenance/diff-provenance.js";
 import { openProvenance } from "../../../../shared/provenance/openings.js";
-import type { SampleRange } from "../../../../agent/outbox/agent-fact.js";
+import type { SampleRange } from "../../../../agent/outbox/outbox-state.js";
 import { Outbox } from "../../../../agent/outbox/outbox.js";
 import { parseConfig } from "../../../../agent/settings/config.js";
 import {

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isStemmaError } from "../../../../shared/errors.js";
-import type { AgentFact, BegunJob } from "../../../../agent/outbox/agent-fact.js";
+import type { AgentFact } from "../../../../agent/outbox/agent-fact.js";
+import type { BegunJob } from "../../../../agent/outbox/outbox-state.js";
 import { keptVersions, pinnedSamples, type BegunTraining } from "../../../../agent/outbox/outbox-state.js";
 import { forgettable } from "../../../../agent/resources/disk-budget.js";
 import {

@@ -6,7 +6,7 @@ import "../../../../helpers/property-seed.js";
 import { applyFact } from "../../../../../server/repository/state/apply-fact.js";
 import { backedUpTo } from "../../../../../server/repository/state/restore-state.js";
 import { emptyState, type FleetState } from "../../../../../server/repository/state/state.js";
-import { nextVersionNumber } from "../../../../../server/repository/state/version-state.js";
+import { nextVersionNumber } from "../../../../../server/repository/state/apply-version.js";
 import { versionsInUse } from "../../../../../server/repository/state/versions-in-use.js";
 import type { Fact } from "../../../../../shared/journal/fact.js";
 import type { Hash } from "../../../../../shared/tensor/tensor.js";
