@@ -5,8 +5,8 @@
  */
 import { defined } from "../../shared/defined.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
+import { isFurther, type SavedProgress } from "../../shared/train/saved-progress.js";
 import type { AgentFact, AgentFactOf, CompactedPart } from "./agent-fact.js";
-import { begunBy, goneOn } from "./begun-facts.js";
 import { entryOf } from "./outbox-entry.js";
 import type {
   Activation,
@@ -378,4 +378,36 @@ function emptyLine(line: string): MutableLine {
 
 function later(a: Standing, b: Standing): Standing {
   return standings.indexOf(a) >= standings.indexOf(b) ? a : b;
+}
+
+/**
+ * A training of a line that has begun and has not ended.
+ * @param active what the line runs: another version may have been chosen since the base was
+ */
+function begunBy(
+  { invocation, because, job }: AgentFactOf<"training">,
+  active: Hash | undefined,
+): BegunTraining | undefined {
+  if (job === undefined) return undefined;
+  const isSuperseded = active !== undefined && active !== job.base;
+  return {
+    invocation,
+    because,
+    job,
+    tries: 1,
+    isPaused: false,
+    ...(isSuperseded ? { isSuperseded } : {}),
+  };
+}
+
+/** A training that began once more; a state that goes further than the one before is progress. */
+function goneOn(begun: BegunTraining, saved: SavedProgress): BegunTraining {
+  const isProgress = isFurther(saved, { iteration: begun.iteration ?? 0, pass: begun.pass });
+  return {
+    ...begun,
+    ...(saved.iteration > (begun.iteration ?? 0) ? { iteration: saved.iteration } : {}),
+    ...(isProgress && saved.pass !== undefined ? { pass: saved.pass } : {}),
+    tries: isProgress ? 1 : begun.tries + (begun.isPaused ? 0 : 1),
+    isPaused: false,
+  };
 }

@@ -4,22 +4,33 @@
  * the outbox, and the link as a function; no files, no sockets.
  */
 import { SerialQueue } from "../../shared/concurrency/serial-queue.js";
+import { defined } from "../../shared/defined.js";
 import { stackOf } from "../../shared/error-text.js";
 import { isErrorCode, isStemmaError, StemmaError } from "../../shared/errors.js";
+import { readProvenFact } from "../../shared/journal/proven-fact.js";
+import type { Clock } from "../../shared/ports.js";
 import { requestOfCorrelation } from "../../shared/request-id.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import { verifyReceipt } from "../../shared/trust/signatures.js";
-import type { BodyOf, Body, Command, Offer, Receipt, Refusal, Welcome } from "../../shared/wire/messages.js";
+import type {
+  BodyOf,
+  Body,
+  Command,
+  Offer,
+  Receipt,
+  Refusal,
+  Welcome,
+  Birth,
+  LineHead,
+} from "../../shared/wire/messages.js";
+import type { AgentFact } from "../outbox/agent-fact.js";
 import type { Answer, Attempt } from "../outbox/announcer.js";
-import { activeVersion } from "../outbox/outbox-state.js";
+import { activeVersion, unreleased } from "../outbox/outbox-state.js";
 import { Announcements } from "./announcements.js";
 import type { ConversationHandlers, ConversationOptions } from "./conversation-parts.js";
-import { birthOf } from "./birth.js";
-import { receiptFact } from "./receipt-fact.js";
 import { logCommand, refuseCommand, refuseStale, runCommand } from "./run-command.js";
 import type { ServerMessage } from "./server-messages.js";
-import { isNotAdmitted, ServerTrust } from "./server-trust.js";
-import { WakeTimer } from "./wake-timer.js";
+import { isNotAdmitted, ServerTrust, type BirthHistory } from "./server-trust.js";
 import { movingMs, WantAnswers } from "./want-answers.js";
 
 /**
@@ -394,5 +405,84 @@ export class Conversation {
     if (this.#welcomed) return this.#announceDue();
     if (nowMs < this.#nextBirthMs) this.#wakeAt(this.#nextBirthMs);
     else this.#sendBirth();
+  }
+}
+
+/**
+ * The first message of a session: which device and software this is, and the state of its models.
+ * @param history what the device has seen of the server's journal
+ */
+function birthOf(
+  {
+    enrolment,
+    outbox,
+    clock,
+    clockError,
+    birth,
+  }: Pick<ConversationOptions, "enrolment" | "outbox" | "clock" | "clockError" | "birth">,
+  history: BirthHistory,
+): Birth {
+  const { state } = outbox;
+  const heads = enrolment.lines.map((line): LineHead => ({
+    line,
+    sequence: state.lines.get(line)?.sequence ?? 0,
+    versionId: outbox.newest(line)?.versionId,
+    activeVersionId: activeVersion(state, line),
+  }));
+  return {
+    type: "birth",
+    ...birth(),
+    heads,
+    ...history,
+    unreleased: unreleased(state).length,
+    clockMs: Math.round(clock.now()),
+    clockErrorMs: clockError.errorMs(clock.monotonic()),
+    generation: enrolment.generation,
+  };
+}
+
+/** What the outbox keeps of a receipt whose signature and proofs were verified. */
+function receiptFact(receipt: Receipt, atMs: number): AgentFact {
+  const { kind, versionId, position, backedUpTo, name, version, head, fact } = receipt;
+  const content = fact === undefined ? undefined : readProvenFact(fact.entry);
+  return {
+    type: "receipt",
+    atMs,
+    kind,
+    versionId,
+    position,
+    backedUpTo,
+    name,
+    version,
+    ...(content?.type === "recorded" && content.isClaim ? { claim: true } : {}),
+    ...defined({ head: head && { length: head.length, chain: head.chain, root: head.root } }),
+  };
+}
+
+/** One alarm at a time: an earlier time replaces a later one. */
+class WakeTimer {
+  #atMs = Infinity;
+  #cancel: (() => void) | undefined;
+
+  constructor(
+    private readonly clock: Pick<Clock, "after" | "monotonic">,
+    private readonly wake: () => void,
+  ) {}
+
+  /** Wakes at monotonic time `atMs`, unless an earlier alarm is set already. */
+  set(atMs: number): void {
+    const nowMs = this.clock.monotonic();
+    if (atMs >= this.#atMs && this.#atMs > nowMs) return;
+    this.#cancel?.();
+    this.#atMs = atMs;
+    this.#cancel = this.clock.after(Math.max(0, atMs - nowMs), () => {
+      this.#atMs = Infinity;
+      this.wake();
+    });
+  }
+
+  clear(): void {
+    this.#cancel?.();
+    this.#atMs = Infinity;
   }
 }

@@ -11,7 +11,6 @@ import { messageSignatureBytes, openServerMessage } from "../../shared/trust/ser
 import { decodeEnvelope } from "../../shared/wire/codec.js";
 import { maxMessageBytes } from "../../shared/wire/limits.js";
 import type { Body, Envelope } from "../../shared/wire/messages.js";
-import { ReplayWindow } from "./replay-window.js";
 import { isNotAdmitted } from "./server-trust.js";
 import { TrustedTime, type ClockReading } from "./trusted-time.js";
 
@@ -167,4 +166,28 @@ function notSigned(): StemmaError {
     "SIGNATURE_INVALID",
     "A message on this device's topics was not signed by its server for this session. It was altered, sent again, or comes from somebody else; it is ignored. Look who may write to the device's topics at the broker.",
   );
+}
+
+const windowLength = 4096;
+
+/**
+ * Numbers of messages that came already: each is taken once, in any order within a window (RFC 4303, section 3.4.3).
+ * Its memory is bounded by the window.
+ */
+class ReplayWindow {
+  #highest = 0;
+  readonly #came = new Set<number>();
+
+  /** Whether the number is new; it is not from then on. Numbers before the window count as having come. */
+  take(number: number): boolean {
+    if (number <= this.#highest - windowLength || this.#came.has(number)) return false;
+    this.#came.add(number);
+    this.#highest = Math.max(this.#highest, number);
+    if (this.#came.size > 2 * windowLength) this.#forgetBeforeWindow();
+    return true;
+  }
+
+  #forgetBeforeWindow(): void {
+    for (const number of this.#came) if (number <= this.#highest - windowLength) this.#came.delete(number);
+  }
 }

@@ -7,8 +7,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../shared/ports.js";
 import type { BrokerLimits } from "./broker-limits.js";
 import type { BrokerEvent, DeviceIdentity } from "./broker-port.js";
-import { guardFrames } from "./frame-guard.js";
-import type { FrameMeter } from "./frame-meter.js";
+import { FrameMeter, type FrameLimits, type FrameViolation } from "./frame-meter.js";
 import { UnknownConnections, type UnknownConnection } from "./unknown-connections.js";
 
 export interface Connection {
@@ -182,4 +181,34 @@ export class Connections {
 /** The peer's address and port. A TLS socket has those of the socket that it decrypts. */
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress ?? "unknown"} ${remotePort ?? 0}`;
+}
+
+/** The clock of a frame guard, and what it calls where a frame breaks a limit. */
+interface GuardPorts {
+  readonly monotonic: () => number;
+  readonly onViolation: (violation: FrameViolation) => void;
+}
+
+/**
+ * Measures the MQTT frames of a socket as each chunk is pushed into its read buffer: a frame that is too long closes
+ * the connection before any reader can buffer it. Call before anything reads from the socket.
+ */
+function guardFrames(socket: Socket, limits: FrameLimits, ports: GuardPorts): FrameMeter {
+  const meter = new FrameMeter(limits);
+  const push = socket.push.bind(socket);
+  let isClosed = false;
+  socket.push = (chunk: unknown, encoding?: BufferEncoding): boolean => {
+    if (isClosed && chunk !== null) return false;
+    if (chunk instanceof Uint8Array) {
+      const violation = meter.feed(chunk, ports.monotonic());
+      if (violation !== undefined) {
+        isClosed = true;
+        ports.onViolation(violation);
+        socket.destroy();
+        return false;
+      }
+    }
+    return push(chunk, encoding);
+  };
+  return meter;
 }

@@ -1,7 +1,7 @@
 /**
  * Measures MQTT frames as bytes come in (MQTT 3.1.1, section 2.2) and finds those that are too
  * long or out of order before they are buffered: a broker's parser would buffer as much as a header
- * declares, up to 256 MiB. Pure: bytes in, verdict out; frame-guard.ts applies it to a socket.
+ * declares, up to 256 MiB. Pure: bytes in, verdict out; connections.ts applies it to a socket.
  */
 
 export interface FrameLimits {

@@ -11,10 +11,12 @@ import {
   certificatesBeginMs,
   verifyChain,
   type VerifiedCertificate,
+  subjectOf,
+  type ChainVerdict,
+  type DeviceSubject,
 } from "../../shared/trust/certificates/verify-chain.js";
 import { dateOf } from "./authority-file.js";
 import type { Authority } from "./authority.js";
-import { whyNotCertificate, type CertifiedDevice } from "./device-certificate.js";
 import { authoritiesBefore, type KeptKeyChange } from "./key-changes.js";
 import { whyNotNamed } from "./name-form.js";
 import type { FleetCertificates, TrustedAuthority } from "./trusted-authority.js";
@@ -138,4 +140,27 @@ function whyRevoked(
       return `the revocation list of its issuer ended on ${dateOf(list.nextUpdateMs)}: give the server the newest one (stemma authority crl)`;
   }
   return undefined;
+}
+
+/** What the server knows of the device that a certificate is for. */
+interface CertifiedDevice extends DeviceSubject {
+  readonly certificates?: readonly DeviceCertificate[];
+}
+
+/**
+ * Why a certificate is not the present one of a device; undefined where it is. One of an earlier enrolment has another
+ * subject; one that was replaced, or that the journal does not know, another serial.
+ * @param mayBeExpired for a renewal
+ */
+function whyNotCertificate(
+  found: ChainVerdict,
+  device: CertifiedDevice,
+  { mayBeExpired = false }: { readonly mayBeExpired?: boolean } = {},
+): string | undefined {
+  if (found.verdict === "refused") return found.why;
+  const { serial, subject, keyHash } = found.certificate;
+  if (subject !== subjectOf(device)) return "it is of another device or enrolment";
+  const isKnown = device.certificates?.some((each) => each.serial === serial && each.keyHash === keyHash);
+  if (isKnown !== true) return "it was replaced by newer ones";
+  return found.verdict === "expired" && !mayBeExpired ? "it has expired" : undefined;
 }

@@ -10,12 +10,11 @@ import { currentUser } from "../../shared/adapters/current-user.js";
 import { programVersion } from "../../shared/adapters/program-version.js";
 import { archiveOperations } from "./archive-operations.js";
 import { deviceOperations } from "./device-operations.js";
-import { onUse } from "./on-use.js";
 import { journalOperations } from "./journal-operations.js";
 import { lineageOperations } from "./lineage-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import type { ServerOperations, CallName, CallOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { storageOperations } from "./storage-operations.js";
@@ -193,4 +192,26 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     },
     close: () => Promise.resolve(),
   };
+}
+
+/**
+ * Operations whose module is loaded when one of them is used first: short commands need few.
+ * @param load called once
+ */
+function onUse<Name extends CallName>(
+  names: readonly Name[],
+  load: () => Promise<Pick<ServerOperations, Name>>,
+): Pick<CallOperations, Name> {
+  let loaded: ReturnType<typeof load> | undefined;
+  type AnyCall = (input: unknown, options?: unknown) => Promise<unknown>;
+  const operation =
+    (name: Name): AnyCall =>
+    async (input, options) => {
+      const operations = (await (loaded ??= load())) as unknown as Readonly<Record<Name, AnyCall>>;
+      return await operations[name](input, options);
+    };
+  return Object.fromEntries(names.map((name) => [name, operation(name)])) as unknown as Pick<
+    CallOperations,
+    Name
+  >;
 }

@@ -3,6 +3,7 @@
  */
 import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
+import { writeModelJson } from "../../shared/model/model-json-export.js";
 import { streamedObjectsOf } from "../../shared/model/record-objects.js";
 import { decodeMetadata } from "../../shared/model/metadata.js";
 import { decodeEnvironment } from "../../shared/model/environment.js";
@@ -13,12 +14,12 @@ import { tensorByteLength } from "../../shared/tensor/dtype.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
 import type { Measurement } from "../../shared/train/training.js";
 import { parseMetadataCondition, maxLimit, type VersionQuery } from "../catalog/version-query.js";
+import { requireArchitecture } from "../context/require-architecture.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
-import type { ModelDescription } from "../api/version-schemas.js";
+import type { ModelDescription, ModelJson } from "../api/version-schemas.js";
 import type { ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
-import { modelJsonOf } from "./model-json.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
 
@@ -258,4 +259,29 @@ async function contentOf(
     }),
     ...(provenance === undefined ? {} : { provenance: await provenanceJson(repository, record.objects) }),
   };
+}
+
+/**
+ * A version's model.json, by which TensorFlow.js loads its weights.
+ * @param weightsFile name of the file that will hold the weights
+ * @throws MODEL_RETIRED, MODEL_OPAQUE, ARCHITECTURE_INVALID for an element type that TensorFlow.js lacks
+ */
+async function modelJsonOf(
+  { objects, leaves }: Pick<FleetRepository, "objects" | "leaves">,
+  summary: VersionSummary,
+  weightsFile?: string,
+): Promise<ModelJson> {
+  const { versionId, record, retired } = summary;
+  if (retired !== undefined)
+    throw new StemmaError(
+      "MODEL_RETIRED",
+      `${summary.name}:${summary.version} is retired: its name, parents and times are kept, its tensors are not. Name another version.`,
+      { versionId },
+    );
+  const architecture = decodeArchitecture(await objects.read("architecture", requireArchitecture(summary)));
+  const names = decodeNames(
+    await objects.read("names", record.objects.names),
+    (await leaves(versionId)).length,
+  );
+  return writeModelJson(architecture, names, weightsFile);
 }

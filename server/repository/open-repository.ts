@@ -47,7 +47,7 @@ import {
 import { engineSummaries, removeEngine, storeEngine } from "./engines.js";
 import { evaluationsOf, storeEvaluation } from "./evaluations.js";
 import { publishReleases, readReleases } from "./releases.js";
-import type { Home } from "./home.js";
+import type { Home, DiskReserve } from "./home.js";
 import { headSigner, noteKeyChanges } from "./journal-key.js";
 import { fleetStats } from "./fleet-stats.js";
 import { journalFolderOf, refuseLostJournal, setJournalAside } from "./lost-journal.js";
@@ -68,7 +68,6 @@ import { dropCandidates, dropTensors, keepTensors } from "./versions/drop-versio
 import { confirmStored, recoverVersion, releaseVersion } from "./versions/recover-version.js";
 import { verifyVersion } from "./versions/verify-version.js";
 import { readLeaves, ReferenceIndex } from "./state/references.js";
-import { withReserve } from "./with-reserve.js";
 import { dropPolicies, setDropPolicy } from "./retention/drop-policies.js";
 import { fleetRetention } from "./retention/retention.js";
 import { fleetTiers } from "./tiers/fleet-tiers.js";
@@ -434,4 +433,26 @@ function lookups(context: RepositoryContext): Lookups {
     },
     datasets: () => [...state.datasets.values()],
   };
+}
+
+/**
+ * Runs `work`, which frees space, and once more without the reserve where the disk is full. A command that takes the
+ * lock on a full disk gets the reserve beside the lock; a server holds the lock already, so it gives the reserve up
+ * here. `work` must change nothing where it fails with DISK_FULL. Afterwards the reserve is made again where there is
+ * space.
+ */
+async function withReserve<T>(
+  reserve: DiskReserve | undefined,
+  home: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isStemmaError(error, "DISK_FULL") || reserve === undefined || !(await reserve.claim(home)))
+      throw error;
+    return await work();
+  } finally {
+    await reserve?.keep(home);
+  }
 }

@@ -36,7 +36,6 @@ import type {
 } from "./journal.js";
 import { nextChain, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 import type { JournalIndex } from "./journal-index.js";
-import { RecentEntries } from "./recent-entries.js";
 import { copySegments, readEntries, readEntryAt } from "./read-segments.js";
 
 /** A journal on files, with the members that only its owner needs. */
@@ -382,5 +381,34 @@ export class OpenedJournal<F> implements FileJournal<F> {
     if (this.#stopped === undefined) await this.#headFile.sync().catch(() => undefined);
     await this.#headFile.close();
     await this.#file.close();
+  }
+}
+
+/** Max bytes of entries that are kept; the newest one is kept in any case. */
+const maxRecentBytes = 1024 * 1024;
+
+/**
+ * The newest entries that an open journal wrote, in memory: each is asked for again within moments, once for
+ * every receipt that proves it.
+ */
+class RecentEntries {
+  /** By position, oldest first. */
+  readonly #entries = new Map<number, Uint8Array>();
+  #bytes = 0;
+
+  /** Adds an entry that is on disk; positions only grow. */
+  add(position: number, payload: Uint8Array): void {
+    this.#entries.set(position, payload);
+    this.#bytes += payload.length;
+    for (const [oldest, { length }] of this.#entries) {
+      if (this.#bytes <= maxRecentBytes || oldest === position) return;
+      this.#entries.delete(oldest);
+      this.#bytes -= length;
+    }
+  }
+
+  /** Undefined: read it from the disk. */
+  get(position: number): Uint8Array | undefined {
+    return this.#entries.get(position);
   }
 }

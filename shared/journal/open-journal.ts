@@ -12,7 +12,6 @@ import { OpenedJournal, type FileJournal } from "./file-journal.js";
 import { encodeSegmentHeader, segmentHeaderBytes } from "./frame.js";
 import { headSlotBytes, newestHead, type KeptHead } from "./head.js";
 import { headMessage } from "./head-message.js";
-import { jsonCodec } from "./json-codec.js";
 import type { FactCodec, HeadSigner } from "./journal.js";
 import { loadSegments, segmentName, type LoadedJournal, type Segment } from "./load-segments.js";
 
@@ -113,4 +112,15 @@ export async function openJournal<F = Fact>(
     await file.close();
     throw error;
   }
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+const encoder = new TextEncoder();
+
+/** The journal's default codec: facts that are plain JSON (without undefined, NaN or Infinity) as text. */
+function jsonCodec<F>(): FactCodec<F> {
+  return {
+    encode: (fact) => encoder.encode(JSON.stringify(fact)),
+    decode: (bytes) => JSON.parse(decoder.decode(bytes)) as F,
+  };
 }

@@ -2,19 +2,18 @@
  * Reads tensors in any encoding: a coded tensor is decoded with everything it is coded against, each once.
  * Bytes come through the port StoredTensors.
  */
-import { hasSameLinks } from "../delta/links.js";
+import { hasSameLinks, linksOf } from "../delta/links.js";
 import { StemmaError } from "../errors.js";
 import { tensorId } from "../tensor/hash.js";
 import type { Hash, Tensor } from "../tensor/tensor.js";
-import { isFault, linked, planRetrieval } from "./chains.js";
+import { isFault, linked, planRetrieval, type RetrievalStep } from "./chains.js";
 import type { DecodedCache } from "./decoded-cache.js";
-import { decodeSteps } from "./decoding/decode-steps.js";
+import { decodeSteps, type DecodingStep } from "./decoding/decode-steps.js";
 import { DecodingLost, decodingThreads } from "./decoding/decoding-threads.js";
 import { tensorDecoder } from "./decoding/tensor-decoder.js";
 import type { FixedPlanesRead, HighPlanes, ReadOptions } from "./object-store.js";
 import { rawEncodingCode } from "./pack-entry.js";
 import { PlaneReading } from "./plane-reading.js";
-import { decodingStepOf, runsOf, type Run } from "./retrieval-runs.js";
 import { refuseLarge, type StoredTensors, type TensorEntry } from "./stored-tensors.js";
 
 /** How often a read restarts because the store changed meanwhile. */
@@ -250,4 +249,32 @@ export class TensorReading {
       { id },
     );
   }
+}
+
+/** The steps of one decoding job, few enough to be held in memory. */
+type Run = readonly RetrievalStep<TensorEntry>[];
+
+/** Stored and decoded bytes that one job may hold at a time. A larger tensor gets a job of its own. */
+const maxRunBytes = 64 * 1024 * 1024;
+/** The first job is short: the bytes for the next one are read while it runs. */
+const firstRunBytes = 4 * 1024 * 1024;
+
+/** Splits a retrieval into the runs that are decoded one after the other. */
+function runsOf(steps: Run): readonly Run[] {
+  const runs: Run[] = [];
+  for (let from = 0, to = 0; from < steps.length; from = to) {
+    const limit = runs.length === 0 ? firstRunBytes : maxRunBytes;
+    for (let bytes = 0; to < steps.length && bytes < limit; to++) {
+      const { encodingCode, storedBytes, byteLength } = (steps[to] as Run[number]).entry;
+      // A raw tensor is needed by the next step anyway.
+      if (encodingCode !== rawEncodingCode) bytes += storedBytes + byteLength;
+    }
+    runs.push(steps.slice(from, to));
+  }
+  return runs;
+}
+
+function decodingStepOf({ id, entry, lastUseOf }: Run[number], stored: Uint8Array): DecodingStep {
+  const { header, encodingCode: code, byteLength } = entry;
+  return { id, header, code, byteLength, stored, lastUseOf, ...linksOf(entry) };
 }

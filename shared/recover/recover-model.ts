@@ -11,14 +11,13 @@ import { decodeOwnerMap, ownedByThis } from "../model/owner-map.js";
 import { decodeSaveRecord } from "../model/save-record.js";
 import { treeRoot } from "../model/tree.js";
 import { decodeTree } from "../model/tree-object.js";
-import type { ObjectReader } from "../objects/object-store.js";
+import type { ObjectReader, StoredTensorSource } from "../objects/object-store.js";
 import type { Clock } from "../ports.js";
 import { tensorByteLength } from "../tensor/dtype.js";
 import { sha256, tensorHasher, tensorIdPrefix } from "../tensor/hash.js";
 import { sourceOfTensor, type Hash, type TensorSource } from "../tensor/tensor.js";
 import { uninitializedBytes } from "../tensor/uninitialized-bytes.js";
 import type { Environment, EnvironmentPolicy } from "../model/environment.js";
-import { hashInPlace } from "./hash-in-place.js";
 import { namesOfPart, treeOfPart, type RecoveredPart } from "./recovered-part.js";
 import type { RecoveredModel } from "./recovery.js";
 import { refuseMissing, resolveRecovery, type RecoveryPlan } from "./resolve.js";
@@ -379,4 +378,33 @@ function otherTensor(
     `The tensor ${JSON.stringify(leaf.path)} of ${record.name} is not the recorded one: ${reason}. Run storage check, and restore it from a backup or the device.`,
     { leaf: leaf.path, expected: leaf.tensor, ...details },
   );
+}
+
+const bufferBytes = 1024 * 1024;
+/** Shorter tensors are read together with those beside them, which takes fewer reads. */
+const minTensorBytes = 64 * 1024;
+const maxBuffers = 8;
+const buffers: Uint8Array[] = [];
+
+/**
+ * Hashes a stored tensor that nobody wants to have, in buffers that are used again: a server reads back each model that
+ * it records, and would else leave the bytes of each to the garbage collector.
+ * @returns undefined where the tensor is short, or stored coded
+ * @throws as readAt
+ */
+async function hashInPlace(source: StoredTensorSource): Promise<Hash | undefined> {
+  const { byteLength, readAt } = source;
+  if (readAt === undefined || byteLength < minTensorBytes) return undefined;
+  const buffer = buffers.pop() ?? uninitializedBytes(bufferBytes);
+  try {
+    const hasher = tensorHasher(source);
+    for (let at = 0; at < byteLength; at += buffer.length) {
+      const piece = buffer.subarray(0, Math.min(buffer.length, byteLength - at));
+      if (!(await readAt(at, piece))) return undefined;
+      hasher.update(piece);
+    }
+    return hasher.digest();
+  } finally {
+    if (buffers.length < maxBuffers) buffers.push(buffer);
+  }
 }
