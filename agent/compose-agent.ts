@@ -3,7 +3,7 @@
  * the ports.
  */
 import { certificateDue } from "../shared/wire/device-events.js";
-import type { AgentParts, AgentReactions, AgentServices } from "./agent-parts.js";
+import type { AgentParts, AgentReactions, AgentServices, Stores } from "./agent-parts.js";
 import { composeConversation, composeLink, composeUploads } from "./compose-connection.js";
 import { transfersFolder } from "./home/agent-home.js";
 import { Activator } from "./lines/activator.js";
@@ -30,39 +30,63 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     ...given,
     path: given.enrolmentPath,
     askOverMqtt: (why) => {
+      const { conversation } = connection;
       if (conversation.isWelcomed) reactions.report(certificateDue, why, "");
       return conversation.isWelcomed;
     },
   });
   const parts: AgentParts = { ...given, enrolment: withPresentKeys(given.enrolment, credentials) };
-  const { files, home, profile, enrolment, clock, log } = parts;
+  const { files, home, enrolment } = parts;
   const stores = await openStores(parts);
   const { outbox, current, intakes } = stores;
   const clockError = new ClockError();
-  const { lines } = enrolment;
-  const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines, ...stores });
-  const common = {
-    files,
-    home,
-    config: parts.config,
-    version: parts.version,
-    profile,
-    enrolment,
-    outbox,
-    clock,
-    log,
-    diskUse,
-    clockErrorMs: () => clockError.errorMs(clock.monotonic()),
-  };
+  const diskUse = (): Promise<DiskUse> => measureDisk({ files, home, lines: enrolment.lines, ...stores });
   const messages = new ServerMessages(parts);
   const releases = await openReleases(parts, messages);
   const recipes = await OwnRecipes.open({
     ...parts,
     releases,
     onChange: () => {
-      trainer.wake();
+      lines.trainer.wake();
     },
   });
+  const shared = { stores, credentials, clockError, messages, releases, recipes, diskUse };
+  const connection = composeConnection(parts, reactions, shared);
+  const lines = composeLines(parts, reactions, { ...shared, ...connection });
+  const trials = await openTrials(parts, reactions, { ...shared, ...lines });
+  parts.served.onChange(() => {
+    lines.trainer.wake();
+  });
+  return {
+    outbox,
+    current,
+    intakes,
+    credentials,
+    ...connection,
+    releases,
+    recipes,
+    ...lines,
+    trials,
+    diskUse,
+  };
+}
+
+/** What several of the parts use. */
+interface SharedServices extends Pick<AgentServices, "credentials" | "releases" | "recipes" | "diskUse"> {
+  readonly stores: Stores;
+  readonly clockError: ClockError;
+  readonly messages: ServerMessages;
+}
+
+type Connection = Pick<AgentServices, "link" | "uploads" | "downloads" | "conversation">;
+
+/** The parts that talk to the server. */
+function composeConnection(
+  parts: AgentParts,
+  reactions: AgentReactions,
+  { stores, credentials, clockError, messages, releases, diskUse }: SharedServices,
+): Connection {
+  const { files, profile, clock } = parts;
   const link = composeLink(
     parts,
     { counter: stores.counter, credentials },
@@ -79,7 +103,7 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     send: (body) => link.send(body),
   });
   const conversation = composeConversation(parts, reactions, {
-    outbox,
+    outbox: stores.outbox,
     uploads,
     downloads,
     link,
@@ -89,6 +113,20 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
     diskUse,
     releases,
   });
+  return { link, uploads, downloads, conversation };
+}
+
+type LineParts = Pick<AgentServices, "hooks" | "activator" | "trainer" | "offers" | "evaluator" | "saver">;
+
+/** The parts that change what lines run: switches, trainings, offers, measurements, files of other programs. */
+function composeLines(
+  parts: AgentParts,
+  reactions: AgentReactions,
+  services: SharedServices & Connection,
+): LineParts {
+  const { stores, releases, recipes, link, downloads, conversation } = services;
+  const { current, intakes } = stores;
+  const common = commonParts(parts, services);
   const hooks = new SwitchHooks({ ...common, commandOwner: parts.commandOwner });
   const activator = new Activator({ ...common, current, releases, hooks, session: () => link.session });
   const trainer = new Trainer({
@@ -118,11 +156,20 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
   const evaluator =
     parts.evaluator ?? new Evaluator({ ...common, activator, intakes, evaluate: parts.evaluate });
   const saver = new FileSaver({ ...common, random: parts.random });
-  const trials = await LiveTrials.open({
-    ...common,
+  return { hooks, activator, trainer, offers, evaluator, saver };
+}
+
+function openTrials(
+  parts: AgentParts,
+  reactions: AgentReactions,
+  services: SharedServices & LineParts,
+): Promise<LiveTrials> {
+  const { releases, activator, trainer, evaluator } = services;
+  return LiveTrials.open({
+    ...commonParts(parts, services),
     activator,
     releases,
-    lines,
+    lines: parts.enrolment.lines,
     onEvent: (name, text, line) => {
       reactions.report(name, text, line);
     },
@@ -131,28 +178,22 @@ export async function composeAgent(given: AgentParts, reactions: AgentReactions)
       return new Set([...evaluator.inUse, ...(base === undefined ? [] : [base])]);
     },
   });
-  parts.served.onChange(() => {
-    trainer.wake();
-  });
+}
+
+function commonParts(parts: AgentParts, { stores, clockError, diskUse }: SharedServices) {
+  const { files, home, config, version, profile, enrolment, clock, log } = parts;
   return {
-    outbox,
-    current,
-    intakes,
-    link,
-    credentials,
-    conversation,
-    uploads,
-    downloads,
-    offers,
-    activator,
-    hooks,
-    releases,
-    recipes,
-    trainer,
-    evaluator,
-    saver,
-    trials,
+    files,
+    home,
+    config,
+    version,
+    profile,
+    enrolment,
+    outbox: stores.outbox,
+    clock,
+    log,
     diskUse,
+    clockErrorMs: () => clockError.errorMs(clock.monotonic()),
   };
 }
 

@@ -19,6 +19,7 @@ import type { ReleaseTrust } from "./releases/release-trust.js";
 import { judgeDisk, type DiskUse } from "./resources/disk-budget.js";
 import type { ClockError } from "./session/clock-error.js";
 import { Conversation } from "./session/conversation.js";
+import type { ConversationHandlers } from "./session/conversation-parts.js";
 import type { ServerMessages } from "./session/server-messages.js";
 
 /** The link calls parts that need the link themselves, so they are passed as functions. */
@@ -89,20 +90,23 @@ export function composeUploads(
   return new Uploads({ objects, clock, log, blockBytes: profile.link.blockBytes, coding, send });
 }
 
+/** What the conversation with the server needs of the other parts. */
+interface ConversationServices extends Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> {
+  readonly clockError: ClockError;
+  readonly messages: ServerMessages;
+  readonly releases: ReleaseTrust;
+  readonly credentials: Credentials;
+  readonly diskUse: () => Promise<DiskUse>;
+}
+
 export function composeConversation(
   parts: AgentParts,
   reactions: AgentReactions,
-  services: Pick<AgentServices, "outbox" | "uploads" | "downloads" | "link"> & {
-    readonly clockError: ClockError;
-    readonly messages: ServerMessages;
-    readonly releases: ReleaseTrust;
-    readonly credentials: Credentials;
-    readonly diskUse: () => Promise<DiskUse>;
-  },
+  services: ConversationServices,
 ): Conversation {
   const { enrolment, deviceKey, clock, log, profile } = parts;
-  const { outbox, uploads, downloads, link, clockError, messages, credentials, diskUse, releases } = services;
-  const conversation = new Conversation(
+  const { outbox, uploads, link, clockError, messages, diskUse, releases } = services;
+  const conversation: Conversation = new Conversation(
     {
       enrolment,
       deviceKey,
@@ -131,38 +135,49 @@ export function composeConversation(
         link.refuse(reason);
       },
     },
-    {
-      onWelcomed: (serverMs) => {
-        credentials.stated(serverMs);
-        void credentials.renewIfDue();
-        releases.opened();
-        downloads.reconnected();
-      },
-      onReceipt: (line, receipt) => {
-        reactions.onReceipt(line, receipt.kind);
-      },
-      onOffer: (offer, isEcho) => {
-        if (isEcho) conversation.onOutboxChange();
-        else reactions.onOffer(offer);
-      },
-      onReleasePart: async (part) => {
-        try {
-          return await releases.receive(part);
-        } catch (error) {
-          if (!isStemmaError(error)) throw error;
-          reactions.report("releases-refused", messageWithCode(error), "");
-          return false;
-        }
-      },
-      onManifest: (part) => {
-        downloads.onManifest(part);
-      },
-      onTransferRefused: (transfer, error) => downloads.onRefused(transfer, error),
-      onCommand: (command, request) => reactions.onCommand(command, request),
-      onEvent: (name, text, line, versionId) => {
-        reactions.report(name, text, line, versionId);
-      },
-    },
+    conversationHandlers(reactions, services, () => {
+      conversation.onOutboxChange();
+    }),
   );
   return conversation;
+}
+
+/** @param onEcho an offer came that only repeats what the device has: the outbox decides what follows */
+function conversationHandlers(
+  reactions: AgentReactions,
+  { downloads, credentials, releases }: ConversationServices,
+  onEcho: () => void,
+): ConversationHandlers {
+  return {
+    onWelcomed: (serverMs) => {
+      credentials.stated(serverMs);
+      void credentials.renewIfDue();
+      releases.opened();
+      downloads.reconnected();
+    },
+    onReceipt: (line, receipt) => {
+      reactions.onReceipt(line, receipt.kind);
+    },
+    onOffer: (offer, isEcho) => {
+      if (isEcho) onEcho();
+      else reactions.onOffer(offer);
+    },
+    onReleasePart: async (part) => {
+      try {
+        return await releases.receive(part);
+      } catch (error) {
+        if (!isStemmaError(error)) throw error;
+        reactions.report("releases-refused", messageWithCode(error), "");
+        return false;
+      }
+    },
+    onManifest: (part) => {
+      downloads.onManifest(part);
+    },
+    onTransferRefused: (transfer, error) => downloads.onRefused(transfer, error),
+    onCommand: (command, request) => reactions.onCommand(command, request),
+    onEvent: (name, text, line, versionId) => {
+      reactions.report(name, text, line, versionId);
+    },
+  };
 }

@@ -82,36 +82,11 @@ export async function runServerCommand(
       return resultOf({ ...status, lines });
     }
     case "train":
-      target.train(line, {
-        recipe: body["recipe"] as string | undefined,
-        parameters: body["parameters"] as TrainingRequest["parameters"],
-        by: { who: callerText(textOf(body["by"])) ?? "server", through: "server" },
-        request,
-      });
-      return resultOf({ line, message: `${line} trains as soon as it can` });
-    case "activate": {
-      const versionId = body["versionId"];
-      if (!isHash(versionId))
-        throw new StemmaError(
-          "MODEL_NOT_FOUND",
-          "The command does not name a version id of 64 hexadecimal digits. Send it again with the member versionId.",
-        );
-      await target.activate(line, versionId);
-      return resultOf({ line, versionId });
-    }
-    case "evaluate": {
-      const { versionIds = [], limit } = body;
-      if (!Array.isArray(versionIds) || versionIds.length > 2 || !versionIds.every(isHash))
-        throw new StemmaError(
-          "USAGE",
-          "The command evaluate takes at most two version ids of 64 hexadecimal digits as versionIds. Correct it and send it again.",
-        );
-      const evaluated = await target.evaluate(line, {
-        versionIds,
-        ...(typeof limit === "number" ? { limit } : {}),
-      });
-      return resultOf(evaluated);
-    }
+      return requestTraining(target, line, body, request);
+    case "activate":
+      return await activate(target, line, body["versionId"]);
+    case "evaluate":
+      return await evaluate(target, line, body);
     case "settings":
       return resultOf({ settings: await target.setSettings(body["settings"]) });
     case "logs":
@@ -122,24 +97,10 @@ export async function runServerCommand(
       return resultOf(await target.receiveRecipe(body));
     case "gates":
       return resultOf(await target.gates(line));
-    case "trial": {
-      const asked = z.union([trialEnd, trialRequest]).safeParse(body);
-      if (!asked.success)
-        throw new StemmaError(
-          "USAGE",
-          "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
-        );
-      return resultOf((await target.trial(asked.data)) ?? {});
-    }
-    case "conditions": {
-      const needs = conditionNeeds.safeParse(body);
-      if (!needs.success)
-        throw new StemmaError(
-          "USAGE",
-          "The command conditions takes power (true or false) and links, a list of kinds of link. Correct it and send it again.",
-        );
-      return resultOf(await target.conditions(needs.data));
-    }
+    case "trial":
+      return await runTrial(target, body);
+    case "conditions":
+      return await answerConditions(target, body);
     case "certificate-request":
       return resultOf(await target.requestCertificate());
     case "certificate":
@@ -155,8 +116,73 @@ export async function runServerCommand(
   }
 }
 
+type CommandBody = Readonly<Record<string, unknown>>;
+
+function requestTraining(
+  target: CommandTarget,
+  line: string,
+  body: CommandBody,
+  request: string | undefined,
+): CommandResult {
+  target.train(line, {
+    recipe: body["recipe"] as string | undefined,
+    parameters: body["parameters"] as TrainingRequest["parameters"],
+    by: { who: callerText(textOf(body["by"])) ?? "server", through: "server" },
+    request,
+  });
+  return resultOf({ line, message: `${line} trains as soon as it can` });
+}
+
+/** @throws MODEL_NOT_FOUND */
+async function activate(target: CommandTarget, line: string, versionId: unknown): Promise<CommandResult> {
+  if (!isHash(versionId))
+    throw new StemmaError(
+      "MODEL_NOT_FOUND",
+      "The command does not name a version id of 64 hexadecimal digits. Send it again with the member versionId.",
+    );
+  await target.activate(line, versionId);
+  return resultOf({ line, versionId });
+}
+
+/** @throws USAGE */
+async function evaluate(target: CommandTarget, line: string, body: CommandBody): Promise<CommandResult> {
+  const { versionIds = [], limit } = body;
+  if (!Array.isArray(versionIds) || versionIds.length > 2 || !versionIds.every(isHash))
+    throw new StemmaError(
+      "USAGE",
+      "The command evaluate takes at most two version ids of 64 hexadecimal digits as versionIds. Correct it and send it again.",
+    );
+  const evaluated = await target.evaluate(line, {
+    versionIds,
+    ...(typeof limit === "number" ? { limit } : {}),
+  });
+  return resultOf(evaluated);
+}
+
+/** @throws USAGE */
+async function runTrial(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const asked = z.union([trialEnd, trialRequest]).safeParse(body);
+  if (!asked.success)
+    throw new StemmaError(
+      "USAGE",
+      "The command trial takes line, rollout and versionId, and either end, or before, inputs and minutes. Correct it and send it again.",
+    );
+  return resultOf((await target.trial(asked.data)) ?? {});
+}
+
+/** @throws USAGE */
+async function answerConditions(target: CommandTarget, body: CommandBody): Promise<CommandResult> {
+  const needs = conditionNeeds.safeParse(body);
+  if (!needs.success)
+    throw new StemmaError(
+      "USAGE",
+      "The command conditions takes power (true or false) and links, a list of kinds of link. Correct it and send it again.",
+    );
+  return resultOf(await target.conditions(needs.data));
+}
+
 /** What is asked for, within what one answer can contain. */
-function logQueryOf({ before, limit, level, about }: Readonly<Record<string, unknown>>): LogQuery {
+function logQueryOf({ before, limit, level, about }: CommandBody): LogQuery {
   const most = typeof limit === "number" && limit >= 1 ? Math.floor(limit) : maxLogEvents;
   return {
     before: typeof before === "number" ? before : undefined,
@@ -168,7 +194,7 @@ function logQueryOf({ before, limit, level, about }: Readonly<Record<string, unk
 }
 
 /** @throws USAGE where the body is not a JSON object */
-function parseBody({ name, json }: Command): Readonly<Record<string, unknown>> {
+function parseBody({ name, json }: Command): CommandBody {
   let value: unknown;
   try {
     value = json === "" ? {} : JSON.parse(json);

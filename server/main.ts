@@ -27,7 +27,7 @@ import { logEvents } from "./events/log-events.js";
 import { rememberedLog } from "./events/server-log.js";
 import { FleetIngests } from "./fleet-ingests.js";
 import { createArchiveJobs } from "./http/archive-jobs.js";
-import { buildHttpApp } from "./http/app.js";
+import { buildHttpApp, type HttpParts } from "./http/app.js";
 import { runningServerFile, type RunningServer, type StartingServer } from "./http/local-server.js";
 import type { ServerProblem } from "./http/routes/service.js";
 import { ensureHttpToken } from "./http/token.js";
@@ -236,55 +236,22 @@ async function startBroker({
   return broker;
 }
 
+/** The operations as a caller uses them, by the request of this id; without a caller, as a rule of the server does. */
+type OperationsAs = (caller?: Caller, request?: string) => ServerOperations;
+
 /** Starts the HTTP API over the operations, on TCP and on the home's socket. */
 async function startHttp(
   parts: Parts,
   broker: RunningBroker,
 ): Promise<{ readonly operations: ServerOperations; readonly httpUrl: string }> {
-  const { config, home, log, recent, fleets, events, ingests, replays, tls, closing, stopping } = parts;
-  const { clock, random } = home.ports;
-  const { mqttUrls = [broker.url], httpUrl: enrolmentHttpUrl } = config.enrolment;
+  const { config, home, fleets, ingests } = parts;
   const listening: { url?: string } = {};
-  const rollouts: RolloutRunner = new RolloutRunner({
-    clock,
-    log: log.child({ part: "rollouts" }),
-    fleets,
-    events,
-    operations: {
-      devices: async (input) => operationsAs().devices(input),
-      evaluateOnDevice: async (input) => operationsAs().evaluateOnDevice(input),
-    },
-    fleetOf: (fleet) => ingests.get(fleet),
-  });
-  const webhooks = new WebhookRunner({
-    ...home.ports,
-    home: home.path,
-    signer: home.signer,
-    log: log.child({ part: "webhooks" }),
-    post: postFacts,
-    journalOf: async (fleet) => journalOfFleet(await fleets.get(fleet)),
-  });
-  const live: LiveServer = {
-    mqttUrl: broker.url,
-    httpUrl: () => listening.url,
-    enrolment: {
-      mqtt: mqttUrls,
-      http: enrolmentHttpUrl,
-      ca: await readEnrolmentCa(config),
-      // Devices at an external broker judge that broker's certificate, as `ca` says.
-      authorities: config.broker === undefined ? tls && [tls.authority.certificate] : undefined,
-      root: config.rootTopic,
-      takesTokens: config.deviceTokens,
-    },
-    authority: tls?.authority,
-    events,
-    replays,
-    rollouts,
-    webhooks,
-    recentLog: recent,
-    fleet: (fleet: string) => ingests.get(fleet),
+  const runners = {
+    rollouts: rolloutRunner(parts, () => operationsAs()),
+    webhooks: webhookRunner(parts),
   };
-  const operationsAs = (caller?: Caller, request?: string): ServerOperations =>
+  const live = await liveServer(parts, broker, { ...runners, httpUrl: () => listening.url });
+  const operationsAs: OperationsAs = (caller, request) =>
     localOperations({
       home,
       fleets,
@@ -298,16 +265,89 @@ async function startHttp(
     });
   ingests.renewWith((request) => operationsAs().certify({ request }));
   const operations = operationsAs({ who: currentUser(), through: "command" });
+  startSchedules(parts, operationsAs);
+  startRunners(parts, runners);
+  startCertificateChecks(parts, live, operationsAs);
+  const httpUrl = await listen(parts, httpPartsOf(parts, broker, { operations, operationsAs }), (url) => {
+    listening.url = url;
+  });
+  return { operations, httpUrl };
+}
+
+/** @param operations called when it is used: the operations need the runner, too */
+function rolloutRunner(
+  { home, log, fleets, events, ingests }: Parts,
+  operations: () => ServerOperations,
+): RolloutRunner {
+  return new RolloutRunner({
+    clock: home.ports.clock,
+    log: log.child({ part: "rollouts" }),
+    fleets,
+    events,
+    operations: {
+      devices: async (input) => operations().devices(input),
+      evaluateOnDevice: async (input) => operations().evaluateOnDevice(input),
+    },
+    fleetOf: (fleet) => ingests.get(fleet),
+  });
+}
+
+function webhookRunner({ home, log, fleets }: Parts): WebhookRunner {
+  return new WebhookRunner({
+    ...home.ports,
+    home: home.path,
+    signer: home.signer,
+    log: log.child({ part: "webhooks" }),
+    post: postFacts,
+    journalOf: async (fleet) => journalOfFleet(await fleets.get(fleet)),
+  });
+}
+
+/** What operations can use of the running server. */
+async function liveServer(
+  { config, recent, events, ingests, replays, tls }: Parts,
+  broker: RunningBroker,
+  runners: Pick<LiveServer, "rollouts" | "webhooks" | "httpUrl">,
+): Promise<LiveServer> {
+  const { mqttUrls = [broker.url], httpUrl } = config.enrolment;
+  return {
+    mqttUrl: broker.url,
+    enrolment: {
+      mqtt: mqttUrls,
+      http: httpUrl,
+      ca: await readEnrolmentCa(config),
+      // Devices at an external broker judge that broker's certificate, as `ca` says.
+      authorities: config.broker === undefined ? tls && [tls.authority.certificate] : undefined,
+      root: config.rootTopic,
+      takesTokens: config.deviceTokens,
+    },
+    authority: tls?.authority,
+    events,
+    replays,
+    ...runners,
+    recentLog: recent,
+    fleet: (fleet: string) => ingests.get(fleet),
+  };
+}
+
+function startSchedules(parts: Parts, operationsAs: OperationsAs): void {
+  const { config, home, log, fleets, closing } = parts;
   if (config.retention) {
     const schedule = startRetentionSchedule({
       operations: operationsAs(),
       fleets: () => fleets.names(),
-      clock,
+      clock: home.ports.clock,
       log: log.child({ part: "retention" }),
     });
     closing.add(() => schedule.close());
   }
   startMerging(parts);
+}
+
+function startRunners(
+  { replays, closing }: Parts,
+  { rollouts, webhooks }: { readonly rollouts: RolloutRunner; readonly webhooks: WebhookRunner },
+): void {
   closing.add(
     () => replays.close(),
     () => rollouts.close(),
@@ -316,6 +356,12 @@ async function startHttp(
   replays.wake();
   rollouts.start();
   webhooks.start();
+}
+
+/** Looks whether certificates of owners' authorities ended, and renews those of devices by commands. */
+function startCertificateChecks(parts: Parts, live: LiveServer, operationsAs: OperationsAs): void {
+  const { home, log, fleets, events, closing, stopping } = parts;
+  const { clock } = home.ports;
   const checks = startAuthorityChecks({
     cutOffEnded: (onCutOff) => cutOffEnded({ home, fleets, live }, onCutOff),
     warnings: async () =>
@@ -327,8 +373,19 @@ async function startHttp(
   });
   closing.add(() => checks.close());
   void renewWhenDue({ events, operations: operationsAs(), clock, log }, stopping.signal);
-  const jobs = createTrainJobs(operationsAs, clock);
-  const archiveJobs = createArchiveJobs(operationsAs, clock);
+}
+
+/** What both HTTP servers serve. */
+function httpPartsOf(
+  { home, log, events, ingests, closing, stopping }: Parts,
+  broker: RunningBroker,
+  {
+    operations,
+    operationsAs,
+  }: { readonly operations: ServerOperations; readonly operationsAs: OperationsAs },
+): HttpParts {
+  const jobs = createTrainJobs(operationsAs, home.ports.clock);
+  const archiveJobs = createArchiveJobs(operationsAs, home.ports.clock);
   closing.add(
     () => jobs.close(),
     () => archiveJobs.close(),
@@ -345,7 +402,7 @@ async function startHttp(
     },
     stopping.signal,
   );
-  const httpParts = {
+  return {
     operations,
     operationsAs,
     jobs,
@@ -355,23 +412,30 @@ async function startHttp(
     log: log.child({ part: "http" }),
     stopping: stopping.signal,
   };
-  const tcp = buildHttpApp(httpParts, {
-    access: {
-      tokens: tokenReader(home.ports.files, home.path, await ensureHttpToken(home.path, random)),
-    },
+}
+
+/** @param onListening told the URL of the port before the socket listens */
+async function listen(
+  { config, home, tls, closing }: Parts,
+  parts: HttpParts,
+  onListening: (url: string) => void,
+): Promise<string> {
+  const { files, random } = home.ports;
+  const tcp = buildHttpApp(parts, {
+    access: { tokens: tokenReader(files, home.path, await ensureHttpToken(home.path, random)) },
     limits: config.httpLimits,
     tls,
   });
-  const httpUrl = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });
-  listening.url = httpUrl;
+  const url = await listenOnTcp(tcp, { host: config.host, port: config.httpPort });
+  onListening(url);
   closing.add(() => tcp.close());
-  const local = buildHttpApp(httpParts, { access: "trusted" });
+  const local = buildHttpApp(parts, { access: "trusted" });
   await listenOnSocket(local, home.socketPath);
   closing.add(async () => {
     await local.close();
     await rm(home.socketPath, { force: true });
   });
-  return { operations, httpUrl };
+  return url;
 }
 
 function startMerging({ fleets, ingests, home, log, closing }: Parts): void {

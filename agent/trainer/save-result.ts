@@ -7,7 +7,7 @@ import type { Clock, Files, Log } from "../../shared/ports.js";
 import { provenanceOfTraining } from "../../shared/provenance/training-provenance.js";
 import { requestField } from "../../shared/request-id.js";
 import { modelSourceOfSafetensors } from "../../shared/save/model-source.js";
-import { usesOfResult } from "../../shared/save/result-uses.js";
+import { usesOfResult, type ResultUses } from "../../shared/save/result-uses.js";
 import { bytesOfSources, usedTreeSources } from "../../shared/save/save-uses.js";
 import type { SavedModel } from "../../shared/save/save-model.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
@@ -16,6 +16,7 @@ import type { TrainingOutcome } from "../../shared/train/train-in-child.js";
 import { usedEngine } from "../../shared/train/own-engine.js";
 import { reportedBundle } from "../../shared/train/own-recipes/reported-bundle.js";
 import { environmentOfTraining } from "../../shared/train/training-environment.js";
+import type { TrainedOptions } from "../outbox/outbox.js";
 import type { BegunTraining } from "../outbox/outbox-state.js";
 import { judgeDisk } from "../resources/disk-budget.js";
 import { heldBytes } from "../resources/held-bytes.js";
@@ -38,7 +39,7 @@ export interface Trained {
 export interface SaveResultOptions extends StoreModelOptions {
   readonly files: Files;
   readonly clock: Pick<Clock, "now">;
-  onEvent(name: string, text: string, line: string): void;
+  readonly onEvent: (name: string, text: string, line: string) => void;
 }
 
 export interface TrainingResultOf {
@@ -52,13 +53,10 @@ export interface TrainingResultOf {
  * Puts the result of a training into the outbox.
  * @throws DISK_BUDGET_EXHAUSTED; the result is then dropped
  */
-export async function saveResult(
-  options: SaveResultOptions,
-  { line, begun, outcome, data }: TrainingResultOf,
-): Promise<Trained> {
-  const { outbox, files, profile, enrolment, config } = options;
-  const { base, samples } = begun.job;
-  const { record } = await outbox.record(base);
+export async function saveResult(options: SaveResultOptions, trained: TrainingResultOf): Promise<Trained> {
+  const { outbox, files, profile } = options;
+  const { line, begun, outcome, data } = trained;
+  const { record } = await outbox.record(begun.job.base);
   const leaves = await outbox.leaves(record);
   const names = decodeNames(await outbox.objects.read("names", record.objects.names), leaves.length);
   const file = await files.open(outcome.modelFile, "read");
@@ -70,91 +68,124 @@ export async function saveResult(
       architecture: { architecture, names },
       holdBytes: heldBytes(profile),
     });
-    const stateLimits = stateLimitsOf(profile);
-    const trees = await usesOfResult(files, { architecture, names }, outcome, stateLimits);
+    const trees = await usesOfResult(files, { architecture, names }, outcome, stateLimitsOf(profile));
     const { uses } = trees;
     closing.push(() => trees.close());
     const older = outcome.result.checkpointsDropped;
     const dropped = older === undefined ? trees.dropped : [...trees.dropped, `${older} older checkpoints`];
-    const verdict = judgeDisk(
-      profile.disk,
-      await options.diskUse(),
-      "report",
-      [model, ...usedTreeSources(uses)].reduce(
-        (sum, { sources }) => sum + bytesOfSources(sources),
-        data.bytes,
-      ),
+    const bytes = [model, ...usedTreeSources(uses)].reduce(
+      (sum, { sources }) => sum + bytesOfSources(sources),
+      data.bytes,
     );
-    if (!verdict.allowed)
-      throw new StemmaError(
-        "DISK_BUDGET_EXHAUSTED",
-        `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; earlier models stay.`,
-        { line },
-      );
-    const { result } = outcome;
-    const environment = environmentOfTraining(result, options.version);
-    const engine = await usedEngine(result.engine);
-    const recipe = reportedBundle(result.provenance);
-    const saved = await outbox.saveTrained(model, {
-      name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
-      fleet: enrolment.fleet,
-      device: enrolment.device,
-      line,
-      base,
-      approach: settingsOf(profile).approach,
-      clockErrorMs: options.clockErrorMs(),
-      metric: result.metric,
-      samples,
-      invocation: begun.invocation,
-      metadata: { ...metadataOfResult(result, dropped) },
-      measurements: json(result.measurements),
-      ...provenanceOfTraining(
-        {
-          result,
-          bases: [base],
-          environment,
-          called: begun.job.called ?? [],
-          endedAtMs: options.clock.now(),
-          by: begun.job.by ?? null,
-        },
-        options.random,
-      ),
-      uses: {
-        ...uses,
-        ...(data.objects.length === 0 ? {} : { data: data.objects }),
-        ...defined({ engine, recipe: recipe && { id: recipe } }),
-      },
-      environment,
-    });
-    if (dropped.length > 0)
-      options.onEvent(
-        "checkpoints-dropped",
-        `model ${saved.record.sequence} of ${line} is saved ` +
-          `without ${dropped.join(", ").slice(0, 500)}: the profile keeps ${stateLimits.checkpoints} ` +
-          `checkpoints, ${stateLimits.optimizer ? "the" : "no"} optimizer's state, ` +
-          `and ${stateLimits.bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or ` +
-          "raise keepCheckpoints or stateBytes in the profile.",
-        line,
-      );
-    if (data.whyNot !== undefined)
-      options.onEvent(
-        "samples-kept",
-        `the samples of model ${saved.record.sequence} of ${line} are not sent with it, and stay on this ` +
-          `device: ${data.whyNot}. To send them, train with fewer (dataset.parameters.newest).`,
-        line,
-      );
-    logTrained(options.log, { line, begun }, saved, result);
-    return { versionId: saved.versionId, sequence: saved.record.sequence, metric: result.metric };
+    await requireSpace(options, line, bytes);
+    const saved = await outbox.saveTrained(model, await describeTrained(options, trained, { uses, dropped }));
+    const { sequence } = saved.record;
+    if (dropped.length > 0) reportDropped(options, { line, sequence, dropped });
+    if (data.whyNot !== undefined) reportKeptSamples(options, { line, sequence, whyNot: data.whyNot });
+    logTrained(options.log, trained, saved);
+    return { versionId: saved.versionId, sequence, metric: outcome.result.metric };
   } finally {
     for (const close of closing) await close();
   }
 }
 
+/** @throws DISK_BUDGET_EXHAUSTED */
+async function requireSpace(
+  { profile, diskUse }: Pick<SaveResultOptions, "profile" | "diskUse">,
+  line: string,
+  bytes: number,
+): Promise<void> {
+  const verdict = judgeDisk(profile.disk, await diskUse(), "report", bytes);
+  if (!verdict.allowed)
+    throw new StemmaError(
+      "DISK_BUDGET_EXHAUSTED",
+      `The model that ${line} trained cannot be kept: ${verdict.reason}. It is dropped; earlier models stay.`,
+      { line },
+    );
+}
+
+/** What is stored beside the model: whose it is, how it was made, measurements, and what its training used. */
+async function describeTrained(
+  options: SaveResultOptions,
+  { line, begun, outcome: { result }, data }: TrainingResultOf,
+  { uses, dropped }: Pick<ResultUses, "uses" | "dropped">,
+): Promise<TrainedOptions> {
+  const { profile, enrolment, config } = options;
+  const { base, samples } = begun.job;
+  const environment = environmentOfTraining(result, options.version);
+  const engine = await usedEngine(result.engine);
+  const recipe = reportedBundle(result.provenance);
+  return {
+    name: config.lines[line]?.name ?? `${line}-${enrolment.device}`,
+    fleet: enrolment.fleet,
+    device: enrolment.device,
+    line,
+    base,
+    approach: settingsOf(profile).approach,
+    clockErrorMs: options.clockErrorMs(),
+    metric: result.metric,
+    samples,
+    invocation: begun.invocation,
+    metadata: { ...metadataOfResult(result, dropped) },
+    measurements: json(result.measurements),
+    ...provenanceOfTraining(
+      {
+        result,
+        bases: [base],
+        environment,
+        called: begun.job.called ?? [],
+        endedAtMs: options.clock.now(),
+        by: begun.job.by ?? null,
+      },
+      options.random,
+    ),
+    uses: {
+      ...uses,
+      ...(data.objects.length === 0 ? {} : { data: data.objects }),
+      ...defined({ engine, recipe: recipe && { id: recipe } }),
+    },
+    environment,
+  };
+}
+
+/** A model as events name it. */
+interface SavedSequence {
+  readonly line: string;
+  readonly sequence: number;
+}
+
+function reportDropped(
+  { profile, onEvent }: Pick<SaveResultOptions, "profile" | "onEvent">,
+  { line, sequence, dropped }: SavedSequence & { readonly dropped: readonly string[] },
+): void {
+  const { checkpoints, optimizer, bytes } = stateLimitsOf(profile);
+  onEvent(
+    "checkpoints-dropped",
+    `model ${sequence} of ${line} is saved ` +
+      `without ${dropped.join(", ").slice(0, 500)}: the profile keeps ${checkpoints} ` +
+      `checkpoints, ${optimizer ? "the" : "no"} optimizer's state, ` +
+      `and ${bytes} bytes of both. Save fewer checkpoints (checkpointEveryEpochs), or ` +
+      "raise keepCheckpoints or stateBytes in the profile.",
+    line,
+  );
+}
+
+function reportKeptSamples(
+  { onEvent }: Pick<SaveResultOptions, "onEvent">,
+  { line, sequence, whyNot }: SavedSequence & { readonly whyNot: string },
+): void {
+  onEvent(
+    "samples-kept",
+    `the samples of model ${sequence} of ${line} are not sent with it, and stay on this ` +
+      `device: ${whyNot}. To send them, train with fewer (dataset.parameters.newest).`,
+    line,
+  );
+}
+
 function logTrained(
   log: Log,
-  { line, begun }: Pick<TrainingResultOf, "line" | "begun">,
+  { line, begun, outcome: { result } }: TrainingResultOf,
   saved: SavedModel,
-  result: TrainingOutcome["result"],
 ): void {
   const { metric } = result;
   log.info("trained", {

@@ -67,20 +67,13 @@ export async function planArchive(
     onProgress,
   } = options;
   const content = await readArchive(source);
-  let yieldAtMs = clock.monotonic() + maxBlockingMs;
-  const shouldYield = (): boolean => {
-    const now = clock.monotonic();
-    if (now < yieldAtMs) return false;
-    yieldAtMs = now + maxBlockingMs;
-    return true;
-  };
   const coder = archiveCoder();
   const measuring: MeasureOptions = {
     layout,
     codec,
     rates,
     findLowRank: lowRankSearch(coder, clock),
-    shouldYield,
+    shouldYield: yieldsAfter(maxBlockingMs, clock),
     ...defined({ sources, signal }),
     onProgress: (done, total) => {
       onProgress?.(`measured ${done} of ${total} tensors`);
@@ -120,6 +113,17 @@ export async function planArchive(
     }),
     plan: result.plan,
     members: result.members,
+  };
+}
+
+/** Whether `blockingMs` have passed since other work last had its turn. */
+function yieldsAfter(blockingMs: number, clock: Pick<Clock, "monotonic">): () => boolean {
+  let yieldAtMs = clock.monotonic() + blockingMs;
+  return () => {
+    const now = clock.monotonic();
+    if (now < yieldAtMs) return false;
+    yieldAtMs = now + blockingMs;
+    return true;
   };
 }
 

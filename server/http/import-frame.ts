@@ -38,34 +38,36 @@ export async function decodeImport(
   readonly file: AsyncIterable<Uint8Array>;
   readonly localFile: LocalFile | undefined;
 }> {
-  const reader = body[Symbol.asyncIterator]();
-  let held: Buffer = Buffer.alloc(0);
-  const readAtLeast = async (count: number): Promise<void> => {
-    while (held.length < count) {
-      const next = await reader.next();
-      if (next.done === true)
-        throw new StemmaError(
-          "HTTP_REQUEST_INVALID",
-          `The import ended after ${held.length} bytes, before its options were complete. Send it again with the stemma command, or as plain safetensors with ?name=.`,
-        );
-      held =
-        held.length === 0
-          ? Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength)
-          : Buffer.concat([held, next.value]);
-    }
-  };
-  await readAtLeast(4);
-  const length = held.readUInt32LE(0);
+  const reader = new FrameReader(body);
+  const length = (await reader.take(4)).readUInt32LE(0);
   if (length > maxImportOptionsBytes)
     throw new StemmaError(
       "SIZE_OVER_LIMIT",
       `The import's options state a length of ${length} bytes; at most ${maxImportOptionsBytes} are allowed. Leave large attachments out.`,
       { length },
     );
-  await readAtLeast(4 + length);
+  const { attachments, localFile, ...rest } = parseOptions((await reader.take(length)).toString("utf8"));
+  return {
+    localFile,
+    options: {
+      fleet,
+      ...rest,
+      ...defined({
+        attachments: attachments?.map(({ name, base64 }) => ({
+          name,
+          bytes: Buffer.from(base64, "base64"),
+        })),
+      }),
+    },
+    file: reader.rest(),
+  };
+}
+
+/** @throws HTTP_REQUEST_INVALID */
+function parseOptions(text: string): z.output<typeof importOptions> {
   let json: unknown;
   try {
-    json = JSON.parse(held.toString("utf8", 4, 4 + length));
+    json = JSON.parse(text);
   } catch (cause) {
     throw new StemmaError(
       "HTTP_REQUEST_INVALID",
@@ -80,27 +82,45 @@ export async function decodeImport(
       `The import's options are not valid: ${z.prettifyError(parsed.error)}`,
       {},
     );
-  const { attachments, localFile, ...rest } = parsed.data;
-  const first = held.subarray(4 + length);
-  return {
-    localFile,
-    options: {
-      fleet,
-      ...rest,
-      ...defined({
-        attachments: attachments?.map(({ name, base64 }) => ({
-          name,
-          bytes: Buffer.from(base64, "base64"),
-        })),
-      }),
-    },
-    file: (async function* () {
-      if (first.length > 0) yield first;
-      for (;;) {
-        const next = await reader.next();
-        if (next.done === true) return;
-        yield next.value;
-      }
-    })(),
-  };
+  return parsed.data;
+}
+
+/** Reads a body first in pieces of known length, then as it comes. */
+class FrameReader {
+  readonly #reader: AsyncIterator<Uint8Array>;
+  #unread: Buffer = Buffer.alloc(0);
+  #takenBytes = 0;
+
+  constructor(body: AsyncIterable<Uint8Array>) {
+    this.#reader = body[Symbol.asyncIterator]();
+  }
+
+  /** The next `count` bytes. @throws HTTP_REQUEST_INVALID where the body ends before */
+  async take(count: number): Promise<Buffer> {
+    while (this.#unread.length < count) {
+      const next = await this.#reader.next();
+      if (next.done === true)
+        throw new StemmaError(
+          "HTTP_REQUEST_INVALID",
+          `The import ended after ${this.#takenBytes + this.#unread.length} bytes, before its options were complete. Send it again with the stemma command, or as plain safetensors with ?name=.`,
+        );
+      this.#unread =
+        this.#unread.length === 0
+          ? Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength)
+          : Buffer.concat([this.#unread, next.value]);
+    }
+    const taken = this.#unread.subarray(0, count);
+    this.#unread = this.#unread.subarray(count);
+    this.#takenBytes += count;
+    return taken;
+  }
+
+  async *rest(): AsyncGenerator<Uint8Array> {
+    if (this.#unread.length > 0) yield this.#unread;
+    for (;;) {
+      const next = await this.#reader.next();
+      if (next.done === true) return;
+      yield next.value;
+    }
+  }
 }

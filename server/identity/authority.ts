@@ -21,6 +21,8 @@ import {
 import { loadX509 } from "../../shared/trust/certificates/x509-library.js";
 import type { PrivateKey } from "../../shared/trust/keys.js";
 
+type X509Library = Awaited<ReturnType<typeof loadX509>>;
+
 const dayMs = 86_400_000;
 /** How long a device's certificate is valid; it is renewed when a third of that is left. */
 export const deviceCertificateMs = 365 * dayMs;
@@ -77,6 +79,54 @@ function authorityKey({ seed }: PrivateKey): KeyObject {
 }
 
 export async function openAuthority(serverKey: PrivateKey, random: Random): Promise<Authority> {
+  const issuer = await openIssuer(serverKey);
+  const certificate = issuer.root.toString("pem");
+  return {
+    certificate,
+    parsed: new X509Certificate(certificate),
+    issueForDevice: async (subject, publicKey, when) => {
+      const issued =
+        "serial" in when
+          ? when
+          : { serial: newSerial(random), notAfterMs: endOf(when.atMs, deviceCertificateMs) };
+      const { subtle } = (await import("node:crypto")).webcrypto;
+      return {
+        ...issued,
+        certificate: await issue(issuer, {
+          ...issued,
+          subject: subjectOf(subject).replaceAll("\n", ", "),
+          publicKey: await subtle.importKey("spki", publicKey, curveAlgorithm, true, ["verify"]),
+          usage: "clientAuth",
+        }),
+      };
+    },
+    issueForAuthority: (other, notAfterMs) =>
+      certifyAuthority(issuer, other, { serial: newSerial(random), notAfterMs }),
+    issueForServer: async (hosts, atMs) => {
+      const key = generateConnectionKey();
+      const notAfterMs = endOf(atMs, serverCertificateMs);
+      const { publicKey } = await importPair(key);
+      const cert = await issue(issuer, {
+        subject: "O=Stemma, CN=server",
+        publicKey,
+        serial: newSerial(random),
+        notAfterMs,
+        usage: "serverAuth",
+        hosts,
+      });
+      return { key, cert, notAfterMs };
+    },
+  };
+}
+
+/** The authority's own certificate, and the key by which it issues others. */
+interface Issuer {
+  readonly x509: X509Library;
+  readonly root: InstanceType<X509Library["X509Certificate"]>;
+  readonly keys: webcrypto.CryptoKeyPair;
+}
+
+async function openIssuer(serverKey: PrivateKey): Promise<Issuer> {
   const x509 = await loadX509();
   const keys = await importPair(authorityKey(serverKey).export({ type: "pkcs8", format: "pem" }) as string);
   const name = `O=Stemma, CN=${authorityNamePrefix}${serverKey.publicKey.slice(0, 16)}`;
@@ -94,91 +144,68 @@ export async function openAuthority(serverKey: PrivateKey, random: Random): Prom
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
     ],
   });
-  const issue = async (given: {
+  return { x509, root, keys };
+}
+
+/** The certificate of a device or of the server, PEM. */
+async function issue(
+  { x509, root, keys }: Issuer,
+  given: {
     readonly subject: string;
     readonly publicKey: webcrypto.CryptoKey;
     readonly serial: string;
     readonly notAfterMs: number;
     readonly usage: "serverAuth" | "clientAuth";
     readonly hosts?: readonly string[];
-  }): Promise<string> => {
-    const certificate = await x509.X509CertificateGenerator.create({
-      serialNumber: given.serial,
-      subject: given.subject,
-      issuer: root.subject,
-      notBefore: beginning,
-      notAfter: new Date(given.notAfterMs),
-      publicKey: given.publicKey,
-      signingKey: keys.privateKey,
-      signingAlgorithm,
-      extensions: [
-        new x509.BasicConstraintsExtension(false, undefined, true),
-        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-        new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage[given.usage]]),
-        await x509.AuthorityKeyIdentifierExtension.create(keys.publicKey),
-        ...(given.hosts === undefined
-          ? []
-          : [new x509.SubjectAlternativeNameExtension(given.hosts.map(hostName))]),
-      ],
-    });
-    return certificate.toString("pem");
-  };
-  const certificate = root.toString("pem");
-  return {
-    certificate,
-    parsed: new X509Certificate(certificate),
-    issueForDevice: async (subject, publicKey, when) => {
-      const issued =
-        "serial" in when
-          ? when
-          : { serial: newSerial(random), notAfterMs: endOf(when.atMs, deviceCertificateMs) };
-      const { subtle } = (await import("node:crypto")).webcrypto;
-      return {
-        ...issued,
-        certificate: await issue({
-          ...issued,
-          subject: subjectOf(subject).replaceAll("\n", ", "),
-          publicKey: await subtle.importKey("spki", publicKey, curveAlgorithm, true, ["verify"]),
-          usage: "clientAuth",
-        }),
-      };
-    },
-    issueForAuthority: async (other, notAfterMs) => {
-      const authority = new x509.X509Certificate(other.certificate);
-      const bridge = await x509.X509CertificateGenerator.create({
-        serialNumber: newSerial(random),
-        subject: authority.subject,
-        issuer: root.subject,
-        notBefore: beginning,
-        notAfter: new Date(Math.floor(notAfterMs / 1000) * 1000),
-        publicKey: authority.publicKey,
-        signingKey: keys.privateKey,
-        signingAlgorithm,
-        extensions: [
-          // Below it are certificates of servers and devices alone.
-          new x509.BasicConstraintsExtension(true, 0, true),
-          new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
-          await x509.SubjectKeyIdentifierExtension.create(authority.publicKey),
-          await x509.AuthorityKeyIdentifierExtension.create(keys.publicKey),
-        ],
-      });
-      return bridge.toString("pem");
-    },
-    issueForServer: async (hosts, atMs) => {
-      const key = generateConnectionKey();
-      const notAfterMs = endOf(atMs, serverCertificateMs);
-      const { publicKey } = await importPair(key);
-      const cert = await issue({
-        subject: "O=Stemma, CN=server",
-        publicKey,
-        serial: newSerial(random),
-        notAfterMs,
-        usage: "serverAuth",
-        hosts,
-      });
-      return { key, cert, notAfterMs };
-    },
-  };
+  },
+): Promise<string> {
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: given.serial,
+    subject: given.subject,
+    issuer: root.subject,
+    notBefore: beginning,
+    notAfter: new Date(given.notAfterMs),
+    publicKey: given.publicKey,
+    signingKey: keys.privateKey,
+    signingAlgorithm,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage[given.usage]]),
+      await x509.AuthorityKeyIdentifierExtension.create(keys.publicKey),
+      ...(given.hosts === undefined
+        ? []
+        : [new x509.SubjectAlternativeNameExtension(given.hosts.map(hostName))]),
+    ],
+  });
+  return certificate.toString("pem");
+}
+
+/** The certificate of another authority's key, PEM. */
+async function certifyAuthority(
+  { x509, root, keys }: Issuer,
+  other: Authority,
+  { serial, notAfterMs }: Pick<IssuedCertificate, "serial" | "notAfterMs">,
+): Promise<string> {
+  const authority = new x509.X509Certificate(other.certificate);
+  const bridge = await x509.X509CertificateGenerator.create({
+    serialNumber: serial,
+    subject: authority.subject,
+    issuer: root.subject,
+    notBefore: beginning,
+    notAfter: new Date(Math.floor(notAfterMs / 1000) * 1000),
+    publicKey: authority.publicKey,
+    signingKey: keys.privateKey,
+    signingAlgorithm,
+    extensions: [
+      // Below it are certificates of servers and devices alone.
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(authority.publicKey),
+      await x509.AuthorityKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return bridge.toString("pem");
 }
 
 /** X.509 states whole seconds. */

@@ -107,49 +107,9 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
   const receipts = new Receipts({ repository, signer, sender, events, log, proofs, sessionOf });
   const lines = new LineIndex([...repository.versions({ includeRetired: true }), ...repository.claims()]);
   const claims = new Claims({ repository, limits, log, replays: parts.claimReplays });
-  const quota = new DeviceQuota({
-    perHour: limits.factsPerHour,
-    atOnce: limits.factsAtOnce,
-    clock,
-    onExceeded: (device, waitMs) => {
-      log.warn("device-over-quota", {
-        device,
-        waitMs,
-        text: `${device} reports more than the journal takes of one device (limits.ingest.factsPerHour); it is asked to wait`,
-      });
-    },
-  });
-  const fetchQuota = new DeviceQuota({
-    perHour: limits.fetchesPerHour,
-    atOnce: limits.fetchesAtOnce,
-    clock,
-    onExceeded: (device, waitMs) => {
-      log.warn("device-over-quota", {
-        device,
-        waitMs,
-        text: `${device} fetches models more often than one device may (limits.ingest.fetchesPerHour); it is asked to wait`,
-      });
-    },
-  });
+  const quota = factsQuota(parts);
   const deliveries = new Deliveries({ repository, clock });
-  const withoutPipeline = new Set<Hash>();
-  const offers = new Offers({
-    repository,
-    signer,
-    sender,
-    onOffered: (device, line, versionId, carried) => {
-      deliveries.offered(device, versionId, carried);
-      events.emit({ event: "offered", fleet, device, line, versionId });
-    },
-    onPipelineLost: (versionId) => {
-      if (withoutPipeline.has(versionId)) return;
-      withoutPipeline.add(versionId);
-      log.warn("pipeline-lost", {
-        versionId,
-        text: "goes to devices without the input pipeline that its release has: the description of its data was redacted, or the base that has it was collected. Applications that need one must not run it; release it again without one (stemma release create --no-pipeline)",
-      });
-    },
-  });
+  const offers = composeOffers(parts, sender, deliveries);
   const confirmations = composeConfirmations(parts, receipts);
   const commands = new CommandRelay(sender, clock, random, log);
   return {
@@ -179,7 +139,7 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       codedDownloads,
       deliveries,
       rates: new SendRates({ repository, clock, fleetBytesPerSecond: limits.sendBytesPerSecond }),
-      quota: fetchQuota,
+      quota: fetchQuota(parts),
     }),
     scheduler: composeScheduler(parts, {
       spools,
@@ -191,22 +151,83 @@ export async function composeIngest(parts: FleetIngestParts): Promise<IngestServ
       claims,
       offers,
     }),
-    activations: new ActivationReports({
-      repository,
-      clock,
-      quota,
-      onActivated: (device, line, versionId) => {
-        offers.activated(device, { line, versionId });
-        events.emit({ event: "activated", fleet, device, line, versionId });
-      },
-      onUnanswered: (device) => {
-        inBackground(parts, offers.offerAll(device));
-      },
-      onFailed: (error) => {
-        stopIfFatal(parts, error);
-      },
-    }),
+    activations: composeActivations(parts, quota, offers),
   };
+}
+
+/** The facts that the journal takes of one device. */
+function factsQuota({ clock, log, limits }: FleetIngestParts): DeviceQuota {
+  return new DeviceQuota({
+    perHour: limits.factsPerHour,
+    atOnce: limits.factsAtOnce,
+    clock,
+    onExceeded: (device, waitMs) => {
+      log.warn("device-over-quota", {
+        device,
+        waitMs,
+        text: `${device} reports more than the journal takes of one device (limits.ingest.factsPerHour); it is asked to wait`,
+      });
+    },
+  });
+}
+
+/** The downloads that one device may begin. */
+function fetchQuota({ clock, log, limits }: FleetIngestParts): DeviceQuota {
+  return new DeviceQuota({
+    perHour: limits.fetchesPerHour,
+    atOnce: limits.fetchesAtOnce,
+    clock,
+    onExceeded: (device, waitMs) => {
+      log.warn("device-over-quota", {
+        device,
+        waitMs,
+        text: `${device} fetches models more often than one device may (limits.ingest.fetchesPerHour); it is asked to wait`,
+      });
+    },
+  });
+}
+
+function composeOffers(parts: FleetIngestParts, sender: DeviceSender, deliveries: Deliveries): Offers {
+  const { repository, signer, log, events } = parts;
+  const { fleet } = repository;
+  const withoutPipeline = new Set<Hash>();
+  return new Offers({
+    repository,
+    signer,
+    sender,
+    onOffered: (device, line, versionId, carried) => {
+      deliveries.offered(device, versionId, carried);
+      events.emit({ event: "offered", fleet, device, line, versionId });
+    },
+    onPipelineLost: (versionId) => {
+      if (withoutPipeline.has(versionId)) return;
+      withoutPipeline.add(versionId);
+      log.warn("pipeline-lost", {
+        versionId,
+        text: "goes to devices without the input pipeline that its release has: the description of its data was redacted, or the base that has it was collected. Applications that need one must not run it; release it again without one (stemma release create --no-pipeline)",
+      });
+    },
+  });
+}
+
+function composeActivations(parts: FleetIngestParts, quota: DeviceQuota, offers: Offers): ActivationReports {
+  const { repository, clock, events } = parts;
+  const { fleet } = repository;
+  return new ActivationReports({
+    repository,
+    clock,
+    quota,
+    onActivated: (device, line, versionId) => {
+      offers.activated(device, { line, versionId });
+      events.emit({ event: "activated", fleet, device, line, versionId });
+    },
+    onUnanswered: (device) => {
+      inBackground(parts, offers.offerAll(device));
+    },
+    onFailed: (error) => {
+      stopIfFatal(parts, error);
+    },
+  });
 }
 
 function composeAdmission(parts: FleetIngestParts, sessions: DeviceSessions, quota: DeviceQuota): Admission {

@@ -14,6 +14,11 @@ import { claimsOf, refuseOpenClaims } from "./open-claims.js";
 import { withoutTokenHash } from "../context/without-secrets.js";
 import { messageOfResult, refusedBy, requireDevice } from "./required-device.js";
 
+/** How long a device may take to renew its certificate. */
+const renewalTimeoutMs = 60_000;
+/** How long a device may measure its models. */
+const evaluationTimeoutMs = 300_000;
+
 type DeviceOperations = Pick<
   ServerOperations,
   | "devices"
@@ -65,66 +70,10 @@ function headsOf(
 type LiveState = Pick<CallOutput<"device">, "online" | "doubt"> & { readonly seenAtMs?: number };
 
 export function deviceOperations(context: OperationsContext): DeviceOperations {
-  const { fleets, live, home, request } = context;
-  const liveState = async (fleet: string, device: string): Promise<LiveState> => {
-    const liveFleet = await live?.fleet(fleet);
-    const doubt = liveFleet?.doubtOf(device);
-    const seenAtMs = liveFleet?.seenAtMs(device);
-    return {
-      online: liveFleet?.isOnline(device) ?? false,
-      ...(doubt && { doubt }),
-      ...defined({ seenAtMs }),
-    };
-  };
-  const command = async ({
-    fleet,
-    device,
-    name,
-    body,
-    timeoutMs = 30_000,
-  }: OperationInput<"command">): Promise<CallOutput<"command">> => {
-    if (live === undefined)
-      throw new StemmaError(
-        "SERVER_UNREACHABLE",
-        "Devices can be reached through a running server only, and none runs on this home. Start one with `stemma server`.",
-      );
-    requireDevice(await fleets.get(fleet), device);
-    const liveFleet = await live.fleet(fleet);
-    if (!liveFleet.isOnline(device))
-      throw new StemmaError(
-        "SERVER_UNREACHABLE",
-        `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`,
-        { device },
-      );
-    return liveFleet.command(device, { name, body, request }, timeoutMs);
-  };
+  const { fleets, home } = context;
   const operations: DeviceOperations = {
-    devices: async ({ fleet, select, offset = 0, limit = Infinity }) => {
-      const repository = await fleets.get(fleet);
-      const listed = (devices: readonly DeviceSummary[]): Promise<CallOutput<"devices">> =>
-        Promise.all(
-          devices.map(async (device) => ({
-            ...withoutTokenHash(device),
-            ...(await liveState(fleet, device.device)),
-            runs: runsOf(repository, device),
-          })),
-        );
-      if (select === undefined) return await listed(repository.devices().slice(offset, offset + limit));
-      const { selectionTest } = await import("./select-devices.js");
-      const isMeant = selectionTest(repository, select, home.ports.clock.now());
-      return (await listed(repository.devices())).filter(isMeant).slice(offset, offset + limit);
-    },
-    device: async ({ fleet, device }) => {
-      const repository = await fleets.get(fleet);
-      return {
-        ...withoutTokenHash(requireDevice(repository, device)),
-        ...(await liveState(fleet, device)),
-        runs: runsOf(repository, requireDevice(repository, device)),
-        heads: headsOf(repository, requireDevice(repository, device)),
-        versions: repository.versions({ device, includeRetired: true }).length,
-        claims: claimsOf(repository, device),
-      };
-    },
+    devices: (input) => listDevices(context, input),
+    device: (input) => showDevice(context, input),
     labelDevices: async ({ fleet, device, select, ...change }) => {
       const repository = await fleets.get(fleet);
       if ((device === undefined) === (select === undefined))
@@ -139,29 +88,7 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
     enroll: (options) => enroll(context, options),
     invite: async (input) => (await import("./certificates.js")).invite(context, input),
     certify: async ({ request }) => (await import("./certificates.js")).certify(context, request),
-    renewDevice: async ({ fleet, device }) => {
-      const { certificates } = requireDevice(await fleets.get(fleet), device);
-      if (certificates === undefined)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
-          { device },
-        );
-      const { authority } = certificates.at(-1) ?? {};
-      if (authority !== undefined)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          `The certificate of ${device} is of its owner's authority ${authority}, which alone can renew it: put the new one where agent.json of the device says, and its agent takes it with its next connection.`,
-          { device },
-        );
-      const { renewByCommands } = await import("./renew-certificate.js");
-      await renewByCommands(context, device, (name, body) =>
-        command({ fleet, device, name, body, timeoutMs: renewalTimeoutMs }),
-      );
-      const [newest] = requireDevice(await fleets.get(fleet), device).certificates?.slice(-1) ?? certificates;
-      if (newest === undefined) throw new StemmaError("INTERNAL", "A certified device has no certificate.");
-      return { device, ...newest };
-    },
+    renewDevice: (input) => renewDevice(context, input),
     addresses: async () => {
       const keyChanges = changesToShow(home.keyChanges);
       return {
@@ -170,21 +97,8 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
         ...(keyChanges.length === 0 ? {} : { keyChanges }),
       };
     },
-    revoke: async ({ fleet, device, because = "", evenIfClaimed }) => {
-      const repository = await fleets.get(fleet);
-      requireDevice(repository, device);
-      await refuseOpenClaims(context, repository, { device, evenIfClaimed });
-      await repository.append({ type: "revoked", atMs: home.ports.clock.now(), device, because });
-      await (await live?.fleet(fleet))?.cutOff(device);
-    },
-    assign: async (input) => {
-      const { fleet, device } = input;
-      const repository = await fleets.get(fleet);
-      const model = await versionOrRelease(repository, input.model);
-      const summary = await assign(context, repository, { ...input, model });
-      await (await live?.fleet(fleet))?.assigned(device);
-      return summary;
-    },
+    revoke: (input) => revoke(context, input),
+    assign: (input) => assignNamed(context, input),
     rollbackDevice: async ({ fleet, device, line, to, dryRun = false }) => {
       const repository = await fleets.get(fleet);
       const known = requireDevice(repository, device);
@@ -194,44 +108,169 @@ export function deviceOperations(context: OperationsContext): DeviceOperations {
       if (dryRun) return assignable(repository, known, given);
       return operations.assign({ fleet, device, ...given });
     },
-    command,
-    evaluateOnDevice: async ({
-      fleet,
-      device,
-      line,
-      models = [],
-      limit,
-      timeoutMs = evaluationTimeoutMs,
-    }) => {
-      const repository = await fleets.get(fleet);
-      const versionIds = models.map((model) => repository.resolve(model).versionId);
-      const body = { line, versionIds, ...defined({ limit }) };
-      const { code, result } = await command({ fleet, device, name: "evaluate", body, timeoutMs });
-      if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
-      const { evaluationOf } = await import("./device-evaluation.js");
-      return evaluationOf(repository, device, result);
-    },
-    trainOnDevice: async ({ fleet, device, line, parameters }) => {
-      const body = {
-        line,
-        ...defined({ parameters }),
-        // Its provenance names who asked.
-        ...byOf({ by: context.caller }),
-      };
-      const { code, result } = await command({ fleet, device, name: "train", body });
-      return {
-        accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted",
-        message: messageOfResult(result) ?? code,
-      };
-    },
+    command: (input) => sendCommand(context, input),
+    evaluateOnDevice: (input) => evaluateOnDevice(context, input),
+    trainOnDevice: (input) => trainOnDevice(context, input),
   };
   return operations;
 }
 
-/** How long a device may take to renew its certificate. */
-const renewalTimeoutMs = 60_000;
-/** How long a device may measure its models. */
-const evaluationTimeoutMs = 300_000;
+async function liveState({ live }: OperationsContext, fleet: string, device: string): Promise<LiveState> {
+  const liveFleet = await live?.fleet(fleet);
+  const doubt = liveFleet?.doubtOf(device);
+  const seenAtMs = liveFleet?.seenAtMs(device);
+  return {
+    online: liveFleet?.isOnline(device) ?? false,
+    ...(doubt && { doubt }),
+    ...defined({ seenAtMs }),
+  };
+}
+
+async function listDevices(
+  context: OperationsContext,
+  { fleet, select, offset = 0, limit = Infinity }: OperationInput<"devices">,
+): Promise<CallOutput<"devices">> {
+  const repository = await context.fleets.get(fleet);
+  const listed = (devices: readonly DeviceSummary[]): Promise<CallOutput<"devices">> =>
+    Promise.all(
+      devices.map(async (device) => ({
+        ...withoutTokenHash(device),
+        ...(await liveState(context, fleet, device.device)),
+        runs: runsOf(repository, device),
+      })),
+    );
+  if (select === undefined) return await listed(repository.devices().slice(offset, offset + limit));
+  const { selectionTest } = await import("./select-devices.js");
+  const isMeant = selectionTest(repository, select, context.home.ports.clock.now());
+  return (await listed(repository.devices())).filter(isMeant).slice(offset, offset + limit);
+}
+
+async function showDevice(
+  context: OperationsContext,
+  { fleet, device }: OperationInput<"device">,
+): Promise<CallOutput<"device">> {
+  const repository = await context.fleets.get(fleet);
+  return {
+    ...withoutTokenHash(requireDevice(repository, device)),
+    ...(await liveState(context, fleet, device)),
+    runs: runsOf(repository, requireDevice(repository, device)),
+    heads: headsOf(repository, requireDevice(repository, device)),
+    versions: repository.versions({ device, includeRetired: true }).length,
+    claims: claimsOf(repository, device),
+  };
+}
+
+/** @throws SERVER_UNREACHABLE, DEVICE_UNKNOWN */
+async function sendCommand(
+  { fleets, live, request }: OperationsContext,
+  { fleet, device, name, body, timeoutMs = 30_000 }: OperationInput<"command">,
+): Promise<CallOutput<"command">> {
+  if (live === undefined)
+    throw new StemmaError(
+      "SERVER_UNREACHABLE",
+      "Devices can be reached through a running server only, and none runs on this home. Start one with `stemma server`.",
+    );
+  requireDevice(await fleets.get(fleet), device);
+  const liveFleet = await live.fleet(fleet);
+  if (!liveFleet.isOnline(device))
+    throw new StemmaError(
+      "SERVER_UNREACHABLE",
+      `The device ${device} is not connected now. Ask again when \`stemma device list\` shows it online.`,
+      { device },
+    );
+  return liveFleet.command(device, { name, body, request }, timeoutMs);
+}
+
+/** @throws DEVICE_UNKNOWN, NOT_ALLOWED where the server gave the device no certificate */
+async function renewDevice(
+  context: OperationsContext,
+  { fleet, device }: OperationInput<"renewDevice">,
+): Promise<CallOutput<"renewDevice">> {
+  const { fleets } = context;
+  const { certificates } = requireDevice(await fleets.get(fleet), device);
+  if (certificates === undefined)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      `The device ${device} has a token and no certificate. Enrol it again (\`stemma device enroll ${device} --line …\`) to give it one.`,
+      { device },
+    );
+  const { authority } = certificates.at(-1) ?? {};
+  if (authority !== undefined)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      `The certificate of ${device} is of its owner's authority ${authority}, which alone can renew it: put the new one where agent.json of the device says, and its agent takes it with its next connection.`,
+      { device },
+    );
+  const { renewByCommands } = await import("./renew-certificate.js");
+  await renewByCommands(context, device, (name, body) =>
+    sendCommand(context, { fleet, device, name, body, timeoutMs: renewalTimeoutMs }),
+  );
+  const [newest] = requireDevice(await fleets.get(fleet), device).certificates?.slice(-1) ?? certificates;
+  if (newest === undefined) throw new StemmaError("INTERNAL", "A certified device has no certificate.");
+  return { device, ...newest };
+}
+
+/** @throws DEVICE_UNKNOWN, CLAIMS_OPEN */
+async function revoke(
+  context: OperationsContext,
+  { fleet, device, because = "", evenIfClaimed }: OperationInput<"revoke">,
+): Promise<CallOutput<"revoke">> {
+  const { fleets, live, home } = context;
+  const repository = await fleets.get(fleet);
+  requireDevice(repository, device);
+  await refuseOpenClaims(context, repository, { device, evenIfClaimed });
+  await repository.append({ type: "revoked", atMs: home.ports.clock.now(), device, because });
+  await (await live?.fleet(fleet))?.cutOff(device);
+}
+
+async function assignNamed(
+  context: OperationsContext,
+  input: OperationInput<"assign">,
+): Promise<VersionSummary> {
+  const { fleet, device } = input;
+  const repository = await context.fleets.get(fleet);
+  const model = await versionOrRelease(repository, input.model);
+  const summary = await assign(context, repository, { ...input, model });
+  await (await context.live?.fleet(fleet))?.assigned(device);
+  return summary;
+}
+
+async function evaluateOnDevice(
+  context: OperationsContext,
+  {
+    fleet,
+    device,
+    line,
+    models = [],
+    limit,
+    timeoutMs = evaluationTimeoutMs,
+  }: OperationInput<"evaluateOnDevice">,
+): Promise<CallOutput<"evaluateOnDevice">> {
+  const repository = await context.fleets.get(fleet);
+  const versionIds = models.map((model) => repository.resolve(model).versionId);
+  const body = { line, versionIds, ...defined({ limit }) };
+  const { code, result } = await sendCommand(context, { fleet, device, name: "evaluate", body, timeoutMs });
+  if (code !== "" && code.toLowerCase() !== "ok") throw refusedBy(device, code, result);
+  const { evaluationOf } = await import("./device-evaluation.js");
+  return evaluationOf(repository, device, result);
+}
+
+async function trainOnDevice(
+  context: OperationsContext,
+  { fleet, device, line, parameters }: OperationInput<"trainOnDevice">,
+): Promise<CallOutput<"trainOnDevice">> {
+  const body = {
+    line,
+    ...defined({ parameters }),
+    // Its provenance names who asked.
+    ...byOf({ by: context.caller }),
+  };
+  const { code, result } = await sendCommand(context, { fleet, device, name: "train", body });
+  return {
+    accepted: code === "" || code.toLowerCase() === "ok" || code.toLowerCase() === "accepted",
+    message: messageOfResult(result) ?? code,
+  };
+}
 
 async function assign(
   { home }: OperationsContext,

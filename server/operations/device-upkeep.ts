@@ -17,21 +17,10 @@ export function deviceUpkeep(
   devices: Pick<ReturnType<typeof deviceOperations>, "devices" | "device" | "command">,
 ): DeviceUpkeep {
   const { clock } = home.ports;
-  /** @throws USAGE, and what a selection throws */
-  const namedDevices = async ({
-    fleet,
-    device,
-    select,
-  }: Pick<OperationInput<"setDevices">, "fleet" | "device" | "select">): Promise<readonly string[]> => {
-    if ((device === undefined) === (select === undefined))
-      throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
-    if (device !== undefined) return [device];
-    return (await devices.devices({ fleet, select })).map((each) => each.device);
-  };
   return {
     setDevices: async ({ fleet, device, select, settings, dryRun }) => {
       const repository = await fleets.get(fleet);
-      const named = await namedDevices({ fleet, device, select });
+      const named = await namedDevices(devices, { fleet, device, select });
       if (device !== undefined) requireDevice(repository, device);
       const { setDevices } = await import("./device-settings.js");
       return setDevices(repository, await live?.fleet(fleet), named, { settings, dryRun, atMs: clock.now() });
@@ -63,7 +52,7 @@ export function deviceUpkeep(
     },
     eraseDevices: async ({ fleet, device, select, count, because = "", dryRun = false }) => {
       const repository = await fleets.get(fleet);
-      const named = await namedDevices({ fleet, device, select });
+      const named = await namedDevices(devices, { fleet, device, select });
       const plan = await repository.planErasure(named);
       if (dryRun) return plan;
       if (select !== undefined) requireCount(named, count);
@@ -84,6 +73,17 @@ export function deviceUpkeep(
       await repository.append({ type: "device-removed", atMs: clock.now(), device, because });
     },
   };
+}
+
+/** @throws USAGE, and what a selection throws */
+async function namedDevices(
+  { devices }: Pick<ServerOperations, "devices">,
+  { fleet, device, select }: Pick<OperationInput<"setDevices">, "fleet" | "device" | "select">,
+): Promise<readonly string[]> {
+  if ((device === undefined) === (select === undefined))
+    throw new StemmaError("USAGE", "Name either one device or a selection of devices.");
+  if (device !== undefined) return [device];
+  return (await devices({ fleet, select })).map((each) => each.device);
 }
 
 /** @throws DEVICE_UNKNOWN, NOT_ALLOWED where only an enrolled device can be quarantined and this one is not */
