@@ -14,7 +14,7 @@ import { journalOperations } from "./journal-operations.js";
 import { lineageOperations } from "./lineage-operations.js";
 import { modelOperations } from "./model-operations.js";
 import { fleetsAs, openFleets } from "../context/open-fleets.js";
-import type { ServerOperations, CallName, CallOperations } from "../api/server-operations.js";
+import type { CallName, CallOperations, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { rebuildVersion } from "../replay/rebuild-on-demand.js";
 import { storageOperations } from "./storage-operations.js";
@@ -58,8 +58,38 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     caller === undefined
       ? parts
       : { ...parts, caller, fleets: fleetsAs(parts.fleets, caller, parts.request) };
-  const { home, fleets, live, version } = context;
   const devices = deviceOperations(context);
+  return {
+    ...homeOperations(context),
+    ...journalOperations(context),
+    ...devices,
+    ...fleetGroups(context, devices),
+    ...modelOperations(context),
+    ...lineageOperations(context),
+    ...modelGroups(context),
+    ...storageOperations(context),
+    ...archiveOperations(context),
+    ...replayCalls(context),
+    ...trainingCalls(context),
+    events: (signal) => {
+      const { live } = context;
+      if (live === undefined)
+        throw new StemmaError(
+          "SERVER_UNREACHABLE",
+          "Events come from a running server, and none runs on this home. Start one with `stemma server`.",
+        );
+      return live.events.listen(signal);
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function homeOperations({
+  home,
+  fleets,
+  live,
+  version,
+}: OperationsContext): Pick<ServerOperations, "health" | "fleets"> {
   return {
     health: async () => ({
       version,
@@ -82,8 +112,12 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
           };
         }),
       ),
-    ...journalOperations(context),
-    trace: async (input) => (await import("./trace.js")).trace(context, input),
+  };
+}
+
+/** Groups on a fleet and its devices, each loaded when one of its operations is used first. */
+function fleetGroups(context: OperationsContext, devices: ReturnType<typeof deviceOperations>) {
+  return {
     ...onUse(["restoreToSign", "approveRestore"], async () =>
       (await import("./restore-operations.js")).restoreOperations(context),
     ),
@@ -93,7 +127,6 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...onUse(["webhooks", "addWebhook", "moveWebhook", "testWebhook", "removeWebhook"], async () =>
       (await import("./webhook-operations.js")).webhookOperations(context),
     ),
-    ...devices,
     ...onUse(["createBatch", "batches", "revokeBatch", "acceptDevices"], async () =>
       (await import("./batch-enrolment.js")).batchOperations(context),
     ),
@@ -120,12 +153,19 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...onUse(["releases", "releaseManifest", "publishReleases"], async () =>
       (await import("./release-operations.js")).releaseOperations(context),
     ),
-    ...modelOperations(context),
-    ...lineageOperations(context),
+  };
+}
+
+/** Groups on models and what is stored of them, each loaded when one of its operations is used first. */
+function modelGroups(context: OperationsContext) {
+  return {
+    trace: async (input: OperationInput<"trace">) => (await import("./trace.js")).trace(context, input),
     ...onUse(
       ["datasets", "addDataset", "checkDataset", "showDataset", "pushDataset", "removeDataset"],
       async () => (await import("./dataset-operations.js")).datasetOperations(context),
     ),
+    fetchDataset: async (input: OperationInput<"fetchDataset">) =>
+      (await import("./dataset-operations.js")).datasetOperations(context).fetchDataset(input),
     ...onUse(["engines", "approveEngine", "removeEngine"], async () =>
       (await import("./engine-operations.js")).engineOperations(context),
     ),
@@ -135,17 +175,34 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
     ...onUse(["recipes", "approveRecipe", "revokeRecipe"], async () =>
       (await import("./recipe-operations.js")).recipeOperations(context),
     ),
-    ...storageOperations(context),
-    ...archiveOperations(context),
     ...onUse(["retention", "setRetention", "forecastRetention", "applyRetention"], async () =>
       (await import("./retention-operations.js")).retentionOperations(context),
     ),
     ...onUse(["tiers", "addTier", "removeTier", "planTier", "applyTier"], async () =>
       (await import("./tier-operations.js")).tierOperations(context),
     ),
-    fetchDataset: async (input) =>
-      (await import("./dataset-operations.js")).datasetOperations(context).fetchDataset(input),
-    // Loaded when first used, because they take as long to load as all the rest of a short command.
+    explainRecovery: async (input: OperationInput<"explainRecovery">) =>
+      (await import("./explain-recovery.js")).explainRecovery(context, input),
+  };
+}
+
+type ReplayCalls = Pick<
+  ServerOperations,
+  | "replay"
+  | "rebaseEngine"
+  | "replayStory"
+  | "replayChanged"
+  | "dropTensors"
+  | "dropPolicies"
+  | "setDropPolicy"
+  | "applyDropPolicies"
+  | "keepTensors"
+>;
+
+/** Loaded when first used, because they take as long to load as all the rest of a short command. */
+function replayCalls(context: OperationsContext): ReplayCalls {
+  const { fleets } = context;
+  return {
     replay: async (input, { signal } = {}) =>
       (await import("../replay/replay-version.js")).replayVersion(context, input, { signal }),
     rebaseEngine: async (input, { signal } = {}) =>
@@ -166,7 +223,17 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
       await repository.ensureTensors(versionId, signal);
       return await repository.keepTensors(versionId, because);
     },
-    explainRecovery: async (input) => (await import("./explain-recovery.js")).explainRecovery(context, input),
+  };
+}
+
+type TrainingCalls = Pick<
+  ServerOperations,
+  "train" | "reduce" | "evaluate" | "evaluations" | "evaluation" | "evaluateProgressively"
+>;
+
+/** Loaded when first used, as replays are. */
+function trainingCalls(context: OperationsContext): TrainingCalls {
+  return {
     train: async (input, options) =>
       (await import("../training/train-on-server.js")).trainOnServer(context, input, options),
     reduce: async (input) => (await import("../evaluation/reduce-version.js")).reduceOnServer(context, input),
@@ -182,15 +249,6 @@ export function localOperations({ caller, ...parts }: OperationsContext): Server
         input,
         options?.signal,
       ),
-    events: (signal) => {
-      if (live === undefined)
-        throw new StemmaError(
-          "SERVER_UNREACHABLE",
-          "Events come from a running server, and none runs on this home. Start one with `stemma server`.",
-        );
-      return live.events.listen(signal);
-    },
-    close: () => Promise.resolve(),
   };
 }
 

@@ -18,7 +18,7 @@ import { requireArchitecture } from "../context/require-architecture.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
 import type { ModelDescription, ModelJson } from "../api/version-schemas.js";
-import type { ServerOperations } from "../api/server-operations.js";
+import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { OperationsContext } from "../context/operations-context.js";
 import { jsonOf, provenanceDiffJson, provenanceJson } from "./provenance-json.js";
 import { nearestModel } from "./nearest-model.js";
@@ -45,13 +45,7 @@ type ModelOperations = Pick<
 
 export function modelOperations(context: OperationsContext): ModelOperations {
   const { fleets } = context;
-  const find = async ({
-    fleet,
-    model,
-  }: ModelReference): Promise<{ readonly repository: FleetRepository; readonly summary: VersionSummary }> => {
-    const repository = await fleets.get(fleet);
-    return { repository, summary: repository.resolve(model) };
-  };
+  const find = (reference: ModelReference): Promise<FoundModel> => findModel(context, reference);
   return {
     models: async ({ fleet, all = false, ...filter }) =>
       await listAll(await fleets.get(fleet), { ...filter, includeRetired: all, order: "oldest" }),
@@ -70,33 +64,8 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       return repository.lineage(summary.versionId, { offset, limit });
     },
     nearest: async ({ fleet, ...question }) => nearestModel(await fleets.get(fleet), question),
-    diff: async ({ fleet, a, b, otherFleet = fleet }) => {
-      if (fleet !== otherFleet)
-        throw new StemmaError(
-          "NOT_ALLOWED",
-          "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.",
-        );
-      const repository = await fleets.get(fleet);
-      const [first, second] = [repository.resolve(a), repository.resolve(b)];
-      const provenance = await provenanceDiffJson(repository, first, second);
-      return {
-        ...(await repository.diff(first.versionId, second.versionId)),
-        ...defined({ provenance }),
-      };
-    },
-    story: async (reference) => {
-      const { repository, summary } = await find(reference);
-      const { versionId, name, version } = summary;
-      const story = await (await import("./story-of-version.js")).storyOfVersion(repository, summary);
-      if (story === undefined)
-        throw new StemmaError(
-          "NOT_FOUND",
-          `${name}:${version} has no story that could be played again: it was not trained by Stemma. ` +
-            "`stemma model show` prints what is recorded of it.",
-          { versionId },
-        );
-      return { versionId, name, version, story };
-    },
+    diff: (input) => diffModels(context, input),
+    story: (reference) => storyOf(context, reference),
     modelJson: async ({ weightsFile, ...reference }) => {
       const { repository, summary } = await find(reference);
       return modelJsonOf(repository, summary, weightsFile);
@@ -124,49 +93,8 @@ export function modelOperations(context: OperationsContext): ModelOperations {
       else if (summary.held) await repository.unhold(summary.versionId, because);
       return repository.resolve(summary.versionId);
     },
-    redact: async ({ because = "", dryRun = false, ...reference }) => {
-      const { repository, summary } = await find(reference);
-      const { openings } = summary.record.objects;
-      if (openings === undefined)
-        throw new StemmaError(
-          "NOT_FOUND",
-          `${summary.name}:${summary.version} has no provenance that can be redacted: no training made ` +
-            "it, or a Stemma that recorded all of it plainly.",
-          { versionId: summary.versionId },
-        );
-      if (!dryRun && !repository.isRedacted(openings))
-        await repository.append({
-          type: "redacted",
-          atMs: context.home.ports.clock.now(),
-          object: openings,
-          because,
-        });
-      return summary;
-    },
-    retire: async ({ because = "", dryRun = false, ...reference }) => {
-      const { repository, summary } = await find(reference);
-      if (dryRun) repository.checkRetirable(summary.versionId);
-      else if (summary.state !== "retired") {
-        await repository.retire(summary.versionId, because);
-        const {
-          versionId,
-          name,
-          version,
-          record: { device, line },
-        } = summary;
-        context.live?.events.emit({
-          event: "retired",
-          fleet: reference.fleet,
-          device,
-          line,
-          versionId,
-          name,
-          version,
-          because,
-        });
-      }
-      return repository.resolve(summary.versionId);
-    },
+    redact: (input) => redact(context, input),
+    retire: (input) => retire(context, input),
   };
 }
 
@@ -174,6 +102,107 @@ export function modelOperations(context: OperationsContext): ModelOperations {
 interface ModelReference {
   readonly fleet: string;
   readonly model: string;
+}
+
+interface FoundModel {
+  readonly repository: FleetRepository;
+  readonly summary: VersionSummary;
+}
+
+/** @throws MODEL_NOT_FOUND */
+async function findModel(
+  { fleets }: OperationsContext,
+  { fleet, model }: ModelReference,
+): Promise<FoundModel> {
+  const repository = await fleets.get(fleet);
+  return { repository, summary: repository.resolve(model) };
+}
+
+/** @throws NOT_ALLOWED for models of two fleets */
+async function diffModels(
+  { fleets }: OperationsContext,
+  { fleet, a, b, otherFleet = fleet }: OperationInput<"diff">,
+): Promise<CallOutput<"diff">> {
+  if (fleet !== otherFleet)
+    throw new StemmaError(
+      "NOT_ALLOWED",
+      "Models of two fleets are not compared: what one fleet stores is not the other's. Recover one and import it into the other's fleet.",
+    );
+  const repository = await fleets.get(fleet);
+  const [first, second] = [repository.resolve(a), repository.resolve(b)];
+  const provenance = await provenanceDiffJson(repository, first, second);
+  return {
+    ...(await repository.diff(first.versionId, second.versionId)),
+    ...defined({ provenance }),
+  };
+}
+
+/** @throws NOT_FOUND where no training of Stemma made it */
+async function storyOf(context: OperationsContext, reference: ModelReference): Promise<CallOutput<"story">> {
+  const { repository, summary } = await findModel(context, reference);
+  const { versionId, name, version } = summary;
+  const story = await (await import("./story-of-version.js")).storyOfVersion(repository, summary);
+  if (story === undefined)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `${name}:${version} has no story that could be played again: it was not trained by Stemma. ` +
+        "`stemma model show` prints what is recorded of it.",
+      { versionId },
+    );
+  return { versionId, name, version, story };
+}
+
+/** @throws NOT_FOUND where nothing can be redacted */
+async function redact(
+  context: OperationsContext,
+  { because = "", dryRun = false, ...reference }: OperationInput<"redact">,
+): Promise<VersionSummary> {
+  const { repository, summary } = await findModel(context, reference);
+  const { openings } = summary.record.objects;
+  if (openings === undefined)
+    throw new StemmaError(
+      "NOT_FOUND",
+      `${summary.name}:${summary.version} has no provenance that can be redacted: no training made ` +
+        "it, or a Stemma that recorded all of it plainly.",
+      { versionId: summary.versionId },
+    );
+  if (!dryRun && !repository.isRedacted(openings))
+    await repository.append({
+      type: "redacted",
+      atMs: context.home.ports.clock.now(),
+      object: openings,
+      because,
+    });
+  return summary;
+}
+
+/** @throws MODEL_HELD, MODEL_IN_USE */
+async function retire(
+  context: OperationsContext,
+  { because = "", dryRun = false, ...reference }: OperationInput<"retire">,
+): Promise<VersionSummary> {
+  const { repository, summary } = await findModel(context, reference);
+  if (dryRun) repository.checkRetirable(summary.versionId);
+  else if (summary.state !== "retired") {
+    await repository.retire(summary.versionId, because);
+    const {
+      versionId,
+      name,
+      version,
+      record: { device, line },
+    } = summary;
+    context.live?.events.emit({
+      event: "retired",
+      fleet: reference.fleet,
+      device,
+      line,
+      versionId,
+      name,
+      version,
+      because,
+    });
+  }
+  return repository.resolve(summary.versionId);
 }
 
 /** Every version that the query finds, page by page. */

@@ -3,9 +3,9 @@ import { defined } from "../../shared/defined.js";
 import { StemmaError } from "../../shared/errors.js";
 import type { RolloutPhase, RolloutPolicy } from "../../shared/journal/facts/rollout-facts.js";
 import type { Hash } from "../../shared/tensor/tensor.js";
-import type { OperationInput, ServerOperations } from "../api/server-operations.js";
+import type { CallOutput, OperationInput, ServerOperations } from "../api/server-operations.js";
 import type { RolloutAnswer, RolloutDetailAnswer, RolloutPlanAnswer } from "../api/rollout-definitions.js";
-import type { OperationsContext } from "../context/operations-context.js";
+import type { LiveFleet, OperationsContext } from "../context/operations-context.js";
 import { refuseReduced } from "../evaluation/reduced-models.js";
 import type { VersionSummary } from "../repository/answers/version-answers.js";
 import type { FleetRepository } from "../repository/fleet-repository.js";
@@ -38,174 +38,208 @@ export function rolloutOperations(
   context: OperationsContext,
   { devices }: Pick<ServerOperations, "devices">,
 ): RolloutOperations {
-  const { fleets, live, home } = context;
-  const now = (): number => home.ports.clock.now();
-  const needsApproval = async (): Promise<boolean> => (await context.rolloutApproval?.()) === true;
-  const plan = async (input: OperationInput<"planRollout">): Promise<RolloutPlanAnswer> => {
-    const { fleet, name, line, select } = input;
-    const repository = await fleets.get(fleet);
-    const policy = policyOf({
-      ...input.policy,
-      ...((await needsApproval()) ? { approval: true } : {}),
-    });
-    const version = releasable(repository, await versionOrRelease(repository, input.model));
-    const selected = await devices({ fleet, select });
-    const family = familyOf(repository, version.versionId);
-    const { candidates, excluded, takes } = chooseDevices(
-      { name, line, policy, ...superseding(repository, input) },
-      selected,
-      repository.rollouts(),
-      family,
-    );
-    const joined = new Set<string>();
-    const waves = policy.waves.map((_, wave) => {
-      const members = new Map([...joined].map((device) => [device, { device, wave, joinedAtMs: 0 }]));
-      const next = nextWave({ policy, members, wave }, candidates);
-      for (const device of next) joined.add(device);
-      return [...next];
-    });
-    const known = new Map(selected.map((each) => [each.device, each]));
-    const taking = [...joined].flatMap((device) => known.get(device) ?? []);
-    const liveFleet = await live?.fleet(fleet);
-    const expected =
-      liveFleet === undefined
-        ? undefined
-        : await planTransfers(repository, liveFleet, {
-            summary: version,
-            line,
-            devices: [...joined],
-            maxBytesPerSecond: policy.maxBytesPerSecond,
-          });
-    const sharedRate = leastOf(policy.maxBytesPerSecond ?? null, liveFleet?.sendBytesPerSecond ?? null);
-    return {
-      name,
-      model: titleOf(version),
-      versionId: version.versionId,
-      line,
-      policy,
-      waves,
-      notReached: candidates.length - joined.size,
-      excluded: [...excluded],
-      gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, [...joined], line))],
-      deferring:
-        liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, [...joined], needsOf(policy)))],
-      takes: takes.filter(({ device }) => joined.has(device)),
-      noModel: taking.filter(({ active }) => active[line] === undefined).length,
-      offline: taking.filter(({ online }) => !online).length,
-      refusing: await refusingOf(repository, version.versionId, [...joined], (device) =>
-        liveFleet?.releasePolicyOf(device),
-      ),
-      bytes: version.tensorBytes,
-      storageBytes: 2 * version.tensorBytes,
-      ...(expected === undefined
-        ? {}
-        : expectations(policy, waves, {
-            expected,
-            sharedRate,
-            isOnline: (device) => known.get(device)?.online === true,
-          })),
-      ...(typeof liveFleet?.sendBytesPerSecond === "number"
-        ? { fleetBytesPerSecond: liveFleet.sendBytesPerSecond }
-        : {}),
-    };
-  };
-  const summaryOf = async (fleet: string, name: string): Promise<RolloutAnswer> => {
-    const repository = await fleets.get(fleet);
-    return describeRollout(repository, repository.rollout(name));
-  };
+  const { fleets } = context;
   return {
     rollouts: async ({ fleet }) => {
       const repository = await fleets.get(fleet);
       return [...repository.rollouts()].reverse().map((rollout) => describeRollout(repository, rollout));
     },
-    rollout: async ({ fleet, rollout: name }): Promise<RolloutDetailAnswer> => {
-      const repository = await fleets.get(fleet);
-      const rollout = repository.rollout(name);
-      const liveFleet = await live?.fleet(fleet);
-      return {
-        ...describeRollout(repository, rollout),
-        members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) =>
-          defined({
-            device,
-            wave,
-            joinedAtMs,
-            online: liveFleet?.isOnline(device) ?? false,
-            verdict: judged?.verdict ?? null,
-            because: judged?.because ?? waitsOf(device),
-            judgedAtMs: judged?.atMs,
-            switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
-            before: nameOf(repository, judged?.before ?? null),
-            compared: judged?.compared,
-            trial: judged?.trial,
-            live: judged?.live,
-          }),
-        ),
-      };
-
-      function waitsOf(device: string): string {
-        if (liveFleet?.isOnline(device) !== true) return "it is not connected";
-        return live?.rollouts.waits(fleet, name, device) ?? "its turn comes";
-      }
-    },
+    rollout: (input) => showRollout(context, input),
     rolloutReport: async ({ fleet, rollout }) => {
       const repository = await fleets.get(fleet);
       return reportOf(repository.rollout(rollout), (device) => repository.deliveries(device));
     },
-    planRollout: plan,
-    createRollout: async (input) => {
-      const { fleet, name, line, select, start = false } = input;
-      const repository = await fleets.get(fleet);
-      const { versionId, policy } = await plan(input);
-      if (start && policy.approval === true) throw notApproved(name);
-      const atMs = now();
-      await repository.append({
-        type: "rollout",
-        atMs,
-        rollout: name,
-        critical: true,
-        line,
-        versionId,
-        select,
-        policy,
-        ...superseding(repository, input),
-      });
-      if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
-      live?.rollouts.wake();
-      return summaryOf(fleet, name);
-    },
+    planRollout: (input) => planRollout(context, devices, input),
+    createRollout: async (input) => createRollout(context, await planRollout(context, devices, input), input),
     approveRollout: async ({ fleet, rollout, because = "" }) => {
       const repository = await fleets.get(fleet);
       const { caller: by } = context;
       await repository.append({
         type: "rollout-approved",
-        atMs: now(),
+        atMs: nowOf(context),
         rollout,
         because,
         ...defined({ by }),
       });
-      return summaryOf(fleet, rollout);
+      return summaryOf(context, fleet, rollout);
     },
-    setRollout: async ({ fleet, rollout, phase, because = "" }) => {
-      const repository = await fleets.get(fleet);
-      const { phase: before, approvedBy } = repository.rollout(rollout);
-      // It may have been created before server.json asked for approvals.
-      const isStart = before === "created" && phase === "running";
-      if (isStart && approvedBy === undefined && (await needsApproval())) throw notApproved(rollout);
-      await setPhase(repository, { rollout, phase, because }, now());
-      live?.rollouts.wake();
-      return summaryOf(fleet, rollout);
-    },
-    undoRollout: async ({ fleet, rollout: name, because = "", dryRun = false }) => {
-      const repository = await fleets.get(fleet);
-      const rollout = repository.rollout(name);
-      const returns = dryRun
-        ? returnsOf(repository, rollout)
-        : await undo(repository, rollout, { atMs: now(), because });
-      const liveFleet = dryRun ? undefined : await live?.fleet(fleet);
-      for (const { device } of returns) await liveFleet?.assigned(device);
-      return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
-    },
+    setRollout: (input) => setRollout(context, input),
+    undoRollout: (input) => undoRollout(context, input),
   };
+}
+
+function nowOf({ home }: OperationsContext): number {
+  return home.ports.clock.now();
+}
+
+/** Whether server.json wants rollouts to be approved by another person. */
+async function needsApproval(context: OperationsContext): Promise<boolean> {
+  return (await context.rolloutApproval?.()) === true;
+}
+
+async function summaryOf({ fleets }: OperationsContext, fleet: string, name: string): Promise<RolloutAnswer> {
+  const repository = await fleets.get(fleet);
+  return describeRollout(repository, repository.rollout(name));
+}
+
+/** Which devices a rollout would reach, in which waves, and what that takes. Changes nothing. */
+async function planRollout(
+  context: OperationsContext,
+  devices: ServerOperations["devices"],
+  input: OperationInput<"planRollout">,
+): Promise<RolloutPlanAnswer> {
+  const { fleet, name, line, select } = input;
+  const repository = await context.fleets.get(fleet);
+  const policy = policyOf({
+    ...input.policy,
+    ...((await needsApproval(context)) ? { approval: true } : {}),
+  });
+  const version = releasable(repository, await versionOrRelease(repository, input.model));
+  const selected = await devices({ fleet, select });
+  const family = familyOf(repository, version.versionId);
+  const { candidates, excluded, takes } = chooseDevices(
+    { name, line, policy, ...superseding(repository, input) },
+    selected,
+    repository.rollouts(),
+    family,
+  );
+  const waves = plannedWaves(policy, candidates);
+  const isJoined = new Set(waves.flat());
+  const joined = [...isJoined];
+  const known = new Map(selected.map((each) => [each.device, each]));
+  const taking = joined.flatMap((device) => known.get(device) ?? []);
+  const liveFleet = await context.live?.fleet(fleet);
+  const transfers =
+    liveFleet &&
+    (await expectedTransfers(repository, liveFleet, {
+      version,
+      line,
+      policy,
+      waves,
+      isOnline: (device) => known.get(device)?.online === true,
+    }));
+  return {
+    name,
+    model: titleOf(version),
+    versionId: version.versionId,
+    line,
+    policy,
+    waves,
+    notReached: candidates.length - joined.length,
+    excluded: [...excluded],
+    gates: liveFleet === undefined ? [] : [...(await gatesNow(liveFleet, joined, line))],
+    deferring: liveFleet === undefined ? [] : [...(await deferredNow(liveFleet, joined, needsOf(policy)))],
+    takes: takes.filter(({ device }) => isJoined.has(device)),
+    noModel: taking.filter(({ active }) => active[line] === undefined).length,
+    offline: taking.filter(({ online }) => !online).length,
+    refusing: await refusingOf(repository, version.versionId, joined, (device) =>
+      liveFleet?.releasePolicyOf(device),
+    ),
+    bytes: version.tensorBytes,
+    storageBytes: 2 * version.tensorBytes,
+    ...transfers,
+  };
+}
+
+/** The devices of each wave, as if every wave before it had passed. */
+function plannedWaves(
+  policy: RolloutPolicy,
+  candidates: Parameters<typeof nextWave>[1],
+): readonly (readonly string[])[] {
+  const joined = new Set<string>();
+  return policy.waves.map((_, wave) => {
+    const members = new Map([...joined].map((device) => [device, { device, wave, joinedAtMs: 0 }]));
+    const next = nextWave({ policy, members, wave }, candidates);
+    for (const device of next) joined.add(device);
+    return [...next];
+  });
+}
+
+async function showRollout(
+  { fleets, live }: OperationsContext,
+  { fleet, rollout: name }: OperationInput<"rollout">,
+): Promise<RolloutDetailAnswer> {
+  const repository = await fleets.get(fleet);
+  const rollout = repository.rollout(name);
+  const liveFleet = await live?.fleet(fleet);
+  const waitsOf = (device: string): string => {
+    if (liveFleet?.isOnline(device) !== true) return "it is not connected";
+    return live?.rollouts.waits(fleet, name, device) ?? "its turn comes";
+  };
+  return {
+    ...describeRollout(repository, rollout),
+    members: [...rollout.members.values()].map(({ device, wave, joinedAtMs, judged }) =>
+      defined({
+        device,
+        wave,
+        joinedAtMs,
+        online: liveFleet?.isOnline(device) ?? false,
+        verdict: judged?.verdict ?? null,
+        because: judged?.because ?? waitsOf(device),
+        judgedAtMs: judged?.atMs,
+        switched: judged?.verdict === "passed" && hasSwitched(repository, rollout, device),
+        before: nameOf(repository, judged?.before ?? null),
+        compared: judged?.compared,
+        trial: judged?.trial,
+        live: judged?.live,
+      }),
+    ),
+  };
+}
+
+/** @throws NOT_ALLOWED where it starts at once and needs an approval */
+async function createRollout(
+  context: OperationsContext,
+  { versionId, policy }: Pick<RolloutPlanAnswer, "versionId" | "policy">,
+  input: OperationInput<"createRollout">,
+): Promise<RolloutAnswer> {
+  const { fleet, name, line, select, start = false } = input;
+  const repository = await context.fleets.get(fleet);
+  if (start && policy.approval === true) throw notApproved(name);
+  const atMs = nowOf(context);
+  await repository.append({
+    type: "rollout",
+    atMs,
+    rollout: name,
+    critical: true,
+    line,
+    versionId,
+    select,
+    policy,
+    ...superseding(repository, input),
+  });
+  if (start) await setPhase(repository, { rollout: name, phase: "running", because: "" }, atMs);
+  context.live?.rollouts.wake();
+  return summaryOf(context, fleet, name);
+}
+
+/** @throws NOT_ALLOWED where it starts and needs an approval */
+async function setRollout(
+  context: OperationsContext,
+  { fleet, rollout, phase, because = "" }: OperationInput<"setRollout">,
+): Promise<RolloutAnswer> {
+  const repository = await context.fleets.get(fleet);
+  const { phase: before, approvedBy } = repository.rollout(rollout);
+  // It may have been created before server.json asked for approvals.
+  const isStart = before === "created" && phase === "running";
+  if (isStart && approvedBy === undefined && (await needsApproval(context))) throw notApproved(rollout);
+  await setPhase(repository, { rollout, phase, because }, nowOf(context));
+  context.live?.rollouts.wake();
+  return summaryOf(context, fleet, rollout);
+}
+
+async function undoRollout(
+  context: OperationsContext,
+  { fleet, rollout: name, because = "", dryRun = false }: OperationInput<"undoRollout">,
+): Promise<CallOutput<"undoRollout">> {
+  const repository = await context.fleets.get(fleet);
+  const rollout = repository.rollout(name);
+  const returns = dryRun
+    ? returnsOf(repository, rollout)
+    : await undo(repository, rollout, { atMs: nowOf(context), because });
+  const liveFleet = dryRun ? undefined : await context.live?.fleet(fleet);
+  for (const { device } of returns) await liveFleet?.assigned(device);
+  return returns.map(({ device, to }) => ({ device, to: nameOf(repository, to) }));
 }
 
 function notApproved(rollout: string): StemmaError {
@@ -262,6 +296,39 @@ interface Expected {
   /** Bytes a second to all devices together; null: no limit. */
   readonly sharedRate: number | null;
   readonly isOnline: (device: string) => boolean;
+}
+
+/** What the deliveries of a rollout take: each by itself, and all together. */
+async function expectedTransfers(
+  repository: FleetRepository,
+  liveFleet: LiveFleet,
+  {
+    version,
+    line,
+    policy,
+    waves,
+    isOnline,
+  }: {
+    readonly version: VersionSummary;
+    readonly line: string;
+    readonly policy: RolloutPolicy;
+    readonly waves: readonly (readonly string[])[];
+    readonly isOnline: (device: string) => boolean;
+  },
+): Promise<Pick<RolloutPlanAnswer, "transfers" | "expectedMs" | "fleetBytesPerSecond">> {
+  const { maxBytesPerSecond } = policy;
+  const { sendBytesPerSecond } = liveFleet;
+  const expected = await planTransfers(repository, liveFleet, {
+    summary: version,
+    line,
+    devices: [...new Set(waves.flat())],
+    maxBytesPerSecond,
+  });
+  const sharedRate = leastOf(maxBytesPerSecond ?? null, sendBytesPerSecond);
+  return {
+    ...expectations(policy, waves, { expected, sharedRate, isOnline }),
+    ...(sendBytesPerSecond === null ? {} : { fleetBytesPerSecond: sendBytesPerSecond }),
+  };
 }
 
 function expectations(

@@ -10,7 +10,7 @@ import { makeFolderDurably } from "../../shared/files/make-folder.js";
 import type { Fact } from "../../shared/journal/fact.js";
 import type { FileJournal } from "../../shared/journal/file-journal.js";
 import { openJournal } from "../../shared/journal/open-journal.js";
-import { openPackStore } from "../../shared/objects/pack-store.js";
+import { openPackStore, type PackStore } from "../../shared/objects/pack-store.js";
 import type { Files } from "../../shared/ports.js";
 import { appendFacts, checkRetirable } from "./state/append-facts.js";
 import { numberKey } from "../identity/trusted-authority.js";
@@ -161,30 +161,21 @@ async function openContext(
     await setJournalAside(files, folder, clock.now());
     await refuseLostJournal(files, folder, objects);
     const journal = await openFleetJournal(files, folder, home);
-    const state = emptyState();
-    for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
-    const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
-    for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
-    const claimRecords = await loadClaimRecords(objects, state.claims.keys(), (versionId, error) =>
-      log?.error("record-damaged", { fleet, versionId, error }),
-    );
-    const lastSequences = new Map<string, number>();
-    const indexes = emptyIndexes();
-    for (const version of state.versions.values()) {
-      const record = records.get(version.versionId);
-      if (record === undefined) continue;
-      noteSequence(lastSequences, record);
-      indexVersion(indexes, version, record);
-    }
-    const table = { state, records, ...indexes, damaged };
+    const history = await readHistory(home, { fleet, folder }, journal, objects);
+    const { state, records } = history;
     const catalog = new CatalogKeeper({
-      table,
+      table: history,
       objects,
       // Loaded when first queried: most commands never do.
       open: async () => (await import("../catalog/nedb-catalog.js")).openNedbCatalog(),
       log,
     });
-    const prefixes = new PrefixKeeper({ table, objects, cache: new IdentityCache(files, folder), log });
+    const prefixes = new PrefixKeeper({
+      table: history,
+      objects,
+      cache: new IdentityCache(files, folder),
+      log,
+    });
     return {
       fleet,
       folder,
@@ -194,13 +185,7 @@ async function openContext(
       log,
       objects,
       journal,
-      state,
-      claimRecords,
-      records,
-      ...indexes,
-      damaged,
-      recordCache: cache,
-      lastSequences,
+      ...history,
       environment: ports.environment ?? { backend: "none" },
       queue: new CommitQueue(objects, journal, state),
       references: new ReferenceIndex(objects, state, records),
@@ -220,6 +205,45 @@ async function openContext(
   }
 }
 
+/** What journal and records of a fleet add up to. */
+type History = Pick<
+  RepositoryContext,
+  | "state"
+  | "claimRecords"
+  | "records"
+  | "byDevice"
+  | "byBase"
+  | "bySuccessorOf"
+  | "damaged"
+  | "recordCache"
+  | "lastSequences"
+>;
+
+async function readHistory(
+  { ports: { files, log } }: Pick<Home, "ports">,
+  { fleet, folder }: { readonly fleet: string; readonly folder: string },
+  journal: FileJournal,
+  objects: PackStore,
+): Promise<History> {
+  const state = emptyState();
+  for await (const { position, fact } of journal.entries()) applyFact(state, position, fact);
+  const { records, damaged, cache } = await loadRecords(files, folder, objects, state.versions.keys());
+  for (const [versionId, error] of damaged) log?.error("record-damaged", { fleet, versionId, error });
+  const claimRecords = await loadClaimRecords(objects, state.claims.keys(), (versionId, error) =>
+    log?.error("record-damaged", { fleet, versionId, error }),
+  );
+  const lastSequences = new Map<string, number>();
+  const indexes = emptyIndexes();
+  for (const version of state.versions.values()) {
+    const record = records.get(version.versionId);
+    if (record === undefined) continue;
+    noteSequence(lastSequences, record);
+    indexVersion(indexes, version, record);
+  }
+  return { state, claimRecords, records, ...indexes, damaged, recordCache: cache, lastSequences };
+}
+
+// eslint-disable-next-line max-lines-per-function -- a table: one line for most methods
 function repositoryOf(context: RepositoryContext, home: Home): FleetRepository {
   const { state, objects, journal, clock } = context;
   const append = (...facts: readonly Fact[]): Promise<readonly number[]> => appendFacts(context, facts);

@@ -202,6 +202,7 @@ export function nodeInMemory<F extends FileInMemory>(
 }
 
 /** Files in memory. Paths are absolute, as on a disk; the root folder exists, all others must be made. */
+// eslint-disable-next-line max-lines-per-function -- a table of the methods of `Files`
 export function filesInMemory<F extends FileInMemory>(
   contents: FileContents<F>,
   options: FilesInMemoryOptions<F> = {},

@@ -215,12 +215,7 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
     );
   const stored = { encodingCode, epoch, offset, storedBytes, byteLength };
   if (kind !== "tensor") {
-    const extension = bytes.subarray(start + entryFixedBytes, start + entryFixedBytes + 3);
-    if (format !== 1 && extension.some((byte) => byte !== 0))
-      throw packCorrupt(
-        pack,
-        `declares references or plane checks of the object ${id}, which only tensors have`,
-      );
+    if (format !== 1) refuseExtension(bytes, start, { pack, id });
     return { id, kind, ...stored };
   }
   const shape = Array.from({ length: rank }, (_, i) =>
@@ -248,6 +243,20 @@ export function decodeEntry(bytes: Uint8Array, start: number, origin: IndexOrigi
           pack,
         })),
   };
+}
+
+/** @throws PACK_CORRUPT where an entry has references or plane checks */
+function refuseExtension(
+  bytes: Uint8Array,
+  start: number,
+  { pack, id }: { readonly pack: string; readonly id: Hash },
+): void {
+  const extension = bytes.subarray(start + entryFixedBytes, start + entryFixedBytes + 3);
+  if (extension.some((byte) => byte !== 0))
+    throw packCorrupt(
+      pack,
+      `declares references or plane checks of the object ${id}, which only tensors have`,
+    );
 }
 
 /**

@@ -157,130 +157,193 @@ function requireStatus(
   );
 }
 
-function checkAgainst(state: FleetState, recordedHere: ReadonlySet<Hash>, fact: Fact): void {
-  switch (fact.type) {
-    case "recorded":
-    case "proved":
-    case "refuted":
-    case "unreplayable":
-    case "evaluated":
-    case "dropped":
-    case "kept":
-    case "data-dropped":
-    case "published":
-      throw new StemmaError(
-        "FACT_INVALID",
-        "Versions, claims, evaluations, releases and what is dropped are recorded through methods that check what they refer to. Use those.",
-      );
-    case "stored":
-    case "released":
-      if (!recordedHere.has(fact.versionId)) requireVersionState(state, fact.versionId);
-      return;
-    case "held": {
-      if (recordedHere.has(fact.versionId)) return;
-      const version = requireVersionState(state, fact.versionId);
-      return checkHoldable({ ...version, hold: version.held });
-    }
-    case "replayed":
-    case "unheld":
-      requireVersionState(state, fact.versionId);
-      return;
-    case "retired":
-      return checkRetirable(state, fact.versionId);
-    case "succeeded":
-      if (!recordedHere.has(fact.versionId)) requireVersionState(state, fact.versionId);
-      if (!recordedHere.has(fact.successor)) requireVersionState(state, fact.successor);
-      return checkSuccessor(state.successors, fact);
-    case "tagged": {
-      checkTag(fact.tag);
-      if (fact.versionId === null) return;
-      requireNotRetired(state, recordedHere, fact.versionId, "tagged");
-      const name = state.versions.get(fact.versionId)?.name;
-      if (name !== undefined && name !== fact.name)
-        throw new StemmaError(
-          "FACT_INVALID",
-          `A tag of ${JSON.stringify(fact.name)} must name one of its versions; this one is of ${JSON.stringify(name)}.`,
-          { name: fact.name },
-        );
-      return;
-    }
-    case "enrolled":
-      return checkEnrolled(state, fact);
-    case "assigned":
-      requireDevice(state, fact.device);
-      requireNotRetired(state, recordedHere, fact.versionId, "assigned");
-      return requireTensors(state, fact.versionId);
-    case "rollout":
-      checkName("rollout", fact.rollout);
-      checkName("line", fact.line);
-      requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
-      requireTensors(state, fact.versionId);
-      return checkRollout(state.rollouts, fact);
-    case "rollout-approved":
-    case "rollout-phase":
-      return checkRollout(state.rollouts, fact);
-    case "wave":
-      for (const device of fact.devices) requireDevice(state, device);
-      return checkRollout(state.rollouts, fact);
-    case "measured":
-    case "judged":
-    case "switch-failed":
-      requireDevice(state, fact.device);
-      return checkRollout(state.rollouts, fact);
-    case "unquarantined":
-    case "device-removed":
-    case "device-erased":
-      requireDevice(state, fact.device);
-      return requireStatus(state, fact);
-    case "settings":
-      requireDevice(state, fact.device);
-      for (const [key, value] of Object.entries(fact.settings)) if (value !== null) checkSetting(key, value);
-      return;
-    case "labelled":
-      requireDevice(state, fact.device);
-      return checkLabels(state.devices.get(fact.device)?.labels ?? {}, fact);
-    // A device may report an activation before its version is recorded here, so the version is not checked.
-    case "revoked":
-    case "quarantined":
-    case "settings-reported":
-    case "session":
-    case "given":
-    case "recipe-given":
-    case "activated":
-      return requireDevice(state, fact.device);
-    case "certified":
-      requireDevice(state, fact.device);
-      return checkCertificate(state, fact.certificate);
-    case "batch-created":
-      return checkBatch(state, fact);
-    case "batch-revoked":
-      return requireOpenBatch(state, fact.batch);
-    case "authority-added":
-    case "authority-removed":
-    case "authority-list":
-      return checkAuthorityFact(state.authorities, fact);
-    case "data":
-      checkName("dataset", fact.name);
-      return;
-    case "retention":
-      checkScope(fact);
-      // Parsed before it is written, because a rule in the journal must be readable when it is applied.
-      if (fact.rule !== null) parseRetentionRule(fact.rule);
-      return;
-    case "drop-policy":
-      return checkScope(fact);
-    case "engine-approved":
-    case "engine-removed":
-    case "recipe-approved":
-    case "recipe-revoked":
-    case "server-key":
-    case "redacted":
-    case "webhook":
-    case "backup":
-    case "restored":
-    case "restore-approved":
-      return;
-  }
+/** What a fact is checked against: the state, and the versions that the same commit records. */
+interface Present {
+  readonly state: FleetState;
+  readonly recordedHere: ReadonlySet<Hash>;
+}
+
+type FactChecks = {
+  readonly [Type in Fact["type"]]: (present: Present, fact: FactOf<Type>) => void;
+};
+
+function unchecked(): void {
+  // Nothing in the state can contradict it.
+}
+
+function refuseDirect(): never {
+  throw new StemmaError(
+    "FACT_INVALID",
+    "Versions, claims, evaluations, releases and what is dropped are recorded through methods that check what they refer to. Use those.",
+  );
+}
+
+function checkRecorded({ state, recordedHere }: Present, { versionId }: { readonly versionId: Hash }): void {
+  if (!recordedHere.has(versionId)) requireVersionState(state, versionId);
+}
+
+function checkKnownDevice({ state }: Present, { device }: { readonly device: string }): void {
+  requireDevice(state, device);
+}
+
+function checkRolloutStep({ state }: Present, fact: FactOf<"rollout-approved" | "rollout-phase">): void {
+  checkRollout(state.rollouts, fact);
+}
+
+function checkDeviceInRollout(
+  { state }: Present,
+  fact: FactOf<"measured" | "judged" | "switch-failed">,
+): void {
+  requireDevice(state, fact.device);
+  checkRollout(state.rollouts, fact);
+}
+
+function checkStatus(
+  { state }: Present,
+  fact: FactOf<"unquarantined" | "device-removed" | "device-erased">,
+): void {
+  requireDevice(state, fact.device);
+  requireStatus(state, fact);
+}
+
+function checkAuthority(
+  { state }: Present,
+  fact: FactOf<"authority-added" | "authority-removed" | "authority-list">,
+): void {
+  checkAuthorityFact(state.authorities, fact);
+}
+
+function checkTagged({ state, recordedHere }: Present, { tag, name, versionId }: FactOf<"tagged">): void {
+  checkTag(tag);
+  if (versionId === null) return;
+  requireNotRetired(state, recordedHere, versionId, "tagged");
+  const known = state.versions.get(versionId)?.name;
+  if (known !== undefined && known !== name)
+    throw new StemmaError(
+      "FACT_INVALID",
+      `A tag of ${JSON.stringify(name)} must name one of its versions; this one is of ${JSON.stringify(known)}.`,
+      { name },
+    );
+}
+
+const factChecks: FactChecks = {
+  recorded: refuseDirect,
+  proved: refuseDirect,
+  refuted: refuseDirect,
+  unreplayable: refuseDirect,
+  evaluated: refuseDirect,
+  dropped: refuseDirect,
+  kept: refuseDirect,
+  "data-dropped": refuseDirect,
+  published: refuseDirect,
+  stored: checkRecorded,
+  released: checkRecorded,
+  held: ({ state, recordedHere }, { versionId }) => {
+    if (recordedHere.has(versionId)) return;
+    const version = requireVersionState(state, versionId);
+    checkHoldable({ ...version, hold: version.held });
+  },
+  replayed: ({ state }, { versionId }) => {
+    requireVersionState(state, versionId);
+  },
+  unheld: ({ state }, { versionId }) => {
+    requireVersionState(state, versionId);
+  },
+  retired: ({ state }, { versionId }) => {
+    checkRetirable(state, versionId);
+  },
+  succeeded: (present, fact) => {
+    checkRecorded(present, fact);
+    checkRecorded(present, { versionId: fact.successor });
+    checkSuccessor(present.state.successors, fact);
+  },
+  tagged: checkTagged,
+  enrolled: ({ state }, fact) => {
+    checkEnrolled(state, fact);
+  },
+  assigned: ({ state, recordedHere }, { device, versionId }) => {
+    requireDevice(state, device);
+    requireNotRetired(state, recordedHere, versionId, "assigned");
+    requireTensors(state, versionId);
+  },
+  rollout: ({ state, recordedHere }, fact) => {
+    checkName("rollout", fact.rollout);
+    checkName("line", fact.line);
+    requireNotRetired(state, recordedHere, fact.versionId, "rolled out");
+    requireTensors(state, fact.versionId);
+    checkRollout(state.rollouts, fact);
+  },
+  "rollout-approved": checkRolloutStep,
+  "rollout-phase": checkRolloutStep,
+  wave: ({ state }, fact) => {
+    for (const device of fact.devices) requireDevice(state, device);
+    checkRollout(state.rollouts, fact);
+  },
+  measured: checkDeviceInRollout,
+  judged: checkDeviceInRollout,
+  "switch-failed": checkDeviceInRollout,
+  unquarantined: checkStatus,
+  "device-removed": checkStatus,
+  "device-erased": checkStatus,
+  settings: ({ state }, { device, settings }) => {
+    requireDevice(state, device);
+    for (const [key, value] of Object.entries(settings)) if (value !== null) checkSetting(key, value);
+  },
+  labelled: ({ state }, fact) => {
+    requireDevice(state, fact.device);
+    checkLabels(state.devices.get(fact.device)?.labels ?? {}, fact);
+  },
+  revoked: checkKnownDevice,
+  quarantined: checkKnownDevice,
+  "settings-reported": checkKnownDevice,
+  session: checkKnownDevice,
+  given: checkKnownDevice,
+  "recipe-given": checkKnownDevice,
+  // A device may report an activation before its version is recorded here, so the version is not checked.
+  activated: checkKnownDevice,
+  certified: ({ state }, { device, certificate }) => {
+    requireDevice(state, device);
+    checkCertificate(state, certificate);
+  },
+  "batch-created": ({ state }, fact) => {
+    checkBatch(state, fact);
+  },
+  "batch-revoked": ({ state }, { batch }) => {
+    requireOpenBatch(state, batch);
+  },
+  "authority-added": checkAuthority,
+  "authority-removed": checkAuthority,
+  "authority-list": checkAuthority,
+  data: (_, { name }) => {
+    checkName("dataset", name);
+  },
+  retention: (_, fact) => {
+    checkScope(fact);
+    // Parsed before it is written, because a rule in the journal must be readable when it is applied.
+    if (fact.rule !== null) parseRetentionRule(fact.rule);
+  },
+  "drop-policy": (_, fact) => {
+    checkScope(fact);
+  },
+  "engine-approved": unchecked,
+  "engine-removed": unchecked,
+  "recipe-approved": unchecked,
+  "recipe-revoked": unchecked,
+  "server-key": unchecked,
+  redacted: unchecked,
+  webhook: unchecked,
+  backup: unchecked,
+  restored: unchecked,
+  "restore-approved": unchecked,
+};
+
+function checkAgainst<Type extends Fact["type"]>(
+  state: FleetState,
+  recordedHere: ReadonlySet<Hash>,
+  fact: FactOf<Type>,
+): void {
+  const check: FactChecks[Type] = factChecks[fact.type];
+  check({ state, recordedHere }, fact);
 }
 
 /** Decided with the journal, so that no device enrols or goes on with an authority that was removed meanwhile. */

@@ -40,6 +40,7 @@ import type { FleetState } from "./state.js";
 import { applySucceeded } from "./successors.js";
 
 /** Applies the fact at `position`. Facts must be applied in order, each once. */
+// eslint-disable-next-line max-lines-per-function -- a case for each type of fact
 export function applyFact(state: FleetState, position: number, fact: Fact): void {
   state.length = position + 1;
   state.newestMs = Math.max(state.newestMs, fact.atMs);

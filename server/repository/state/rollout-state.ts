@@ -88,29 +88,7 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
   const rollout = rollouts.get(fact.rollout);
   if (fact.type === "rollout") {
     if (rollout !== undefined) return false;
-    const { rollout: name, line, versionId, select, policy, atMs, supersedes } = fact;
-    const byWho = whoOf(fact);
-    rollouts.set(name, {
-      name,
-      line,
-      versionId,
-      select,
-      policy,
-      createdAtMs: atMs,
-      ...byOf(fact),
-      ...defined({ byWho, supersedes }),
-      approvedBy: undefined,
-      startedAtMs: undefined,
-      phase: "created",
-      because: "",
-      phaseAtMs: atMs,
-      resumedAtMs: 0,
-      wave: 0,
-      waveAtMs: atMs,
-      members: new Map(),
-      undecided: 0,
-      comparisons: 0,
-    });
+    rollouts.set(fact.rollout, createdBy(fact));
     return true;
   }
   if (rollout === undefined) return false;
@@ -119,63 +97,106 @@ export function applyRollout(rollouts: Map<string, RolloutState>, fact: RolloutF
       rollout.approvedBy = byOf(fact).by ?? "";
       return true;
     case "rollout-phase":
-      if (fact.phase === "running") rollout.startedAtMs ??= fact.atMs;
-      if (rollout.phase === "paused" && fact.phase === "running") rollout.resumedAtMs = fact.atMs;
-      rollout.phase = fact.phase;
-      rollout.because = fact.because;
-      rollout.phaseAtMs = fact.atMs;
+      applyPhase(rollout, fact);
       return true;
     case "wave":
-      if (fact.wave > rollout.wave) rollout.waveAtMs = fact.atMs;
-      rollout.wave = Math.max(rollout.wave, fact.wave);
-      for (const [index, device] of fact.devices.entries())
-        if (!rollout.members.has(device)) {
-          const planned = fact.planned?.[index];
-          rollout.members.set(device, {
-            device,
-            wave: fact.wave,
-            joinedAtMs: fact.atMs,
-            ...defined({ planned }),
-          });
-          rollout.undecided++;
-        }
+      applyWave(rollout, fact);
       return true;
-    case "measured": {
-      const member = rollout.members.get(fact.device);
-      if (member === undefined || member.judged !== undefined) return false;
-      const { type: _, rollout: __, device: ___, ...measured } = fact;
-      rollout.members.set(fact.device, { ...member, measured });
-      if (fact.compared !== undefined) rollout.comparisons++;
-      return true;
-    }
-    case "judged": {
-      const member = rollout.members.get(fact.device);
-      if (member === undefined || member.judged !== undefined) return false;
-      const { atMs, verdict, before, because, live } = fact;
-      const { compared = member.measured?.compared, trial = member.measured?.trial } = fact;
-      const judged = {
-        atMs,
-        verdict,
-        before,
-        because,
-        ...defined({ compared, trial, live }),
-      };
-      rollout.members.set(fact.device, { ...member, judged });
-      rollout.undecided--;
-      rollout.comparisons += [fact.compared, live?.compared].filter((each) => each !== undefined).length;
-      return true;
-    }
-    case "switch-failed": {
-      const member = rollout.members.get(fact.device);
-      if (member?.judged?.verdict !== "passed") return false;
-      const { atMs, because } = fact;
-      rollout.members.set(fact.device, {
-        ...member,
-        judged: { ...member.judged, atMs, verdict: "failed", because },
-      });
-      return true;
-    }
+    case "measured":
+      return applyMeasured(rollout, fact);
+    case "judged":
+      return applyJudged(rollout, fact);
+    case "switch-failed":
+      return applySwitchFailed(rollout, fact);
   }
+}
+
+function createdBy(fact: FactOf<"rollout">): RolloutState {
+  const { rollout: name, line, versionId, select, policy, atMs, supersedes } = fact;
+  const byWho = whoOf(fact);
+  return {
+    name,
+    line,
+    versionId,
+    select,
+    policy,
+    createdAtMs: atMs,
+    ...byOf(fact),
+    ...defined({ byWho, supersedes }),
+    approvedBy: undefined,
+    startedAtMs: undefined,
+    phase: "created",
+    because: "",
+    phaseAtMs: atMs,
+    resumedAtMs: 0,
+    wave: 0,
+    waveAtMs: atMs,
+    members: new Map(),
+    undecided: 0,
+    comparisons: 0,
+  };
+}
+
+function applyPhase(rollout: RolloutState, { phase, because, atMs }: FactOf<"rollout-phase">): void {
+  if (phase === "running") rollout.startedAtMs ??= atMs;
+  if (rollout.phase === "paused" && phase === "running") rollout.resumedAtMs = atMs;
+  rollout.phase = phase;
+  rollout.because = because;
+  rollout.phaseAtMs = atMs;
+}
+
+function applyWave(rollout: RolloutState, fact: FactOf<"wave">): void {
+  if (fact.wave > rollout.wave) rollout.waveAtMs = fact.atMs;
+  rollout.wave = Math.max(rollout.wave, fact.wave);
+  for (const [index, device] of fact.devices.entries())
+    if (!rollout.members.has(device)) {
+      const planned = fact.planned?.[index];
+      rollout.members.set(device, {
+        device,
+        wave: fact.wave,
+        joinedAtMs: fact.atMs,
+        ...defined({ planned }),
+      });
+      rollout.undecided++;
+    }
+}
+
+function applyMeasured(rollout: RolloutState, fact: FactOf<"measured">): boolean {
+  const member = rollout.members.get(fact.device);
+  if (member === undefined || member.judged !== undefined) return false;
+  const { type: _, rollout: __, device: ___, ...measured } = fact;
+  rollout.members.set(fact.device, { ...member, measured });
+  if (fact.compared !== undefined) rollout.comparisons++;
+  return true;
+}
+
+function applyJudged(rollout: RolloutState, fact: FactOf<"judged">): boolean {
+  const member = rollout.members.get(fact.device);
+  if (member === undefined || member.judged !== undefined) return false;
+  const { atMs, verdict, before, because, live } = fact;
+  const { compared = member.measured?.compared, trial = member.measured?.trial } = fact;
+  const judged = {
+    atMs,
+    verdict,
+    before,
+    because,
+    ...defined({ compared, trial, live }),
+  };
+  rollout.members.set(fact.device, { ...member, judged });
+  rollout.undecided--;
+  rollout.comparisons += [fact.compared, live?.compared].filter((each) => each !== undefined).length;
+  return true;
+}
+
+function applySwitchFailed(rollout: RolloutState, fact: FactOf<"switch-failed">): boolean {
+  const member = rollout.members.get(fact.device);
+  if (member?.judged?.verdict !== "passed") return false;
+  const { atMs, because } = fact;
+  rollout.members.set(fact.device, {
+    ...member,
+    judged: { ...member.judged, atMs, verdict: "failed", because },
+  });
+  return true;
 }
 
 /** What was decided after the backup is lost, so a person has to say that a rollout goes on. */
